@@ -61,6 +61,7 @@ class GoRecipe(_Strict):
     """How a program is built: output file -> package, and the flags.
 
     `stamps` are -X variables; `libraries` maps the pkg-config name of a C library to the Debian package it is in.
+    `copies` are files that lie beside the sources of a Go package, taken as they are: output file -> PACKAGE/FILE.
     """
 
     module: str
@@ -70,6 +71,7 @@ class GoRecipe(_Strict):
     tags: list[str] = []
     stamps: dict[str, str] = {}
     libraries: dict[str, str] = {}
+    copies: dict[str, str] = {}
     seconds: float
 
 
@@ -118,6 +120,21 @@ class Image(_Strict):
     user: str = ""
 
 
+class ComposedImage(Image):
+    """An image with small files of its own: `texts` by path, `modes` (octal) of files that need another than 0755.
+
+    `suites` names the Debian suite of single tags, for images of which two versions must differ.
+    """
+
+    texts: dict[str, str] = {}
+    modes: dict[str, str] = {}
+    suites: dict[str, str] = {}
+
+    def suite_of(self, tag: str) -> str:
+        """Return the Debian suite of a tag's packages."""
+        return self.suites.get(tag, self.suite)
+
+
 class Wheels(_Strict):
     """Python packages for the image's Python of a version: a lock beside this file, and paths that are left out.
 
@@ -154,7 +171,7 @@ class Catalogue(_Strict):
     kubernetes: dict[str, KubernetesRelease]
     modules: dict[str, WrapperModule]
     programs: dict[str, Program]
-    images: dict[str, LayeredImage | Image]
+    images: dict[str, LayeredImage | Image | ComposedImage]
     network_plugins: list[str] = []
     add_ons: list[str] = []
 
@@ -198,7 +215,7 @@ class Catalogue(_Strict):
             raise BadInput(f"there is no artifact `{name}`", hint="vmatrix artifacts list")
         return self.programs[name]
 
-    def image(self, repository: str) -> LayeredImage | Image:
+    def image(self, repository: str) -> LayeredImage | Image | ComposedImage:
         """Return an image's entry. Raises BadInput when there is none."""
         if repository not in self.images:
             raise BadInput(f"there is no artifact `{IMAGE_PREFIX}{repository}`", hint="vmatrix artifacts list")

@@ -54,7 +54,8 @@ class Build:
         a new compiler does not throw away a whole cache."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         texts = {str(path.relative_to(self.folder)): path.read_text(encoding="utf-8") for path in files}
-        flags = self.recipe.model_dump(exclude={"seconds"} if self.recipe.libraries else {"seconds", "libraries"})
+        later = {name for name in ("libraries", "copies") if not getattr(self.recipe, name)}  # keys of before hold
+        flags = self.recipe.model_dump(exclude={"seconds", *later})
         return {"flags": flags, "ldflags": self.ldflags(), "module": texts, "arch": architecture()}
 
     def ldflags(self) -> str:
@@ -112,7 +113,17 @@ def together(builds: Sequence[Build], targets: Mapping[Ref, Path], log: Path) ->
                     said = f"building {build.ref} did not produce {file}: {package} is not a command"
                     raise InfraError(said, paths=[log])
                 (made / _named(package)).rename(targets[build.ref] / file)
+            _copy(build, targets[build.ref], go)
     return {"go": go.version}
+
+
+def _copy(build: Build, target: Path, go: toolchain.Go) -> None:
+    """Copy the files that a recipe takes as they are from the sources of its module."""
+    for file, source in build.recipe.copies.items():
+        package, _, name = source.rpartition("/")
+        argv: list[str | Path] = [go.path, "list", "-mod=readonly", "-find", "-f", "{{.Dir}}", package]
+        folder = proc.run(argv, cwd=build.folder, env=go.env(), timeout=build.limits.modules).stdout.strip()
+        shutil.copyfile(Path(folder) / name, target / file)
 
 
 def command(builds: Sequence[Build], made: Path, go: Path | str = "go") -> list[str | Path]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness import proc
 from harness.artifacts import debian, layer
-from harness.artifacts.catalogue import Image, architecture
+from harness.artifacts.catalogue import ComposedImage, Image, architecture
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref
 from harness.files import sha256_of
 
@@ -48,12 +48,17 @@ class Assembly:
         """Return how long it takes when the programs are there: copying, or unpacking Debian packages as well."""
         return debian.SECONDS if self.image.debian else 2.0
 
+    @property
+    def _suite(self) -> str:
+        image = self.image
+        return image.suite_of(self.ref.version) if isinstance(image, ComposedImage) else image.suite
+
     def ingredients(self) -> Mapping[str, Any]:
         """Return the entry, and the recipes of the programs in it."""
         return {
             "format": FORMAT,
-            "image": self.image.model_dump(exclude={"tags", "suite"}),
-            "suite": self.image.suite if self.image.debian else "",
+            "image": self.image.model_dump(exclude={"tags", "suite", "suites"}),
+            "suite": self._suite if self.image.debian else "",
             "inputs": {str(ref): found for ref, (found, _) in self.inputs.items()},
             "arch": architecture(),
         }
@@ -67,10 +72,19 @@ class Assembly:
             base = None
             if self.image.debian:
                 base = Path(temporary) / "debian.tar"
-                debian.unpack(self.image.debian, base, log, self.image.suite, self.limits.packages)
-            links = {**self.image.links, **self._applets(base, Path(temporary))}
+                debian.unpack(self.image.debian, base, log, self._suite, self.limits.packages)
+            links = {**self._applets(base, Path(temporary)), **self.image.links}
             made = Path(temporary) / "layer.tar"
-            layer.write(made, files=files, links=links, base=base, directories=FOLDERS)
+            own = _own(self.image, Path(temporary))
+            modes = self.image.modes if isinstance(self.image, ComposedImage) else {}
+            layer.write(
+                made,
+                files={**files, **own},
+                links=links,
+                base=base,
+                directories=FOLDERS,
+                modes={**dict.fromkeys(own, 0o644), **{path: int(mode, 8) for path, mode in modes.items()}},
+            )
             return {"digest": write_layout(target, [made], _config(self.image))}
 
     def _applets(self, base: Path | None, folder: Path) -> Mapping[str, str]:
@@ -82,6 +96,15 @@ class Assembly:
         program.chmod(0o755)
         listed = proc.run([program, "--list"], timeout=APPLET_SECONDS).stdout.split()
         return {f"/usr/bin/{applet}": self.image.applets for applet in listed}
+
+
+def _own(image: Image, folder: Path) -> Mapping[str, Path]:
+    """Write the small files of an image's own; return them by their paths in the image."""
+    written: dict[str, Path] = {}
+    for number, (path, text) in enumerate(image.texts.items() if isinstance(image, ComposedImage) else ()):
+        written[path] = folder / f"text-{number}"
+        written[path].write_text(text, encoding="utf-8")
+    return written
 
 
 def write_layout(target: Path, layers: Sequence[Path], config: Mapping[str, Any]) -> str:

@@ -24,24 +24,26 @@ def write(
     links: Mapping[str, str],
     base: Path | None = None,
     directories: Mapping[str, int],
+    modes: Mapping[str, int] | None = None,
 ) -> None:
     """Write a layer.
 
     Args:
-        files: absolute path in the image -> the executable file to put there.
+        files: absolute path in the image -> the file to put there, in the place of the Debian tree's.
         links: absolute path in the image -> target of a symbolic link.
         base: a tar archive of a Debian tree to put below all of it.
         directories: absolute path -> mode of folders to add.
+        modes: of files that are not 0755.
     """
     with tarfile.open(target, mode="w", format=tarfile.PAX_FORMAT) as layer:
         seen: set[str] = set()
         if base is not None:
-            _copy(base, layer, seen)
+            _copy(base, layer, seen, frozenset(_clean(path) for path in files))
         for path, mode in sorted(directories.items()):
             _folder(layer, path, mode, seen)
         for path, source in sorted(files.items()):
             _parents(layer, path, seen)
-            entry = _entry(path, mode=0o755)
+            entry = _entry(path, mode=(modes or {}).get(path, 0o755))
             entry.size = source.stat().st_size
             with source.open("rb") as content:
                 layer.addfile(entry, content)
@@ -60,12 +62,12 @@ def member(archive: Path, path: str) -> bytes:
     raise FileNotFoundError(f"{archive} holds no {path}")
 
 
-def _copy(base: Path, layer: tarfile.TarFile, seen: set[str]) -> None:
-    """Copy a Debian tree, without what nothing reads, and with its user database in place."""
+def _copy(base: Path, layer: tarfile.TarFile, seen: set[str], replaced: frozenset[str]) -> None:
+    """Copy a Debian tree, without what nothing reads or is replaced, and with its user database in place."""
     with tarfile.open(base) as stream:
         for entry in stream:
             name = _clean(entry.name)
-            if not name or _below(name, (*UNREAD, *FOREIGN)) or entry.isdev():
+            if not name or _below(name, (*UNREAD, *FOREIGN)) or entry.isdev() or name in replaced:
                 continue
             content = stream.extractfile(entry) if entry.isfile() else None
             data = content.read() if content is not None else b""
@@ -75,7 +77,7 @@ def _copy(base: Path, layer: tarfile.TarFile, seen: set[str]) -> None:
             copy.uid, copy.gid = entry.uid, entry.gid
             layer.addfile(copy, io.BytesIO(data))
             seen.add(name)
-            if name in USERS:
+            if name in USERS and USERS[name] not in replaced:
                 users = _entry(USERS[name], mode=0o644)
                 users.size = len(data)
                 layer.addfile(users, io.BytesIO(data))

@@ -67,7 +67,8 @@ def test_every_file_of_an_image_is_a_file_of_a_program(repository: str) -> None:
         for source in CATALOGUE.image(repository).files.values():
             name, _, file = source.partition("/")
             assert version in CATALOGUE.versions(name)
-            assert file in CATALOGUE.program(name).recipes(version).gomod.packages
+            recipe = CATALOGUE.program(name).recipes(version).gomod
+            assert file in {**recipe.packages, **recipe.copies}
 
 
 @pytest.mark.parametrize("name", CATALOGUE.programs)
