@@ -29,6 +29,7 @@ KNOWN = {
     "schema": "Write the JSON Schemas of matrix/*.yml and vmatrix.yml into the project, for editors.",
     "doctor": "Check what the provider needs of this host or of its cluster, and print how to fix what is missing.",
     "version": "Print the version.",
+    "conformance": "Upstream's own specs: list them, and export a run of them.",
     "artifacts": "Build, download, cache and serve binaries and container images.",
     "image": "Build, list and prune disk images of machines.",
     "infra": "Create, inspect and delete infra clusters on this host.",
@@ -36,7 +37,7 @@ KNOWN = {
     "history": "Show and edit the history of cell runs that `vmatrix report` reads.",
     "operator": "Clusters as declared objects: what the operator needs, does and did.",
 }
-GROUPS = ("artifacts", "image", "infra", "gitlab", "history", "operator")
+GROUPS = ("conformance", "artifacts", "image", "infra", "gitlab", "history", "operator")
 MODULES = {
     **{name: name for name in KNOWN},
     "list": "listing",

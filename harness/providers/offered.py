@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness import paths
-from harness.artifacts import refs
+from harness.artifacts import e2e_images, refs
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.download import ABSENT, trouble
+from harness.artifacts.product import wanted
 from harness.artifacts.product.offer import Offer, Trees
 from harness.artifacts.product.tree import FOLDER, SUMS
 from harness.artifacts.recipe import Ref
@@ -21,7 +22,7 @@ from harness.model import Cell, Mirror
 from harness.providers.definition import Definition
 from harness.spec import product_sources
 from harness.spec.project import Project
-from harness.spec.suites import PERFORMANCE
+from harness.spec.suites import PERFORMANCE, UPSTREAM
 from harness.validate.conformance.curated import load_curated
 from harness.validate.facts.expected import minor_of
 from harness.validate.performance import tools
@@ -47,10 +48,16 @@ def offer_of(
     product = product_sources.located(project.spec.product, project.directory)
     known = catalogue or load_catalogue()
     offer = Offer.of(known, product, project.directory, moments, _probes)
-    if PERFORMANCE not in (suites or ()):
-        return offer
-    programs = Ref(IMAGE_PREFIX + tools.IMAGE.partition(":")[0], tools.IMAGE.partition(":")[2])
-    return replace(offer, images=(*offer.images, programs))
+    more = [ref for suite in sorted(suites or ()) for ref in _of_suite(known, suite, moments)]
+    return replace(offer, images=tuple(dict.fromkeys((*offer.images, *more))))
+
+
+def _of_suite(catalogue: Catalogue, suite: str, moments: Sequence[Mapping[str, Any]]) -> Sequence[Ref]:
+    """Return the images that only the checks of one suite run."""
+    if suite == PERFORMANCE:
+        return [Ref(IMAGE_PREFIX + tools.IMAGE.partition(":")[0], tools.IMAGE.partition(":")[2])]
+    versions = dict.fromkeys(str(given[wanted.VERSION]) for given in moments) if suite in UPSTREAM else ()
+    return [ref for version in versions for ref in e2e_images.refs(catalogue, version)]
 
 
 def controllers(project: Project, cells: Sequence[Cell], catalogue: Catalogue | None = None) -> dict[str, Ref]:

@@ -48,6 +48,7 @@ class RunResult:
     infra: what became of parts of the infra cluster that ended meanwhile, a sentence each.
     product: what was tested, where its sources are no part of the project; empty otherwise.
     foreign: the lines of its results file that no run wrote; they are read past.
+    values: the value of each cell on every axis.
     """
 
     run: str
@@ -63,6 +64,7 @@ class RunResult:
     product: str = ""
     infra: tuple[str, ...] = ()
     foreign: tuple[int, ...] = ()
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def started(self) -> str:
@@ -135,6 +137,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         product=product_in(events),
         infra=tuple(str(e["said"]).partition("\n")[0] for e in last if e["event"] == "infra"),
         foreign=found.foreign,
+        values={cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()},
     )
 
 

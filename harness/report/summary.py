@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.report import interruption, words
+from harness.report import interruption, specs, words
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
@@ -30,10 +30,30 @@ def render(result: RunResult) -> str:
     lines += ["", "```sh", result.command, "```", "", *_cells(result), ""]
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {line}" for line in measured), ""] if measured else []
+    lines += _specs(result)
     many = len(result.cells) >= words.MANY_CELLS
     for cell in words.worth_showing(result):
         lines += _cell(cell, many=many, kept=cell.id in result.kept)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _specs(result: RunResult) -> list[str]:
+    """Return what upstream's whole sets came to, and which specs fail with one value and pass with another."""
+    found = specs_of(result)
+    apart = specs.differences(found, result.values)
+    lines = specs.table(specs.counted(found))
+    said = [f"- {one.told}" for one in apart]
+    return [*lines, *said, ""] if said else lines
+
+
+def specs_of(result: RunResult) -> list[specs.SpecItem]:
+    """Return the specs of the attempts that count."""
+    return [
+        specs.SpecItem(cell.id, check.suite, name, check.outcome, check.detail)
+        for cell in result.cells
+        for check in cell.last_checks
+        if (name := specs.spec_name(check.suite, check.name)) is not None
+    ]
 
 
 def _cells(result: RunResult) -> list[str]:

@@ -1,37 +1,73 @@
-"""The order of the suites, and the items of the conformance specs."""
+"""The order of the suites, and the items of upstream's specs."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from harness.model import Cell
+from harness.artifacts.catalogue import load as load_catalogue
+from harness.errors import BadInput
+from harness.model import Cell, Mirror
 from harness.plugin.items import suite_of
 from harness.plugin.state import PLAN
+from harness.spec.models import Timeouts
+from harness.spec.suites import UPSTREAM
+from harness.until import Deadline
 from harness.validate.conformance.curated import load_curated
+from harness.validate.conformance.ginkgo import Tools
+from harness.validate.conformance.run import left_of_specs
+from harness.validate.conformance.upstream import load_upstream
+from harness.validate.conformance.whole import SpecSet, WholeRun, run_whole
 from harness.validate.facts.expected import minor_of
+from harness.validate.inspection import Inspection
 
 # Without a tier; from cheap to expensive, and last what may change the cluster.
-SUITES = ("phases", "nodes", "cluster", "network", "conformance", "performance", "idempotence")
+SUITES = (
+    "phases",
+    "nodes",
+    "cluster",
+    "network",
+    "conformance",
+    "certification",
+    "e2e",
+    "performance",
+    "idempotence",
+)
+HERE = Path(__file__).parent
 
 
 @functools.cache
-def _spec_names(minor: str) -> dict[str, None]:
+def _spec_names(suite: str, minor: str) -> dict[str, None]:
+    if suite in UPSTREAM:
+        return dict.fromkeys(load_upstream(minor).of(suite))
     return {spec.name: None for spec in load_curated(minor).specs}
 
 
-def _specs_of(cell: Cell, phase: int) -> dict[str, None]:
-    """Return the specs for the Kubernetes minor that a cell has after a phase."""
-    return _spec_names(minor_of(str(cell.phases[phase].vars["cluster_kubernetes_version"])))
+def _specs_of(suite: str, cell: Cell, phase: int) -> dict[str, None]:
+    """Return a suite's specs for the Kubernetes minor that a cell has after a phase."""
+    return _spec_names(suite, minor_of(str(cell.phases[phase].vars["cluster_kubernetes_version"])))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole sets of specs that nobody asked for: hundreds of items for every cell."""
+    if collection_path.name not in UPSTREAM or collection_path.parent != HERE:
+        return None
+    plan = config.stash.get(PLAN, None)
+    asked = plan.suites() if plan is not None else None
+    return None if asked is not None and collection_path.name in asked else True
 
 
 @pytest.hookimpl(trylast=True)  # after the plugin's, so that the cell comes first in the item's name
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make an item of every curated spec of the selected cells' minors."""
+    """Make an item of every spec of the selected cells' minors."""
     if "spec_name" in metafunc.fixturenames:
+        suite = metafunc.definition.path.parent.name
         moments = [(cell, n) for cell in metafunc.config.stash[PLAN].cells for n in range(len(cell.phases))]
-        names = list(dict.fromkeys(name for cell, phase in moments for name in _specs_of(cell, phase)))
+        names = list(dict.fromkeys(name for cell, phase in moments for name in _specs_of(suite, cell, phase)))
         metafunc.parametrize("spec_name", names, ids=names)
 
 
@@ -53,4 +89,53 @@ def _is_foreign(item: pytest.Item) -> bool:
     cell, phase = item.callspec.params["cell"], item.callspec.params["phase"]
     if not isinstance(cell, Cell) or not isinstance(phase, int):
         return False
-    return item.callspec.params["spec_name"] not in _specs_of(cell, phase)
+    return item.callspec.params["spec_name"] not in _specs_of(suite_of(item), cell, phase)
+
+
+def _selected(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int) -> dict[str, None]:
+    """Return the specs of a suite that this process is to run in a cell after a phase."""
+    found: dict[str, None] = {}
+    for item in items:
+        given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if suite_of(item) == suite and (given.get("cell"), given.get("phase")) == (cell, phase):
+            found |= {str(given[key]): None for key in ("spec_name",) if key in given}
+    return found
+
+
+@pytest.fixture(scope="session")
+def whole_run(
+    request: pytest.FixtureRequest,
+    cell: Cell,
+    phase: int,
+    inspection: Inspection,
+    mirror: Mirror,
+    artifact: Callable[[str, str], Path],
+    timeouts: Timeouts,
+) -> Callable[[str], WholeRun]:
+    """Return what runs a suite's selected specs, once."""
+    version = inspection.expected.kubernetes
+    try:
+        tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
+    except BadInput as unknown:
+        pytest.skip(f"not run: {unknown.summary}")
+    guest = inspection.guest
+
+    @functools.cache
+    def run(suite: str) -> WholeRun:
+        found = run_whole(
+            SpecSet(
+                suite,
+                load_upstream(inspection.expected.minor).of(suite),
+                tuple(_selected(request.session.items, suite, cell, phase)),
+            ),
+            tools,
+            load_catalogue(),
+            version,
+            kubeconfig=guest.kubeconfig,
+            registry=mirror.registry,
+            directory=inspection.directory / suite,
+            timeouts=timeouts,
+        )
+        return replace(found, left=left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
+
+    return run

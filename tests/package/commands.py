@@ -51,6 +51,7 @@ WORK_ANYWHERE = (
         "artifacts serve",
     ),
     *("image build", "image list", "image prune"),
+    *("conformance list", "conformance export"),
     *("infra up", "infra down", "infra status", "infra describe", "infra env"),
     *("gitlab note", "gitlab doctor"),
     *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),

@@ -42,6 +42,8 @@ QUESTIONS = {
     "Where is a check that runs on a machine?": ("harness/validate/remote/on_node_facts.py", "main"),
     "Where are a project's own checks found?": ("harness/spec/suites.py", "suites_of"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
+    "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),
+    "Where is it said why an image of a spec is missing?": ("harness/artifacts/e2e_images.py", "listed"),
     "Where is it decided that a figure is slower?": ("harness/validate/performance/noise.py", "slower"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/found.py", "find"),

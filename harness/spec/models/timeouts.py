@@ -68,6 +68,9 @@ class Timeouts(Model):
     )
     api_outage: Seconds = Field(description="Outage of the API at a node's own address during a phase (seconds).")
     conformance: Seconds = Field(description="Ginkgo's time-out (seconds).")
+    upstream_specs: Seconds = Field(
+        default=7200.0, description="Ginkgo's time-out for a whole set of upstream's specs (seconds)."
+    )
     conformance_ready: Seconds = Field(default=60.0, description="Until nodes and system pods are ready (seconds).")
     conformance_grace: Seconds = Field(
         default=20.0, description="A spec's clean-up when ginkgo's time is over (seconds)."

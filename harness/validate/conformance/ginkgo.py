@@ -26,6 +26,19 @@ class Tools:
     kubectl: Path
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How much one call of ginkgo runs.
+
+    seconds: its time-out for all of it.  processes: how many specs at once, but for those that ask to be alone: these
+    run last, one by one.  label: of just the specs that are meant, where there is one; many names take long to match.
+    """
+
+    seconds: float
+    processes: int = PROCESSES
+    label: str = ""
+
+
 def quoted(text: str) -> str:
     """Return the regular expression of Go that matches just this text (as regexp.QuoteMeta does)."""
     return "".join(f"\\{char}" if char in GO_SPECIAL else char for char in text)
@@ -60,20 +73,27 @@ def repository_list(registry: str) -> str:
 
 
 def ginkgo_command(
-    tools: Tools, names: Sequence[str], *, kubeconfig: Path, report_dir: Path, timeouts: Timeouts
+    tools: Tools,
+    names: Sequence[str],
+    *,
+    kubeconfig: Path,
+    report_dir: Path,
+    timeouts: Timeouts,
+    extent: Extent | None = None,
 ) -> list[str]:
-    """Return the command that runs the named specs."""
+    """Return the command that runs the named specs; without an extent, that of the curated ones."""
+    extent = extent or Extent(timeouts.conformance)
     ready = f"{timeouts.conformance_ready:.0f}s"  # e2e.test defaults to 30, 10 and 5 minutes
     return [
         str(tools.ginkgo),
-        f"--procs={min(PROCESSES, len(names))}",
-        f"--timeout={timeouts.conformance:.0f}s",
+        f"--procs={min(extent.processes, len(names))}",
+        f"--timeout={extent.seconds:.0f}s",
         f"--grace-period={timeouts.conformance_grace:.0f}s",
         f"--poll-progress-after={STALLED_SECONDS:.0f}s",
         f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
         "--no-color",
         "--silence-skips",
-        focus(names),
+        f"--label-filter={extent.label}" if extent.label else focus(names),
         str(tools.e2e_test),
         "--",
         f"--kubeconfig={kubeconfig}",

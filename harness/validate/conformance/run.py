@@ -1,8 +1,9 @@
-"""Runs the curated conformance specs against a guest."""
+"""Runs upstream specs against a guest."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,11 +14,12 @@ from harness.proc import CommandFailed, run
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceSpec
-from harness.validate.conformance.ginkgo import Tools, ginkgo_command, repository_list
+from harness.validate.conformance.ginkgo import Extent, Tools, ginkgo_command, repository_list
 from harness.validate.conformance.registry import missing_images
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_verdicts
 
 REPORT = "junit_01.xml"  # e2e.test's name for it
+LOG = "ginkgo.log"  # of the command, which people read
 E2E_LABEL = "e2e-framework"  # every namespace of a spec has it (test/e2e/framework, CreateTestingNS)
 
 
@@ -29,6 +31,7 @@ def run_specs(
     registry: str,
     directory: Path,
     timeouts: Timeouts,
+    extent: Extent | None = None,
 ) -> dict[str, SpecVerdict]:
     """Run all specs whose images the registry has, once, and return the verdict of every spec, by name.
 
@@ -36,7 +39,9 @@ def run_specs(
         registry: host:port that the guest takes images from.
         directory: for the repository list, the report, and ginkgo.log, which people read.
         timeouts: specs that ginkgo's time for the whole run cuts short have failed.
+        extent: how many at once and for how long; as for the curated specs, if it is left out.
     """
+    extent = extent or Extent(timeouts.conformance)
     directory.mkdir(parents=True, exist_ok=True)
     absent = missing_images(registry, (image for spec in specs for image in spec.images), timeouts.registry_request)
     verdicts = {spec.name: _not_run(lacks) for spec in specs if (lacks := _lacks(spec, absent))}
@@ -47,21 +52,25 @@ def run_specs(
     report.unlink(missing_ok=True)  # of an earlier run
     repositories = directory / "repositories.yml"
     repositories.write_text(repository_list(registry), encoding="utf-8")
-    command = ginkgo_command(tools, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts)
+    if len(names) < len(specs):
+        extent = replace(extent, label="")  # not all that the label means
+    command = ginkgo_command(
+        tools, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts, extent=extent
+    )
     # not the option --kube-test-repo-list: several specs choose their images before options are read
     environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
-    log = directory / "ginkgo.log"
+    log = directory / LOG
     killed = ""
     with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:  # e2e.test and kubectl leave files
         try:
-            limit = timeouts.conformance + timeouts.conformance_overrun
+            limit = extent.seconds + timeouts.conformance_overrun
             environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
             run(command, timeout=limit, check=False, cwd=directory, env=environment, log=log)
         except CommandFailed as error:  # it did not end or start: every spec without a verdict has failed
             killed = error.summary
     for name, verdict in read_verdicts(report, names).items():
         lost = killed and verdict.outcome is not SpecOutcome.PASSED
-        verdicts[name] = SpecVerdict(verdict.outcome, verdict.seconds, f"{killed}\n{verdict.text}") if lost else verdict
+        verdicts[name] = replace(verdict, text=f"{killed}\n{verdict.text}") if lost else verdict
     return verdicts
 
 

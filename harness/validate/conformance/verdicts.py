@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,25 +11,36 @@ from xml.etree import ElementTree
 
 SPEC_PREFIX = "[It] "  # suite nodes such as [SynchronizedBeforeSuite] are test cases too
 TEXT_LIMIT = 4000  # characters of a failure's text: the message and its location come first
+OWN_SKIP = "skipped - "  # ginkgo's words before a spec's own reason (reporters/junit_report.go)
+UNPULLED = re.compile(r'Failed to pull image \\*"([^"\\]+)')  # kubelet's event, which e2e.test prints after a failure
 LOG_LIMIT = 1500  # characters of the end of the suite's log, which has what it waited for
 
 
 class SpecOutcome(StrEnum):
-    """How a spec ended. `not-run`: it was not started because an image is missing."""
+    """How a spec ended.
+
+    `not-run`: it was not started, or failed, because an image is missing.  `skipped`: the spec itself said that this
+    cluster is none for it.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
+    SKIPPED = "skipped"
     NOT_RUN = "not-run"
 
 
 @dataclass(frozen=True)
 class SpecVerdict:
-    """One spec's outcome, its duration in seconds, why it did not pass, and the images that it lacks."""
+    """One spec's outcome, its duration in seconds, why it did not pass, and the images that it lacks.
+
+    unpulled: the images that its pods asked for in vain, if it failed, as the events of its namespace name them.
+    """
 
     outcome: SpecOutcome
     seconds: float = 0.0
     text: str = ""
     lacks: tuple[str, ...] = ()
+    unpulled: tuple[str, ...] = ()
 
 
 def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
@@ -74,9 +86,13 @@ def _verdict(case: ElementTree.Element, suite_failure: str) -> SpecVerdict:
     if status == "passed":
         return SpecVerdict(SpecOutcome.PASSED, seconds)
     text = _failure_text(case)
-    if status == "skipped":  # the spec skipped itself, or the suite failed before it
+    if status == "skipped":  # the spec skipped itself, or was not reached
+        own = text.startswith(OWN_SKIP) and not suite_failure
         text = f"the spec was skipped: {text or suite_failure or 'no reason given'}"
-    return SpecVerdict(SpecOutcome.FAILED, seconds, text or f"status {status!r} without a message")
+        return SpecVerdict(SpecOutcome.SKIPPED if own else SpecOutcome.FAILED, seconds, text)
+    unpulled = tuple(sorted(set(UNPULLED.findall(case.findtext("system-err") or ""))))
+    text = text or f"status {status!r} without a message"
+    return SpecVerdict(SpecOutcome.FAILED, seconds, text, unpulled=unpulled)
 
 
 def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:

@@ -43,11 +43,19 @@ def test_a_spec_with_any_other_status_than_passed_has_failed(tmp_path: Path, sta
     assert verdict.text
 
 
-def test_a_spec_that_skipped_itself_has_failed_with_its_reason(tmp_path: Path) -> None:
+def test_a_spec_that_skipped_itself_has_not_passed_and_says_why(tmp_path: Path) -> None:
     inside = "<skipped message='skipped - needs two nodes'></skipped>"
     verdict = read_verdicts(report(tmp_path, case(f"[It] {VERSION}", "skipped", inside)), [VERSION])[VERSION]
-    assert verdict.outcome is SpecOutcome.FAILED
+    assert verdict.outcome is SpecOutcome.SKIPPED
     assert "needs two nodes" in verdict.text
+
+
+def test_a_failed_spec_names_the_images_that_its_pods_asked_for_in_vain(tmp_path: Path) -> None:
+    event = r"""<system-err>event: Failed to pull image "10.0.0.1:5000/a/b:1": not found; and \"c:2\"
+    {kubelet cp-0} Failed: Failed to pull image \"10.0.0.1:5000/d:3\"</system-err>"""
+    inside = f"<failure message='timed out'></failure>{event}"
+    verdict = read_verdicts(report(tmp_path, case(f"[It] {VERSION}", "failed", inside)), [VERSION])[VERSION]
+    assert verdict.unpulled == ("10.0.0.1:5000/a/b:1", "10.0.0.1:5000/d:3")
 
 
 def test_a_spec_that_the_report_lacks_has_failed(tmp_path: Path) -> None:

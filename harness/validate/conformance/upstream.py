@@ -1,0 +1,153 @@
+"""All of upstream's own specs that a suite runs: matrix/conformance/upstream/<minor>.yml, as e2e.test names them.
+
+`vmatrix conformance list VERSION` writes the file; the suite compares it with the e2e.test that it runs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import BadInput
+from harness.paths import MATRIX, packaged_dir
+from harness.reading import read_text
+from harness.spec.project import matrix_dir
+from harness.spec.suites import CERTIFICATION, E2E
+
+FOLDER = "upstream"
+SELECTION = "selection.yml"
+CONFORMANCE = "Conformance"  # the label of the set that every cluster must pass
+
+
+@dataclass(frozen=True)
+class ListedSpec:
+    """One spec of e2e.test: its full name and its labels."""
+
+    name: str
+    labels: frozenset[str]
+
+
+@dataclass(frozen=True)
+class UpstreamSets:
+    """The specs of one Kubernetes minor, by the suite that runs them."""
+
+    minor: str
+    sets: Mapping[str, tuple[str, ...]]
+
+    def of(self, suite: str) -> tuple[str, ...]:
+        """Return the names of a suite's specs; none, if the minor has no such set."""
+        return self.sets.get(suite, ())
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which specs the suite e2e runs: those of some areas, but for what needs more than a cluster on its own.
+
+    areas: labels of SIGs -> the expression that names must match.
+    without: expressions for labels, and for names, of what is left out -> why.
+    """
+
+    areas: Mapping[str, str]
+    without_labels: Mapping[str, str]
+    without_names: Mapping[str, str]
+
+    def takes(self, spec: ListedSpec) -> bool:
+        """Tell whether the suite runs a spec."""
+        areas = [pattern for label, pattern in self.areas.items() if label in spec.labels]
+        return (
+            bool(areas)
+            and all(re.search(pattern, spec.name) for pattern in areas)
+            and not any(re.fullmatch(out, label) for out in self.without_labels for label in spec.labels)
+            and not any(re.search(out, spec.name) for out in self.without_names)
+        )
+
+
+def upstream_path(minor: str) -> Path:
+    """Return the file of a minor's sets: the project's, or the packaged one."""
+    return _file(f"{minor}.yml")
+
+
+@cache
+def load_upstream(minor: str) -> UpstreamSets:
+    """Load the sets of a Kubernetes minor; one without a file has none.
+
+    Raises:
+        BadInput: the file is malformed.
+    """
+    path = upstream_path(minor)
+    if not path.is_file():
+        return UpstreamSets(minor, {})
+    try:
+        raw = yaml.load(read_text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both safe
+        return _sets(minor, raw)
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"{path} is malformed: {type(error).__name__}: {error}",
+            hint=f"`vmatrix conformance list` of a release of {minor} prints it",
+            paths=[path],
+        ) from error
+
+
+@cache
+def load_selection() -> Selection:
+    """Load what the suite e2e runs.
+
+    Raises:
+        BadInput: the file does not exist or is malformed.
+    """
+    path = _file(SELECTION)
+    try:
+        raw = yaml.safe_load(read_text(path))
+        found = Selection(*(dict(raw[key]) for key in ("areas", "without_labels", "without_names")))
+        for pattern in (*found.areas.values(), *found.without_labels, *found.without_names):
+            re.compile(pattern)
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, re.error) as error:
+        raise BadInput(
+            f"{path} is malformed: {type(error).__name__}: {error}",
+            hint="it needs `areas` (label: expression), `without_labels` and `without_names` (expression: why)",
+            paths=[path],
+        ) from error
+    return found
+
+
+def chosen(listed: Iterable[ListedSpec], selection: Selection) -> dict[str, tuple[str, ...]]:
+    """Return the names of each suite's specs, sorted, of all that an e2e.test lists."""
+    specs = tuple(listed)
+    conformance = {spec.name for spec in specs if CONFORMANCE in spec.labels}
+    features = {spec.name for spec in specs if selection.takes(spec)} - conformance
+    return {CERTIFICATION: tuple(sorted(conformance)), E2E: tuple(sorted(features))}
+
+
+def as_text(minor: str, version: str, sets: Mapping[str, Sequence[str]]) -> str:
+    """Return the file of a minor's sets, as an e2e.test of a version lists them."""
+    head = (
+        f"# Upstream's specs that suites run as a whole, as e2e.test {version} names them.\n"
+        f"# Written by `vmatrix conformance list {version}`; selection.yml says what is in `e2e`.\n"
+    )
+    content = {"kubernetes": minor, **{suite: list(names) for suite, names in sets.items()}}
+    return head + yaml.safe_dump(content, sort_keys=False, width=sys.maxsize)
+
+
+def _file(name: str) -> Path:
+    folders = (matrix_dir(), packaged_dir() / MATRIX)
+    own, packaged = (folder / "conformance" / FOLDER / name for folder in folders)
+    return own if own.is_file() or not packaged.is_file() else packaged
+
+
+def _sets(minor: str, raw: Any) -> UpstreamSets:
+    if str(raw["kubernetes"]) != minor:
+        raise ValueError(f"`kubernetes` is {raw['kubernetes']}, not {minor}")
+    sets = {suite: tuple(str(name) for name in raw.get(suite) or ()) for suite in (CERTIFICATION, E2E)}
+    for suite, names in sets.items():
+        if len(set(names)) < len(names):
+            raise ValueError(f"`{suite}` names a spec twice")
+    if not sets[CERTIFICATION]:
+        raise ValueError(f"`{CERTIFICATION}` is empty")
+    return UpstreamSets(minor, sets)

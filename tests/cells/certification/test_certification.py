@@ -1,0 +1,63 @@
+"""The whole set [Conformance] of the cell's Kubernetes minor.
+
+The specs of a cell run together, once; each spec is a separate item (see ../conftest.py) with its own verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.artifacts.catalogue import load
+from harness.spec.suites import CERTIFICATION
+from harness.validate.conformance import told
+from harness.validate.conformance.verdicts import SpecOutcome
+from harness.validate.conformance.whole import WholeRun
+from harness.validate.inspection import Inspection
+
+Artifact = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def found(whole_run: Callable[[str], WholeRun]) -> WholeRun:
+    """What the selected specs came to."""
+    return whole_run(CERTIFICATION)
+
+
+def test_spec(
+    spec_name: str, found: WholeRun, inspection: Inspection, record_property: Callable[[str, object], None]
+) -> None:
+    verdict = found.verdicts[spec_name]
+    for name, value in told.properties(verdict).items():
+        record_property(name, value)
+    if why := told.unjudged(verdict):
+        pytest.skip(why)
+    if verdict.outcome is not SpecOutcome.PASSED:
+        log = inspection.directory / CERTIFICATION / "ginkgo.log"
+        pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
+
+
+def test_the_list_of_specs_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:
+    version, minor = inspection.expected.kubernetes, inspection.expected.minor
+    if lines := told.other_specs(artifact("e2e.test", version) / "e2e.test", minor, CERTIFICATION):
+        do = f"vmatrix conformance list {version} > matrix/conformance/upstream/{minor}.yml"
+        raise AssertionError("\n".join([f"the list of specs of {minor} is not that of e2e.test {version}", *lines, do]))
+
+
+def test_the_list_of_images_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:
+    version = inspection.expected.kubernetes
+    if lines := told.other_images(artifact("e2e.test", version) / "e2e.test", load(), version):
+        do = "name them in harness/artifacts/e2e_images.yml"
+        raise AssertionError("\n".join([f"the list of images is not that of e2e.test {version}", *lines, do]))
+
+
+def test_the_mirror_has_every_image_that_vmatrix_makes(found: WholeRun) -> None:
+    told.refuse_unpushed(found)
+
+
+def test_the_specs_pods_are_gone(found: WholeRun) -> None:
+    if found.left:
+        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
+        pytest.fail(f"the pods of the specs are not gone: {found.left}\ntype: {do}", pytrace=False)

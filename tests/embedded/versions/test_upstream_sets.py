@@ -1,0 +1,26 @@
+"""Whole sets of upstream's specs, and lists of their images, against the real e2e.test of their version."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.artifacts import e2e_images
+from harness.artifacts.catalogue import load
+from harness.artifacts.store import Store
+from harness.spec.suites import UPSTREAM
+from harness.validate.conformance import told
+
+LISTED = sorted(e2e_images.load().lists)
+
+
+@pytest.mark.parametrize("suite", sorted(UPSTREAM))
+@pytest.mark.parametrize("version", LISTED)
+def test_a_set_is_what_e2e_test_lists(version: str, suite: str) -> None:
+    e2e_test = Store().obtain("e2e.test", version).file("e2e.test")
+    assert told.other_specs(e2e_test, version.rpartition(".")[0], suite) == []
+
+
+@pytest.mark.parametrize("version", LISTED)
+def test_every_image_that_e2e_test_lists_is_made_or_named_as_missing(version: str) -> None:
+    e2e_test = Store().obtain("e2e.test", version).file("e2e.test")
+    assert told.other_images(e2e_test, load(), version) == []

@@ -1,0 +1,68 @@
+"""Whole sets of upstream's specs: which suite runs which, and files that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.errors import BadInput
+from harness.spec.suites import CERTIFICATION, E2E
+from harness.validate.conformance import upstream
+from harness.validate.conformance.curated import load_curated
+from harness.validate.conformance.upstream import ListedSpec, as_text, chosen, load_selection, load_upstream
+
+SPECS = (
+    ListedSpec("[sig-apps] a [Conformance]", frozenset({"sig-apps", "Conformance"})),
+    ListedSpec("[sig-apps] b", frozenset({"sig-apps"})),
+    ListedSpec("[sig-apps] c [Slow]", frozenset({"sig-apps", "Slow"})),
+    ListedSpec("[sig-network] d", frozenset({"sig-network", "Feature:LoadBalancer"})),
+    ListedSpec("[sig-storage] PersistentVolumes-local e", frozenset({"sig-storage"})),
+    ListedSpec("[sig-storage] CSI f", frozenset({"sig-storage"})),
+    ListedSpec("[sig-cli] g", frozenset({"sig-cli"})),
+    ListedSpec("[sig-node] with a private image", frozenset({"sig-node"})),
+)
+
+
+def test_a_suite_has_the_set_or_what_the_selection_leaves_of_features() -> None:
+    sets = chosen(SPECS, load_selection())
+    assert sets[CERTIFICATION] == ("[sig-apps] a [Conformance]",)
+    assert sets[E2E] == ("[sig-apps] b", "[sig-storage] PersistentVolumes-local e")
+
+
+def test_the_curated_specs_of_a_minor_are_of_its_set() -> None:
+    whole = set(load_upstream("1.36").of(CERTIFICATION))
+    assert {spec.name for spec in load_curated("1.36").specs} <= whole
+    assert not whole & set(load_upstream("1.36").of(E2E))
+
+
+def test_a_minor_without_a_file_has_no_specs() -> None:
+    assert load_upstream("0.1").of(CERTIFICATION) == ()
+
+
+def test_what_is_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "9.99.yml"
+    path.write_text(as_text("9.99", "9.99.1", chosen(SPECS, load_selection())))
+    monkeypatch.setattr(upstream, "upstream_path", lambda minor: tmp_path / f"{minor}.yml")
+    assert load_upstream("9.99").of(E2E) == chosen(SPECS, load_selection())[E2E]
+    assert path.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"kubernetes": "1.1", CERTIFICATION: ["a"]},
+        {"kubernetes": "9.98", CERTIFICATION: []},
+        {"kubernetes": "9.98", CERTIFICATION: ["a", "a"]},
+        ["a"],
+    ],
+)
+def test_a_file_that_does_not_fit_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: object
+) -> None:
+    (tmp_path / "9.98.yml").write_text(yaml.safe_dump(content))
+    monkeypatch.setattr(upstream, "upstream_path", lambda minor: tmp_path / f"{minor}.yml")
+    with pytest.raises(BadInput, match=r"9\.98\.yml is malformed") as refused:
+        load_upstream("9.98")
+    assert "vmatrix conformance list" in refused.value.hint
