@@ -17,7 +17,7 @@ from harness.validate.conformance.run import run_specs
 from harness.validate.conformance.upstream import CONFORMANCE
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 
-PROCESSES = 8  # specs mostly wait; eight keep two cores busy
+PROCESSES = 8  # specs mostly wait
 TOLD = 10  # names in one message
 
 
