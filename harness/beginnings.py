@@ -14,7 +14,7 @@ from contextlib import suppress
 from harness.errors import EXIT_INFRA
 
 SECONDS = 30.0  # a thread begins at once; on a host at load 40 within a second
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0  # how often: looking costs nothing, and the end may be this much late
 SAID = (
     b"vmatrix: this host or its memory limit has no memory left for another thread, so this process ends here; "
     b"give it more memory, then `vmatrix reap --all` removes what it leaves\n"

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from harness.artifacts.store import Store
+from harness.cli import complete
 from harness.cli.artifacts_progress import showing
 from harness.cli.plain import CommandSet
 from harness.paths import settings_dir
@@ -40,8 +41,15 @@ def list_(
 
 @app.command()
 def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run, by its id or its directory.")],
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell in which the suite certification ran.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run, by its id or its directory.", autocompletion=complete.runs)
+    ],
+    cell: Annotated[
+        str,
+        typer.Argument(
+            metavar="CELL", help="Cell in which the suite certification ran.", autocompletion=complete.planned
+        ),
+    ],
     product: Annotated[Path, typer.Option(metavar="FILE", help="PRODUCT.yaml of your product.")],
     output: Annotated[Path, typer.Option(metavar="DIR", help="Directory to create.")],
 ) -> None:

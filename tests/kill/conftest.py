@@ -54,7 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--missing"):
         return
     known = {name for name, said in read().items() if said.startswith(CLEAN)}
-    done = [i for i in items if any(name in i.name or name.replace("-", "_") in i.name for name in known)]
+    doubles = tuple(f"test_{name.replace('-', '_')}_" for name in known)
+    done = [i for i in items if any(f"[{name}]" in i.name for name in known) or i.name.startswith(doubles)]
     config.hook.pytest_deselected(items=done)
     items[:] = [item for item in items if item not in done]
 

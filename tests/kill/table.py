@@ -80,7 +80,7 @@ def write() -> None:
 
 
 def _what(point: KillPoint) -> str:
-    whom = {"run": f"`{_command(point)}`", "group": "`run` and all that it started", "worker": "a worker"}
+    whom = {"run": f"`{_command(point)}`", "group": "`run` and all it started", "worker": "a worker"}
     whom |= {"power": "`run` and the whole instance"}
     return f"{whom.get(point.what, point.what)}: {HOWS[point.how]}"
 
