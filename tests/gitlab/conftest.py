@@ -13,6 +13,12 @@ import pytest
 
 from tests.gitlab import checkout
 from tests.gitlab.checkout import NODE, PREPARE, PROGRAM, Checkout
+from tests.gitlab.faults import FaultNotes
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know whether what came of faults is kept."""
+    parser.addoption("--keep-faults", action="store_true", help="keep what came of faults, and write the page")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +35,12 @@ def _programs() -> None:
         pytest.fail(f"{PROGRAM} is missing: {PREPARE}", pytrace=False)
     if shutil.which("rsync") is None:
         pytest.fail("rsync is missing: apt-get install rsync", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def note(request: pytest.FixtureRequest) -> FaultNotes:
+    """Return what takes down faults."""
+    return FaultNotes(request.config.getoption("--keep-faults"))
 
 
 @pytest.fixture(scope="session")

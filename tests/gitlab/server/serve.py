@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from tests.gitlab.server.recording import Recorder
 
 T = TypeVar("T")
 SECONDS = 30.0  # against hanging: the server's thread answers at once, or is dead
+LOOPBACK = "127.0.0.1"
 MOST_BYTES = 2**30  # of one upload
 
 
@@ -59,12 +61,12 @@ class RunningServer:
 
 @contextmanager
 def serving(
-    *, address: str = "127.0.0.1", context: ssl.SSLContext | None = None, poll_seconds: float = 5.0
+    *, listening: socket.socket | None = None, context: ssl.SSLContext | None = None, poll_seconds: float = 5.0
 ) -> Iterator[RunningServer]:
-    """Run a server on a free port of an address of this host; with `context`, over TLS."""
+    """Run a server on a socket that listens, or on a free port of this host alone; with `context`, over TLS."""
     started: Future[RunningServer] = Future()
     ended = threading.Event()
-    main = _main(address, context, poll_seconds, started, ended)
+    main = _main(listening or socket.create_server((LOOPBACK, 0)), context, poll_seconds, started, ended)
     thread = threading.Thread(target=lambda: asyncio.run(main), name="gitlab", daemon=True)
     thread.start()
     server = started.result(SECONDS)
@@ -76,7 +78,7 @@ def serving(
 
 
 async def _main(
-    address: str,
+    listening: socket.socket,
     context: ssl.SSLContext | None,
     poll_seconds: float,
     started: Future[RunningServer],
@@ -96,9 +98,8 @@ async def _main(
     app.add_routes(_keys(site, signing))
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1)
     await runner.setup()
-    listening = web.TCPSite(runner, address, 0, ssl_context=context)
-    await listening.start()
-    port = runner.addresses[0][1]
+    await web.SockSite(runner, listening, ssl_context=context).start()
+    address, port = listening.getsockname()
     url = f"{'https' if context else 'http'}://{address}:{port}"
     site.forge.url, site.payload = url, Payload(url, signing)
     started.set_result(RunningServer(url, site, recorder, loop, away))

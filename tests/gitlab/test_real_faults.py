@@ -1,0 +1,91 @@
+"""Jobs of the real runner in an infra cluster, with one thing around them broken at a time; no cell yet.
+
+What each job shows is a row of docs/gitlab-faults.md.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.kube.resources import POD
+from tests.gitlab.deployed import NAMESPACE_NAME
+from tests.gitlab.faults import FaultNotes
+from tests.gitlab.pods_site import Site, gone, site, there
+from tests.gitlab.server.model import Pipeline, PipelineJob, State
+from tests.gitlab.server.projects import MERGE_REQUEST
+from tests.gitlab.small import ended, wait
+
+__all__ = ["site", "there"]
+pytestmark = pytest.mark.cells
+LONG, SHORT = 600, 30  # seconds of work: for ever, and until a fault is over
+# What the jobs of cells have.
+USUAL = """\
+  tags: [vmatrix]
+  after_script: ['echo "cleaning up after $CI_JOB_STATUS"']
+  retry: {max: 1, when: [runner_system_failure, scheduler_failure, api_failure], exit_codes: [75]}
+"""
+
+
+def text(script: str, *more: str) -> str:
+    """Return a pipeline of one job."""
+    return f"work:\n{USUAL}  script: [{script}]\n" + "".join(f"  {line}\n" for line in more)
+
+
+def busy(seconds: int = LONG) -> str:
+    return f"echo at work, sleep {seconds}, echo finished"
+
+
+def at_work(site: Site, pipeline: Pipeline) -> PipelineJob:
+    """Wait until the script is at work."""
+    found = site.job(pipeline, "work")
+    wait(site.server, "the script to be at work", lambda: "\nat work" in found.said)
+    return found
+
+
+def the_pod(site: Site) -> str:
+    (name,) = site.there.job_pods
+    return name
+
+
+def test_a_job_that_is_cancelled(site: Site, note: FaultNotes) -> None:
+    pipeline = site.begin(text(busy()))
+    found = at_work(site, pipeline)
+    site.server.call(lambda forge: forge.cancel_all(pipeline))
+    assert ended(site.server, pipeline) == {"work": State.CANCELED}
+    gone(site)
+    note("cancelled", found, "cleaning up after canceled")
+
+
+def test_a_merge_request_that_is_updated(site: Site, note: FaultNotes) -> None:
+    known = {"source": MERGE_REQUEST, "ref": "change", "merge_request": "7"}
+    old = site.begin(text(busy(), "interruptible: true"), **known)
+    found = at_work(site, old)
+    new = site.begin(text(busy(1), "interruptible: true"), **known)
+    assert ended(site.server, old) == {"work": State.CANCELED}
+    assert ended(site.server, new) == {"work": State.SUCCESS}
+    gone(site)
+    note("replaced", found, "cleaning up after canceled")
+
+
+def test_a_script_that_takes_too_long(site: Site, note: FaultNotes) -> None:
+    limits = "variables: {RUNNER_SCRIPT_TIMEOUT: 10s, RUNNER_AFTER_SCRIPT_TIMEOUT: 1m}"
+    pipeline = site.begin(text(busy(), limits))
+    assert ended(site.server, pipeline) == {"work": State.FAILED}
+    gone(site)
+    note("script-limit", site.job(pipeline, "work"), "cleaning up after timedout")
+
+
+def test_a_job_that_takes_too_long(site: Site, note: FaultNotes) -> None:
+    pipeline = site.begin(text(busy(), "timeout: 60s"))
+    assert ended(site.server, pipeline) == {"work": State.FAILED}
+    gone(site)
+    note("job-limit", site.job(pipeline, "work"), "execution took longer than")
+
+
+def test_a_pod_that_is_deleted(site: Site, note: FaultNotes) -> None:
+    pipeline = site.begin(text(busy(SHORT)))
+    first = at_work(site, pipeline)
+    site.there.cluster.delete(POD, the_pod(site), NAMESPACE_NAME, grace=0)
+    assert ended(site.server, pipeline) == {"work": State.SUCCESS}, "the second try has another pod"
+    gone(site)
+    note("pod-deleted", first, 'pods "runner-')
