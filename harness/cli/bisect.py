@@ -79,3 +79,10 @@ def tell(found: Bisection, repository: Repository, known: str = "") -> None:
     said = tried.said if tried is not None else known if found.open[-1] == found.revisions[-1] else ""
     if said:
         out.print(f"  first failure: {said}", markup=False)
+    for later in found.otherwise:
+        title = repository.revision(later).title
+        out.print(
+            f"warning: {title} failed first in {': '.join(found.trials[later].failed)}", style="yellow", markup=False
+        )
+    if found.otherwise:
+        out.print("  so this may be another fault, or a check that is not steady: run the commit again", markup=False)

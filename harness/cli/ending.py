@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness import system
 from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
 from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, drop
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
@@ -69,10 +70,16 @@ def tell(error: Exception) -> int:
     if ours is not None:
         show(ours)
         return ours.exit_code
-    console = Console(stderr=True)
+    console = _console()
     console.print(f"error: {type(error).__name__}: {error}", markup=False)
     console.print("this is a bug in vmatrix: repeat with -vv and report the traceback", markup=False)
     return EXIT_HARNESS
+
+
+def _console(**options: Any) -> Console:
+    from rich.console import Console  # here, because most commands end well, and it takes long to load
+
+    return Console(stderr=True, **options)
 
 
 def _of_system(error: Exception) -> VmatrixError | None:
@@ -93,7 +100,7 @@ def _open_errors() -> None:
 
 def show(error: VmatrixError) -> None:
     """Print an error as a person reads it: what, details, where to look, what to do."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = _console(highlight=False, soft_wrap=True)
     console.print(f"error ({error.blame.value}): {error.summary}", markup=False, style="red")
     if error.detail:
         console.print("\n".join(f"  {line}" for line in error.detail.splitlines()), markup=False)

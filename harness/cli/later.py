@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from harness.cli.plain import CommandSet, WordedCommand, WordedGroup
+from harness.errors import EXIT_BAD_INPUT
 
 KNOWN = {
     "init": "Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file.",
@@ -56,7 +57,22 @@ class Later(WordedCommand):
 
 
 class LateGroup(WordedGroup):
-    """All commands, each loaded when it is called."""
+    """All commands, each loaded when it is called. Their list is plain text: nothing has to be loaded for it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "rich_markup_mode": None})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the words; where there are none, print the help, and end with the exit code of a mistake."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.exit(EXIT_BAD_INPUT)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each command's name and its whole first sentence."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*KNOWN.items()])
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""

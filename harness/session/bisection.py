@@ -30,6 +30,11 @@ class RevisionTrial:
     run: str = ""
     said: str = ""
 
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Return the suite or step that failed first and the check or task in it, without its text."""
+        return tuple(self.said.split(": ")[:2])
+
 
 @dataclass(frozen=True)
 class Bisection:
@@ -57,6 +62,13 @@ class Bisection:
     def runs_left(self) -> int:
         """Return how many runs it takes at most, if each can tell."""
         return (len(self.open) - 1).bit_length()
+
+    @property
+    def otherwise(self) -> tuple[str, ...]:
+        """Return the bad revisions after the found one that failed in something else first, oldest first."""
+        found = self.trials.get(self.open[-1], RevisionTrial(RevisionVerdict.BAD))
+        later = (one for one in self.revisions[self._first_bad + 1 :] if self._is(one, RevisionVerdict.BAD))
+        return tuple(one for one in later if found.said and self.trials[one].failed != found.failed)
 
     def tried(self, revision: str, trial: RevisionTrial) -> Bisection:
         """Return the search with one more revision that was tried."""
@@ -109,7 +121,11 @@ def ordered(search: Bisection, titles: Sequence[str] = ()) -> list[str]:
     """Return what was tried, in the order of the revisions; `titles`: of all revisions."""
     names = dict(zip(search.revisions, titles, strict=False))
     return [
-        f"{revision[:12]} {search.trials[revision].verdict.value:8} {names.get(revision, '')}".rstrip()
+        line.rstrip()
         for revision in search.revisions
-        if revision in search.trials
+        if (trial := search.trials.get(revision)) is not None
+        for line in (
+            f"{revision[:12]} {trial.verdict.value:8} {names.get(revision, '')}",
+            *([f"  {': '.join(trial.failed)}"] if trial.said else []),
+        )
     ]

@@ -126,6 +126,20 @@ def test_commits_that_cannot_be_told_apart_are_all_named(root: Path, tmp_path: P
     assert sum("skipped" in line for line in ordered(found, titles)) == 3
 
 
+def test_what_failed_in_something_else_than_later_ones_is_said(root: Path, tmp_path: Path) -> None:
+    repository, search_ = begun(root)
+    plain = product(3, [])
+
+    def shaky(tree: Path) -> RevisionTrial:
+        number = int((tree / "deploy" / "number").read_text(encoding="utf-8"))
+        return RevisionTrial(BAD, "r", "network: dns: no answer") if number == 2 else plain(tree)
+
+    assert search(search_, repository, tmp_path / "a", plain, lambda _: None).otherwise == ()
+    found = search(search_, repository, tmp_path / "b", shaky, lambda _: None)
+    assert [repository.revision(one).title[-1] for one in (*found.open, *found.otherwise)] == ["2", "5"]
+    assert [line for line in ordered(found) if line.startswith(" ")] == ["  network: dns", "  nodes: services"]
+
+
 @pytest.mark.parametrize(("code", "verdict"), [(0, GOOD), (1, BAD), *((c, SKIPPED) for c in (2, 3, 4, 5, 70, 75))])
 def test_only_the_product_makes_a_revision_bad(code: int, verdict: RevisionVerdict) -> None:
     assert verdict_of(code) is verdict
