@@ -5,6 +5,7 @@
     GET /bin/NAME/VERSION/NAME.tar        all its files at top level, mode 0755, made while it is sent
     GET /images/FILE                      a disk image
     GET /images/NAME.qcow2                the newest disk image of that name, for people
+    GET /images/NAME.json                 what it was made for, for runs that cannot make it
     GET /files/KEY/PATH                   a file of a product, as the index KEY in the cache says where it lies
     GET /client                           the address that the request came from
 
@@ -32,7 +33,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 KEY = re.compile(r"[0-9a-f]{16}")
-DIGEST, DISK = re.compile(r"-[0-9a-f]{12}"), ".qcow2"  # how the file of a disk image ends, after its name
+DIGEST = re.compile(r"-[0-9a-f]{12}")  # how the file of a disk image ends, after its name
+DISK, RECORD = ".qcow2", ".json"
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 IDLE_SECONDS = 60.0  # without a byte from or to a guest
 UNREAD_BYTES = 65536  # of a body that is refused
@@ -64,7 +66,8 @@ def find(root: Path, url_path: str) -> Body | None:
             return Body([b"ok\n"], 3)
         case ["images", name]:
             images = root / "images"
-            return _file(images / name, images) or _newest(name.removesuffix(DISK), images)
+            kind = RECORD if name.endswith(RECORD) else DISK
+            return _file(images / name, images) or _newest(name.removesuffix(kind), kind, images)
         case ["bin", name, version, file]:
             artifacts = root / "artifacts"
             files = artifacts / name / version / "current" / "files"
@@ -101,9 +104,9 @@ def _file(path: Path, root: Path) -> Body | None:
     return Body([path], path.stat().st_size) if _inside(path, root) else None
 
 
-def _newest(name: str, images: Path) -> Body | None:
-    """Return the disk image of a name that was made last."""
-    found = [path for path in images.glob(f"{name}-*{DISK}") if DIGEST.fullmatch(path.stem.removeprefix(name))]
+def _newest(name: str, kind: str, images: Path) -> Body | None:
+    """Return the disk image of a name that was made last, or its record."""
+    found = [path for path in images.glob(f"{name}-*{kind}") if DIGEST.fullmatch(path.stem.removeprefix(name))]
     return _file(max(found, key=lambda path: path.stat().st_mtime_ns), images) if found else None
 
 

@@ -11,6 +11,7 @@ from harness.artifacts.recipe import Ref
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GUEST = ("kubeadm", "kubelet", "kubectl")
 TESTING = ("e2e.test", "ginkgo")
+CHECKING = (*TESTING, "kubectl")  # run where the checks run
 RUNTIME = ("containerd", "runc", "cni-plugins")
 SERVING = ("crane", "registry")
 BUSYBOX = "e2e-test-images/busybox"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from harness.artifacts import gocache, refs
+from harness.artifacts import elsewhere, gocache, refs
 from harness.artifacts.beside import beside
 from harness.artifacts.disk import catalogue, fetch
-from harness.artifacts.disk.cache import ImageCache
+from harness.artifacts.disk.cache import CachedImage, ImageCache
 from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
 from harness.artifacts.store import Store
@@ -26,10 +26,11 @@ from harness.providers import offered, registry
 from harness.providers.definition import Opening
 from harness.spec.chaos import blows
 from harness.spec.image_mirror import ImageMirror
-from harness.spec.models import Timeouts, UrlSource
+from harness.spec.models import DiskImage, Timeouts, UrlSource
 from harness.spec.needs import needed
 from harness.spec.project import Project, anywhere, matrix_dir
 from harness.spec.settings import Settings, networks_of
+from harness.spec.suites import FROM_UPSTREAM
 from harness.until import stand_on
 
 OnProgress = Callable[[str], None]
@@ -114,11 +115,13 @@ def open_site(
     provider = definition.open(replace(opening, needs=needs))
     raise_if_any(definition.lacking(cells, definition.pods_mib(settings, needs)))
     below = refs.host(store.catalogue, definition.control_plane) if definition.control_plane else ()
-    wanted = dict.fromkeys((*below, *offer.programs, *images))
+    wanted = tuple(dict.fromkeys((*below, *offer.programs, *images)))
+    if not definition.has_mirror:
+        wanted = _not_there(provider.mirror(), wanted, suites, progress)
     absent = [ref for ref in wanted if store.cached(ref) is None]
     if absent:
         progress(f"{len(absent)} artifacts are not cached and are made first; cached ones take no time")
-    with beside(lambda: _disks(cells, timeouts, progress), progress) if absent else nullcontext():
+    with beside(lambda: _disks(project, cells, provider.mirror(), progress), progress) if absent else nullcontext():
         store.ensure(wanted, tell)
     if freed := gocache.trim():
         progress(f"{freed / 1e6:.0f} MB of what the builds left in Go's caches removed")
@@ -128,13 +131,40 @@ def open_site(
     return replace(_site(project, provider, progress, told, controllers), held=held)
 
 
-def _disks(cells: Sequence[Cell], timeouts: Timeouts, progress: OnProgress) -> None:
-    """Build the disk images of cells' machines that are not cached."""
-    known, cache = catalogue.load(matrix_dir() / "images.yml"), ImageCache(limits=ArtifactLimits.of(timeouts))
+def _not_there(
+    mirror: Mirror, wanted: Sequence[Ref], suites: Collection[str] | None, progress: OnProgress
+) -> tuple[Ref, ...]:
+    """Return what a mirror of somebody else's lacks, and what the checks run on this side."""
+    here = refs.CHECKING if suites is None or not FROM_UPSTREAM.isdisjoint(suites) else ()
+    guests = [ref for ref in wanted if ref.name not in refs.TESTING]
+    lacking = {*elsewhere.lacking(mirror, guests)}
+    if there := len(guests) - len(lacking):
+        progress(f"{there} artifacts are at {mirror.http} and {mirror.registry} already")
+    return tuple(ref for ref in wanted if ref in lacking or ref.name in here)
+
+
+def _disks(project: Project, cells: Sequence[Cell], mirror: Mirror, progress: OnProgress) -> None:
+    """Build the disk images of cells' machines that are not there yet."""
+    known, limits = catalogue.load(matrix_dir() / "images.yml"), ArtifactLimits.of(project.timeouts)
     for name in sorted({machine.image for cell in cells for machine in cell.machines}):
         entry = known.find(name)
         if not isinstance(entry.source, UrlSource):
-            cache.ensure(entry, progress)
+            _built(project.settings, entry, mirror, progress, limits)
+
+
+def _built(
+    settings: Settings, entry: DiskImage, mirror: Mirror, progress: OnProgress, limits: ArtifactLimits
+) -> CachedImage:
+    """Return a disk image that vmatrix builds: from the cache, or as somebody else's mirror has it, or built now."""
+    cache = ImageCache(limits=limits)
+    served = None
+    if cache.cached(entry) is None and not registry.of(settings).has_mirror:
+        served = elsewhere.disk(_images_url(settings, mirror), entry.name, cache.key(entry))
+    return served or cache.ensure(entry, progress)
+
+
+def _images_url(settings: Settings, mirror: Mirror) -> str:
+    return settings.image_url or f"{mirror.http}/images"
 
 
 def join_site(project: Project, cells: Sequence[Cell]) -> Site:
@@ -185,7 +215,7 @@ def _site(
 def golden_image(
     settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress, limits: ArtifactLimits = LIMITS
 ) -> GoldenImage:
-    """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
+    """Return a disk image as the infra cluster imports it: built and served by the mirror, or an upstream URL."""
     entry = catalogue.load(matrix_dir() / "images.yml").find(name)
     mirrors = image_mirror(settings)
     if mirrors is not None:
@@ -197,8 +227,8 @@ def golden_image(
         named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
         needed = {key: value for key, value in named.items() if value}
     else:
-        built = ImageCache(limits=limits).ensure(entry, progress)
-        url = f"{settings.image_url or mirror.http + '/images'}/{built.file}"
+        built = _built(settings, entry, mirror, progress, limits)
+        url = f"{_images_url(settings, mirror)}/{built.file}"
         checksum = f"sha256:{built.sha256}"
     digest = checksum.partition(":")[2]
     return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user, **needed)

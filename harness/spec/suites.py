@@ -18,6 +18,7 @@ PERFORMANCE = "performance"
 CERTIFICATION = "certification"  # upstream's whole set [Conformance]
 E2E = "e2e"  # upstream's specs of features
 UPSTREAM = frozenset({CERTIFICATION, E2E})
+FROM_UPSTREAM = UPSTREAM | {"conformance"}  # run upstream's programs where the run is
 ON_REQUEST = UPSTREAM | {PERFORMANCE}  # run only where a tier or --suite names them: they put load on a cluster
 LIFE = "life"  # the steps of a cell, which run for every tier
 TESTS = ("test_*.py", "*_test.py")  # pytest's python_files

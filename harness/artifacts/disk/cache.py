@@ -61,7 +61,7 @@ class ImageCache:
 
     def cached(self, image: DiskImage) -> CachedImage | None:
         """Return an image if it is cached; make nothing. A published image's list of checksums is asked for."""
-        return self._read(image, self._key(image))
+        return self._read(image, self.key(image))
 
     def ensure(self, image: DiskImage, say: Say = lambda _: None) -> CachedImage:
         """Return an image, making or downloading it first when it is not cached.
@@ -70,14 +70,15 @@ class ImageCache:
             BadInput: its recipe is wrong, or this is not root.
             InfraError: it could not be made or downloaded; nothing of it stays behind but a log.
         """
-        key = self._key(image)
+        key = self.key(image)
         if (found := self._read(image, key)) is not None:
             return found
         with hold(self.root, image.name, lambda: say(f"{image.name}: waiting for another process that builds it")):
             # another process may have made it while this one waited
             return self._read(image, key) or self._make(image, key, say)
 
-    def _key(self, image: DiskImage) -> str:
+    def key(self, image: DiskImage) -> str:
+        """Return what an image is made for: its recipe's hash, or its published checksum, which a list is asked for."""
         if isinstance(image.source, UrlSource):
             return fetch.checksum(image.source)
         return f"recipe:{self._recipe(image.source).key(size_gib=image.size_gib)}"
@@ -88,7 +89,7 @@ class ImageCache:
     def current(self, image: DiskImage) -> CachedImage | None:
         """Return the version in the cache that fits the recipe, or else the newest; asks no site."""
         kept = self.kept(image.name)
-        key = self._key(image) if isinstance(image.source, BuildSource) else ""
+        key = self.key(image) if isinstance(image.source, BuildSource) else ""
         return next((version for version in kept if version.key == key), kept[-1] if kept else None)
 
     def kept(self, name: str) -> list[CachedImage]:

@@ -206,3 +206,13 @@ def test_it_imports_little() -> None:
     code = "import sys, harness.artifacts.mirror; print({'pydantic', 'yaml', 'kubernetes', 'rich'} & set(sys.modules))"
     argv = [sys.executable, "-c", code]
     assert proc.run(argv, timeout=20, env={"PYTHONPATH": str(Path(__file__).parents[3])}).stdout.strip() == "set()"
+
+
+def test_the_record_of_the_newest_disk_image_is_found_by_its_name(address: str, cache: Path) -> None:
+    images = cache / "images"
+    (images / "debian-13-0123456789ab.json").write_text("{}")
+    (images / "debian-13-aaaaaaaaaaaa.json").write_text("older")
+    os.utime(images / "debian-13-aaaaaaaaaaaa.json", (1, 1))
+    assert ask(address, "/images/debian-13.json") == (200, 2, b"{}")
+    for name in ("debian-12.json", "debian.json", ".json"):
+        assert ask(address, f"/images/{name}")[0] == 404

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Literal
 
@@ -11,6 +14,7 @@ import pytest
 
 from harness import paths, providers
 from harness.artifacts import disk
+from harness.artifacts.disk.cache import CachedImage, ImageCache
 from harness.errors import BadInput
 from harness.model import Mirror
 from harness.spec.models import UrlSource
@@ -89,3 +93,18 @@ def test_the_doctor_names_what_the_mirror_lacks_and_says_nothing_without_one(
     assert [(each.what.partition(" ")[2], each.fatal) for each in found] == [("answers 404 Not Found", False)]
     assert IMAGE in found[0].why
     assert providers.image_findings(Settings()) == []
+
+
+def test_a_disk_image_that_vmatrix_builds_is_taken_from_somebody_elses_mirror(
+    shelf: tuple[str, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url, files = shelf
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    entry = disk.load(paths.project_dir() / "matrix" / "images.yml").find("debian-13")
+    made = CachedImage(entry.name, "debian-13-0123456789ab.qcow2", ImageCache().key(entry), "0" * 64, 10, 20, 1.0)
+    files["/images/debian-13.json"] = json.dumps(asdict(made)).encode()
+    found = providers.golden_image(
+        Settings(provider="kubeconfig"), entry.name, Mirror(url, "registry:5000"), progress=lambda _: None
+    )
+    assert found.url == f"{url}/images/debian-13-0123456789ab.qcow2"
+    assert found.checksum == f"sha256:{'0' * 64}"
