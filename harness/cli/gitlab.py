@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import harness
 from harness import providers
 from harness.cli import doctor, run
 from harness.cli.gitlab_doctor import doctor as gitlab_doctor
@@ -17,6 +18,7 @@ from harness.cli.rows import show_rows
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget, without_authority
+from harness.gitlab.fit import refuse_other_release
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
@@ -51,6 +53,7 @@ def generate(
     history: Annotated[str, typer.Option(envvar="MATRIX_HISTORY", help="Setting report_history of the jobs.")] = "",
 ) -> None:
     """Select the pipeline's cells and write a child pipeline with a job for each."""
+    refuse_other_release(os.environ, version=harness.__version__)
     pipeline = read_pipeline(os.environ)
     context = job_context(os.environ, infra=False)
     wish = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
@@ -104,6 +107,7 @@ def _job(context: JobContext, wish: Wanted, one: Selected, durations: Durations)
 @app.command()
 def cell() -> None:
     """Run the cell MATRIX_CELL, or all cells of tier MATRIX_TIER."""
+    refuse_other_release(os.environ, version=harness.__version__)
     context = job_context(os.environ)
     name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
     if name is None and tier is None:

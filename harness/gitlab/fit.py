@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from harness.gitlab.limits import minutes
-from harness.infra.findings import Finding
+from harness.infra.findings import Finding, raise_if_any
 
 GITLAB = (18, 2)  # `trigger: strategy: mirror`: https://docs.gitlab.com/ci/yaml/#triggerstrategy
 RUNNER = (17, 5)  # ends scripts that print nothing when they are cancelled: gitlab-org/gitlab issue 456252
@@ -32,6 +32,15 @@ def findings(environment: Mapping[str, str], *, tag: str, version: str) -> Itera
     yield from _times(environment)
     yield from _image(environment, version)
     yield from _pod(environment)
+
+
+def refuse_other_release(environment: Mapping[str, str], *, version: str) -> None:
+    """Refuse to plan or run anything with the vmatrix of an image that is of another release than the pipeline.
+
+    Raises:
+        BadInput: as `findings` says it.
+    """
+    raise_if_any(list(_image(environment, version)))
 
 
 def _old(environment: Mapping[str, str], who: str, name: str, least: tuple[int, int], why: str) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.gitlab.fit import findings
+from harness.errors import BadInput
+from harness.gitlab.fit import findings, refuse_other_release
 
 GOOD = {
     "CI_SERVER_VERSION": "18.2.0",
@@ -67,3 +68,10 @@ def test_what_does_not_fit_is_said_with_its_remedy(
 def test_an_image_of_the_same_version_or_of_a_branch_fits() -> None:
     assert said(VMATRIX_REVISION="abc", MATRIX_REF="v1.2.0") == []
     assert said(VMATRIX_REVISION="abc", MATRIX_REF="main") == []
+
+
+def test_an_image_of_another_release_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"the image has vmatrix 1\.2\.0, the pipeline is of 1\.3\.0"):
+        refuse_other_release({"VMATRIX_REVISION": "abc", "MATRIX_REF": "v1.3.0"}, version="1.2.0")
+    for ref in ("v1.2.0", "main"):
+        refuse_other_release({"VMATRIX_REVISION": "abc", "MATRIX_REF": ref}, version="1.2.0")
