@@ -88,6 +88,8 @@ NO_MODULE = {
     "cli/test_anywhere.py": "every command outside of a project",
     "cli/test_bad_input.py": "exit code 2 of every command",
     "cli/test_former_options.py": "options that have another name now",
+    "gitlab/test_clone.py": "harness/gitlab/jobs.yml",
+    "gitlab/test_faults_page.py": "docs/gitlab-faults.md",
     "infra/test_runner.py": "deploy/runner and deploy/quota",
     "infra/kind/test_runtime_for_kind.py": "the container runtime of tests/kind",
     "operator/test_dashboard.py": "deploy/operator/grafana.json",
