@@ -12,24 +12,31 @@ from pathlib import Path
 import yaml
 
 from harness import proc
+from harness.artifacts import refs
 from harness.artifacts.own import push
-from harness.artifacts.recipe import silent
+from harness.artifacts.recipe import Ref, silent
 from harness.artifacts.store import Store
 from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host.guests import guest_vars
 from harness.kube.client import Cluster
 from harness.kube.resources import DEPLOYMENT, POD, SECRET
+from harness.model import Cell
 from harness.paths import project_dir
 from harness.providers.embedded import embedded_provider
 from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline, NotYet, until
 from tests.gitlab import runner_images
-from tests.gitlab.server.model import KnownRunner
+from tests.gitlab.server.model import KnownRunner, Variable
 
 NAMESPACE_NAME = "vmatrix-cells"
 RUNNER_NAME = "vmatrix-runner"
 DEPLOY = project_dir() / "deploy"
 KUBECTL_SECONDS = 60.0
-UP_SECONDS = 600.0  # also on a host that is busy with other tests
+# Of a job's pod: the machine of the pods is small, and runs two at a time.
+MEMORY = {
+    '\n    memory_request = "768Mi"': '\n    memory_request = "320Mi"',
+    '\n    memory_limit = "2Gi"': '\n    memory_limit = "640Mi"',
+}
 READY_SECONDS = 180.0  # until the runner's image is pulled and it has registered
 
 
@@ -57,10 +64,10 @@ class Place:
 
 
 @contextmanager
-def place(folder: Path) -> Iterator[Place]:
-    """Bring up an infra cluster with pods, and the images of the runner and of its jobs; take it down."""
+def place(folder: Path, cells: list[Cell]) -> Iterator[Place]:
+    """Bring up an infra cluster with pods, what cells pull from its mirror, and the images; take it down."""
     store = Store()
-    infra = embedded_provider(f"runner-{os.getpid()}", store, progress=silent, pods=True)
+    infra = embedded_provider(f"runner-{os.getpid()}", store, progress=silent, images=pulled(store, cells), pods=True)
     try:
         infra.up()
         own = push.made(store)
@@ -71,6 +78,30 @@ def place(folder: Path) -> Iterator[Place]:
         yield Place(infra, Cluster.from_kubeconfig(infra.kubeconfig()), image, runner_image, folder)
     finally:
         infra.down()
+
+
+def pulled(store: Store, cells: list[Cell]) -> tuple[Ref, ...]:
+    """Return the images that guests of cells pull."""
+    found = (
+        ref
+        for cell in cells
+        for phase in cell.phases
+        for ref in refs.images(store.catalogue, str(phase.vars["cluster_kubernetes_version"]), phase.vars)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def variables(there: Place) -> list[Variable]:
+    """Return the variables of a group whose jobs' cells are machines of this infra cluster."""
+    mirror = there.infra.mirror()
+    given = {
+        "VMATRIX_MIRROR_HTTP": mirror.http,
+        "VMATRIX_REGISTRY": mirror.registry,
+        "VMATRIX_ACCESS": "portforward",  # no network leads from pods to machines here
+        "VMATRIX_TIMEOUT_SCALE": "3",
+    }
+    guests = Variable("VMATRIX_GUEST_VARS", yaml.safe_dump(dict(guest_vars())), file=True)
+    return [guests, *(Variable(name, value) for name, value in given.items())]
 
 
 def deploy(there: Place, url: str, known: KnownRunner) -> None:
@@ -93,6 +124,12 @@ def overlay(there: Place, url: str) -> Path:
     folder = there.folder / "overlay"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DEPLOY / "runner", folder / "base")
+    settings = folder / "base" / "config.template.toml"
+    text = settings.read_text(encoding="utf-8")
+    for usual, little in MEMORY.items():
+        assert usual in text
+        text = text.replace(usual, little)
+    settings.write_text(text, encoding="utf-8")
     name, _, tag = there.runner_image.rpartition(":")
     generated = {"behavior": "merge", "namespace": NAMESPACE_NAME}
     content = {

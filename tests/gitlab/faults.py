@@ -24,6 +24,12 @@ FAULTS: Mapping[str, str] = {
     "script-limit": "RUNNER_SCRIPT_TIMEOUT is over",
     "job-limit": "the job's `timeout` is over",
     "pod-deleted": "the job's pod is deleted at once",
+    "image-missing": "no registry has the job's image",
+    "artifacts-refused": "the artifacts are larger than GitLab takes",
+    "server-away": "GitLab does not answer for 60 s",
+    "cell-provision": "the job is cancelled while its cell is provisioned",
+    "cell-deploy": "the job is cancelled while its cell is deployed",
+    "cell-teardown": "the job is cancelled while its cell is torn down",
 }
 
 

@@ -25,6 +25,8 @@ VMATRIX = "platform/vmatrix"
 TEAM = "platform/clusters"
 ORIGIN = "https://gitlab.example.org"
 ADDRESSES = (f"{ORIGIN}/", f"{ORIGIN}:443/", "https://gitlab-ci-token:@gitlab.example.org/")
+# An infra cluster that is reached by its API, and whose machines are the embedded KubeVirt's.
+INFRA = "kubevirt-offline"
 INIT_SECONDS = 120.0
 
 
@@ -36,11 +38,11 @@ class Foreign:
     project: Project
 
 
-def one_machine(proxy: str = "nftables") -> dict[str, str]:
+def one_machine(*, system: str = "debian-13", proxy: str = "nftables") -> dict[str, str]:
     """Return a cell of one machine, as tiers pin it."""
     return {
         "kubernetes": "1.36.3",
-        "os": "debian-13",
+        "os": system,
         "runtime": "containerd-2.4",
         "network": "flannel",
         "proxy": proxy,
@@ -52,12 +54,12 @@ def one_machine(proxy: str = "nftables") -> dict[str, str]:
 
 
 def tiers(suites: list[str]) -> str:
-    """Return the tiers `one` and `two` of cells with one machine each, as lines below `tiers:`."""
+    """Return the tiers `one` and `two`, of other cells with one machine each, as lines below `tiers:`."""
     budget = {"machines": 1, "minutes": 30}
-    both = [one_machine(), one_machine("iptables")]
+    two = [one_machine(proxy="iptables"), one_machine(system="debian-12")]
     made = {
-        "one": {"label": "one machine", "pinned": both[:1], "suites": suites, "budget": {"cells": 1, **budget}},
-        "two": {"label": "two cells", "pinned": both, "suites": suites, "budget": {"cells": 2, **budget}},
+        "one": {"label": "one cell", "pinned": [one_machine()], "suites": suites, "budget": {"cells": 1, **budget}},
+        "two": {"label": "two cells", "pinned": two, "suites": suites, "budget": {"cells": 2, **budget}},
     }
     text = yaml.safe_dump(made, sort_keys=False)
     return "".join(f"  {line}\n" for line in text.splitlines())
@@ -84,6 +86,9 @@ def clusters(folder: Path, *, suites: list[str], inputs: Mapping[str, str] | Non
     content = yaml.safe_load(pipeline.read_text(encoding="utf-8"))
     content["include"][0]["inputs"] |= inputs or {}
     pipeline.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    infras = yaml.safe_load((project_dir() / "matrix" / "infras.yml").read_text(encoding="utf-8"))
+    infras["infras"][INFRA]["offers"] += ["host-kernel", "segment"]
+    (repository / "matrix" / "infras.yml").write_text(yaml.safe_dump(infras, sort_keys=False), encoding="utf-8")
     subprocess.run(["/usr/bin/git", "init", "-q", "-b", "main", str(repository)], check=True, timeout=60)
     (repository / ".git" / "info" / "exclude").write_text(f"{VARIABLES}\n.gitlab-ci-local/\n", encoding="utf-8")
     made = Checkout(repository)

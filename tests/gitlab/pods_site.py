@@ -13,11 +13,17 @@ import pytest
 
 from harness.cell.found import CellSelector, find
 from harness.kube.resources import SECRET, VM
+from harness.model import Cell
+from harness.plan.tiers import tier_cells
+from harness.spec import load_spec
+from harness.spec.project import matrix_dir
 from harness.until import Deadline, NotYet, until
-from tests.gitlab import deployed, real_runner
+from tests.gitlab import deployed, foreign, real_runner
+from tests.gitlab.checkout import Checkout
 from tests.gitlab.deployed import NAMESPACE_NAME, RUNNER_NAME, Place
+from tests.gitlab.foreign import Foreign
 from tests.gitlab.inside import listening_for_pods
-from tests.gitlab.server.model import Pipeline, PipelineJob, Project
+from tests.gitlab.server.model import Pipeline, PipelineJob, Project, Variable
 from tests.gitlab.server.projects import add_project, add_runner, begin
 from tests.gitlab.server.serve import RunningServer, serving
 from tests.gitlab.small import job, repository
@@ -47,10 +53,21 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def smallest(tmp_path_factory: pytest.TempPathFactory) -> Cell:
+    """Return the cell of the team's tier `one`."""
+    made = foreign.clusters(tmp_path_factory.mktemp("cell"), suites=["nodes"])
+    monkeypatch = pytest.MonkeyPatch()
+    with monkeypatch.context() as given:
+        given.setenv("VMATRIX_PROJECT", str(made.directory))
+        (found,) = tier_cells(load_spec(matrix_dir()), "one", foreign.INFRA)
+    return found
+
+
+@pytest.fixture(scope="session")
+def there(tmp_path_factory: pytest.TempPathFactory, smallest: Cell) -> Iterator[Place]:
     real_runner.program()
     folder = tmp_path_factory.mktemp("pods")
-    with deployed.place(folder) as found:
+    with deployed.place(folder, [smallest]) as found:
         yield found
 
 
@@ -60,6 +77,38 @@ def site(there: Place) -> Iterator[Site]:
         deployed.deploy(there, server.url, add_runner(server, "vmatrix"))
         yield Site(server, there, add_project(server, "platform/small", there.folder), there.folder)
         assert server.site.refused == [], "something asked for what the server does not speak"
+
+
+@dataclass
+class Teams:
+    """Makes projects of teams, whose jobs' cells are in the cluster of their pods."""
+
+    site: Site
+    vmatrix: Path
+    folder: Path
+
+    def with_tier(self, tier: str, playbook: str = "") -> Foreign:
+        """Return a project with one cell for every pipeline and for the night, and a tier for changes.
+
+        Args:
+            playbook: what deploys clusters, in place of vmatrix's own.
+        """
+        tiers = {"smoke_tier": "one", "tier": tier, "nightly_tier": "one"}
+        inputs = {"infra": foreign.INFRA, "image": self.site.there.image, "namespace": NAMESPACE_NAME, **tiers}
+        folder = self.folder / f"team-{len(list(self.folder.iterdir()))}"
+        folder.mkdir()
+        checkout = foreign.clusters(folder, suites=["nodes"], inputs=inputs)
+        if playbook:
+            (checkout.directory / "deploy" / "cluster.yml").write_text(playbook, encoding="utf-8")
+            checkout.commit("Another way to deploy")
+        note = Variable("MATRIX_NOTE_TOKEN", self.site.server.site.person_token, masked=True)
+        given = [note, *deployed.variables(self.site.there)]
+        return foreign.on_server(self.site.server, checkout, self.vmatrix, self.site.folder, *given)
+
+
+@pytest.fixture
+def teams(site: Site, pristine: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Teams:
+    return Teams(site, foreign.served_vmatrix(tmp_path, pristine, monkeypatch), tmp_path)
 
 
 def gone(site: Site) -> None:

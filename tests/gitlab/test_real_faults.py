@@ -5,18 +5,21 @@ What each job shows is a row of docs/gitlab-faults.md.
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from harness.kube.resources import POD
 from tests.gitlab.deployed import NAMESPACE_NAME
 from tests.gitlab.faults import FaultNotes
-from tests.gitlab.pods_site import Site, gone, site, there
+from tests.gitlab.pods_site import Site, gone, site, smallest, there
 from tests.gitlab.server.model import Pipeline, PipelineJob, State
 from tests.gitlab.server.projects import MERGE_REQUEST
 from tests.gitlab.small import ended, wait
 
-__all__ = ["site", "there"]
+__all__ = ["site", "smallest", "there"]
 pytestmark = pytest.mark.cells
+AWAY_SECONDS = 60.0
 LONG, SHORT = 600, 30  # seconds of work: for ever, and until a fault is over
 # What the jobs of cells have.
 USUAL = """\
@@ -89,3 +92,32 @@ def test_a_pod_that_is_deleted(site: Site, note: FaultNotes) -> None:
     assert ended(site.server, pipeline) == {"work": State.SUCCESS}, "the second try has another pod"
     gone(site)
     note("pod-deleted", first, 'pods "runner-')
+
+
+def test_an_image_that_is_missing(site: Site, note: FaultNotes) -> None:
+    pipeline = site.begin(text(busy(1), "image: nobody/nothing:1"))
+    assert ended(site.server, pipeline) == {"work": State.FAILED}
+    gone(site)
+    note("image-missing", site.job(pipeline, "work"), "nobody/nothing:1")
+
+
+def test_artifacts_that_are_too_large(site: Site, note: FaultNotes) -> None:
+    limit = site.server.site.forge.artifact_limit
+    site.server.site.forge.artifact_limit = 1000
+    try:
+        pipeline = site.begin(text("'head -c 200000 /dev/urandom >f'", "artifacts: {paths: [f]}"))
+        assert ended(site.server, pipeline) == {"work": State.FAILED}
+    finally:
+        site.server.site.forge.artifact_limit = limit
+    gone(site)
+    note("artifacts-refused", site.job(pipeline, "work"), "413")
+
+
+def test_a_server_that_is_away_for_a_minute(site: Site, note: FaultNotes) -> None:
+    pipeline = site.begin(text(busy(SHORT)))
+    found = at_work(site, pipeline)
+    with site.server.unreachable():
+        time.sleep(AWAY_SECONDS)
+    assert ended(site.server, pipeline) == {"work": State.SUCCESS}
+    gone(site)
+    note("server-away", found, "finished")
