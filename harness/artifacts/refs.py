@@ -45,7 +45,7 @@ def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, A
     Raises:
         BadInput: the version is not in the catalogue.
     """
-    given = variables or {}
+    given = {variable("etcd"): catalogue.release(version).etcd} | dict(variables or {})
     programs = [Ref(name, version) for name in (*GUEST, *TESTING)]
     runtime = [_chosen(catalogue, name, given) for name in (*RUNTIME, "etcd", "etcdutl")]
     return (*programs, *runtime, *images(catalogue, version, given))

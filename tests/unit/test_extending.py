@@ -131,12 +131,12 @@ def test_a_kubernetes_version_is_two_entries(project: Path) -> None:
     assert changed == ["harness/artifacts/catalogue.yml", "matrix/axes.yml"]
     before, after = replan(project)
     assert before <= after
-    assert any(cell.startswith("k1364-") for cell in after - before)
+    assert any(cell.startswith("k1373-") for cell in after - before)
 
-    value = next(v for v in load_spec(project / "matrix").axes[0].values if v.id == "1.36.4")
+    value = next(v for v in load_spec(project / "matrix").axes[0].values if v.id == "1.37.3")
     catalogue = load(project / "harness/artifacts/catalogue.yml")
-    needed = refs.for_cell(catalogue, value.vars, infra_version="1.36.4")
-    assert Ref("kubelet", "1.36.4") in needed
+    needed = refs.for_cell(catalogue, value.vars, infra_version="1.37.3")
+    assert Ref("kubelet", "1.37.3") in needed
     for ref in needed:
         assert ref.version in catalogue.versions(ref.name), str(ref)
 

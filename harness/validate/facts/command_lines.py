@@ -1,7 +1,7 @@
-"""The flags that kubeadm gives to programs, for Kubernetes 1.34 to 1.36, which give the same but for OF_A_MINOR.
+"""The flags that kubeadm gives to programs, for Kubernetes 1.34 to 1.37, which give the same but for OF_A_MINOR.
 
 From the manifests that `kubeadm init phase control-plane all` and `kubeadm init phase etcd local` of 1.34.4, 1.35.4,
-1.36.1 and 1.36.3 write with --dry-run.
+1.36.1, 1.36.3 and 1.37.2 write with --dry-run.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from harness.validate.judge.mismatch import Mismatch
 
 FILE = "Corefile"
 CACHE_SECONDS = 30  # in the lines that kubeadm writes, see below
-# What kubeadm writes for Kubernetes 1.34 to 1.36 (`kubeadm init phase addon coredns --print-manifest`), line by line.
+# What kubeadm writes for Kubernetes 1.34 to 1.37 (`kubeadm init phase addon coredns --print-manifest`), line by line.
 LINES = (
     ".:53 {",
     "errors",

@@ -145,7 +145,7 @@ def applied(text: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any
 @pytest.mark.parametrize(
     ("found", "before"),
     [
-        (Newer("kubernetes", "1.38.0", "1.36.3"), {"minor": "1.36.3"}),
+        (Newer("kubernetes", "1.38.0", "1.37.2"), {"minor": "1.37.2"}),
         (Newer("kubernetes", "1.36.9", "1.36.3"), {"patch": "1.36.3", "minor": "1.35.4"}),
         (Newer("kubernetes", "1.34.9", "1.34.4"), {"patch": "1.34.4"}),
     ],
@@ -165,14 +165,14 @@ def test_the_diff_adds_it_where_it_belongs(found: Newer, before: dict[str, str],
 
 
 def test_several_releases_follow_each_other(tmp_path: Path) -> None:
-    versions = ["1.38.1", "1.37.2", "1.36.9"]
+    versions = ["1.39.1", "1.38.2", "1.37.9"]
     parts = [release_parts.ReleaseParts(**{**vars(PARTS), "version": version}) for version in versions]
     entries, values = applied(release_diff.diff(parts, ROOT), tmp_path)
-    assert list(entries)[:4] == ["1.38.1", "1.37.2", "1.36.9", "1.36.3"]
+    assert list(entries)[:4] == ["1.39.1", "1.38.2", "1.37.9", "1.37.2"]
     assert [(value["id"], value["before"]) for value in values[-3:]] == [
-        ("1.36.9", {"patch": "1.36.3", "minor": "1.35.4"}),
-        ("1.37.2", {"minor": "1.36.9"}),
-        ("1.38.1", {"minor": "1.37.2"}),
+        ("1.37.9", {"patch": "1.37.2", "minor": "1.36.3"}),
+        ("1.38.2", {"minor": "1.37.9"}),
+        ("1.39.1", {"minor": "1.38.2"}),
     ]
 
 

@@ -62,6 +62,13 @@ def test_all_that_a_release_needs_is_declared(version: str) -> None:
     assert Ref("kubelet", version) in needed
 
 
+@pytest.mark.parametrize("version", CATALOGUE.kubernetes)
+def test_a_release_comes_with_its_own_etcd_and_with_no_other(version: str) -> None:
+    known = CATALOGUE.release(version).etcd
+    given = refs.for_kubernetes(CATALOGUE, version)
+    assert {str(ref) for ref in given if ref.name.startswith("etcd")} == {f"etcd@{known}", f"etcdutl@{known}"}
+
+
 def test_a_cells_variables_choose_versions() -> None:
     variables = {"cluster_kubernetes_version": "1.36.3", "cluster_containerd_version": "1.7.35"}
     needed = refs.for_cell(CATALOGUE, variables, infra_version="1.36.3")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from harness import proc
+from harness.artifacts.catalogue import load
+from harness.artifacts.refs import BUSYBOX
 from tests.unit.playbooks.playbook_files import PLAYBOOKS
 from tests.unit.playbooks.test_kubeadm import kubeadm, versions
 from tests.unit.playbooks.test_templates import render
@@ -63,6 +65,13 @@ def test_a_mirror_is_asked_for_every_image_that_it_is_to_serve(tmp_path: Path) -
     assert [image for image in found["preflight"] if "flannel" in image] == []
     assert "10.9.9.9:5000/flannel:v1" in found["upgrade"]
     assert "10.0.0.1:5000/kube-apiserver:v1.36.3" in found["upgrade"]
+
+
+@pytest.mark.parametrize("version", ["1.36.3", "1.37.2"])
+def test_the_add_ons_run_the_busybox_that_a_mirror_of_the_release_has(version: str, tmp_path: Path) -> None:
+    given = {"cluster_kubernetes_version": version, "cluster_local_path_provisioner_version": "0.0.30"}
+    found = wanted(tmp_path, **given)
+    assert f"{BUSYBOX}:{load().release(version).images[BUSYBOX]}" in found["preflight"]
 
 
 def test_an_upgrade_fetches_from_where_a_deployment_does(tmp_path: Path) -> None:
