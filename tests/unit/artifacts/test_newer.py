@@ -183,9 +183,12 @@ def test_the_command_says_what_is_newer_and_whose_support_ends(
     every = load()
     files = {release_parts.CONSTANTS: CONSTANTS, release_parts.IMAGES: IMAGES}
     for name, module in every.modules.items():
-        publish(module.requires[0], *newer.listed_versions(every, name))
+        if name != "e2e-images":  # lists the releases whose whole set of specs can be run
+            publish(module.requires[0], *newer.listed_versions(every, name))
     done = CliRunner().invoke(app, ["artifacts", "newer"], catch_exceptions=False)
-    assert "nothing is newer" in done.stdout
+    behind = newer.find(every).found
+    assert {one.module for one in behind} <= {"e2e-images"}
+    assert ("nothing is newer" in done.stdout) == (not behind)
     publish("k8s.io/kubernetes", "1.38.0", files=files)
     done = CliRunner().invoke(app, ["artifacts", "newer"], catch_exceptions=False)
     assert "1.38.0" in done.stdout
