@@ -19,6 +19,7 @@ import yaml
 from pydantic import Field, StringConstraints
 
 from harness.errors import BadInput
+from harness.indented import IndentedDumper
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import cell_id
@@ -270,13 +271,6 @@ def _sets(condition: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     return {axis: sorted(values) for axis, values in condition.items()}
 
 
-class _Dumper(yaml.SafeDumper):
-    """Indents lists in mappings, as yamllint wants them."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
 def render(axes: Sequence[str], later: Mapping[str, str], plan: Mapping[str, Mapping[str, PlannedTier]]) -> str:
     """Return the lock's text; `later` has the axes that are not in `axes`, with their defaults."""
     content = {
@@ -291,7 +285,7 @@ def render(axes: Sequence[str], later: Mapping[str, str], plan: Mapping[str, Map
         for infra, tiers in plan.items()
     }
     whole = {"axes": list(axes), **({"later": dict(later)} if later else {}), "plan": content}
-    text: str = yaml.dump(whole, Dumper=_Dumper, default_flow_style=None, width=float("inf"), sort_keys=False)
+    text: str = yaml.dump(whole, Dumper=IndentedDumper, default_flow_style=None, width=float("inf"), sort_keys=False)
     return HEAD + text
 
 

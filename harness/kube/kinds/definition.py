@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import yaml
 from pydantic import BaseModel
 
+from harness.indented import IndentedDumper
 from harness.kube.failures import Json
 from harness.kube.kinds.cel import Schema
 from harness.kube.kinds.structural import structural
@@ -76,11 +77,6 @@ def as_yaml(body: Json) -> str:
     return yaml.dump(body, Dumper=_WithoutAnchors, sort_keys=False, width=110)
 
 
-class _WithoutAnchors(yaml.SafeDumper):
-    """Indents lists further in than their names, too."""
-
+class _WithoutAnchors(IndentedDumper):
     def ignore_aliases(self, data: object) -> bool:
         return True
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)

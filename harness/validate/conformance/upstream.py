@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
+from harness.indented import IndentedDumper
 from harness.paths import MATRIX, packaged_dir
 from harness.reading import read_text
 from harness.spec.project import matrix_dir
@@ -132,7 +133,7 @@ def as_text(minor: str, version: str, sets: Mapping[str, Sequence[str]]) -> str:
         f"# Written by `vmatrix conformance list {version}`; selection.yml says what is in `e2e`.\n"
     )
     content = {"kubernetes": minor, **{suite: list(names) for suite, names in sets.items()}}
-    return head + yaml.safe_dump(content, sort_keys=False, width=sys.maxsize)
+    return head + yaml.dump(content, Dumper=IndentedDumper, sort_keys=False, width=sys.maxsize)
 
 
 def _file(name: str) -> Path:
