@@ -24,7 +24,7 @@ from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import cell_id
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
-from harness.spec import lines
+from harness.spec import lines, starts
 from harness.spec.base import NAME, Model, Name
 from harness.spec.crossref import unknown
 from harness.spec.loader import refuse, validate
@@ -175,7 +175,13 @@ def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
     gone = {(out.axis, out.value): out.why for out in nowhere(spec, infra)}
-    return [(c, "; ".join(f"{a} {v} {gone[a, v]}" for a, v in c.items() if (a, v) in gone)) for c in pinned]
+
+    def lacks(cell: Mapping[str, str]) -> str:
+        found = [f"{axis} {value} {gone[axis, value]}" for axis, value in cell.items() if (axis, value) in gone]
+        why = "" if found else starts.lost(spec, cell)
+        return f"scenario {cell['scenario']} {why}" if why else "; ".join(found)
+
+    return [(cell, lacks(cell)) for cell in pinned]
 
 
 def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, str], ...]:

@@ -168,7 +168,7 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
     for p, cell in enumerate(pinned):
         if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
             continue  # said by crossref
-        if cell["scenario"] in starts.left_out(known.space):
+        if cell["scenario"] in starts.left_out(known.space) or starts.lost(known.space, cell):
             continue
         at = ("pinned", p)
         same = first.setdefault(tuple(sorted(cell.items())), p)

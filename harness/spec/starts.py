@@ -1,11 +1,13 @@
 """Scenarios that start from earlier values of an axis, where the axis has no value with so many before it.
 
-A project may have fewer values than what ships with vmatrix: a scenario that ships is then left out of its plans. A
-scenario of the project's own that could never be is a mistake (`sense`, `crossref`).
+A project may have fewer values than what ships with vmatrix: a scenario that ships is then left out of its plans, and
+so is a pinned cell that ships and whose value lost what was before it. A scenario or a pinned cell of the project's own
+that could never be is a mistake (`sense`, `crossref`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,32 @@ def left_out(space: Space) -> frozenset[str]:
     names = [value.id for value in space.axis("scenario").values]
     found = [name for name in names if lacking(space, name)]
     return frozenset(found) & _names("scenarios.yml", "scenarios", EACH) if found else frozenset()
+
+
+def lost(space: Space, cell: Mapping[str, str]) -> str:
+    """Return why a project's own axes leave out a pinned cell that ships; nothing where they do not.
+
+    Only what starts from earlier values of the axes that ship is left out: a mistake in what ships stays one.
+    """
+    pinned = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
+    if not any(isinstance(raw, dict) and raw.items() <= cell.items() for raw in pinned):
+        return ""
+    for phase in space.scenarios[cell["scenario"]].phases:
+        for axis, steps in phase.values.items():
+            here = earlier(space, axis, space.value(axis, cell[axis]), words(steps))
+            if here is None and _ships_earlier(axis, cell[axis], words(steps)):
+                return f"starts from an earlier {axis} ({', '.join(words(steps))}), which {cell[axis]} does not have"
+    return ""
+
+
+def _ships_earlier(axis: str, value: str, steps: tuple[str, ...]) -> bool:
+    """Return whether a value as it ships has so many others before it."""
+    shipped = [found for _, found in find(_shipped("axes.yml"), "axes", EACH) if field(found, "name") == axis]
+    before = {str(v["id"]): v.get("before", {}) for found in shipped for _, v in find(found, "values", EACH)}
+    at: str | None = value
+    for step in steps:
+        at = before.get(at, {}).get(step) if at is not None else None
+    return at is not None
 
 
 def words_of(scenario: str, axis: str) -> frozenset[str]:

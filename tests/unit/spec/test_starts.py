@@ -21,6 +21,7 @@ axes:
       - {id: "1.34.4", remove: true}
       - {id: "1.35.4", before: {minor: null}}
 """
+LATEST = '      - {id: "1.37.2", before: {minor: null}}\n'
 NONE = (
     FEWER
     + """\
@@ -53,7 +54,9 @@ def with_axes(own: Path, text: str) -> Spec:
     return load_spec(own)
 
 
-@pytest.mark.parametrize(("text", "gone"), [(FEWER, {"upgrade-hops"}), (NONE, {"upgrade-hops", "upgrade-minor"})])
+@pytest.mark.parametrize(
+    ("text", "gone"), [(FEWER + LATEST, {"upgrade-hops"}), (NONE + LATEST, {"upgrade-hops", "upgrade-minor"})]
+)
 def test_a_scenario_that_ships_is_left_out_where_no_value_is_late_enough(own: Path, text: str, gone: set[str]) -> None:
     spec = with_axes(own, text)
     assert starts.left_out(spec) == gone
@@ -70,6 +73,30 @@ def test_a_scenario_that_ships_is_left_out_where_no_value_is_late_enough(own: Pa
     assert any(f"hops-m-o-443304 is left out: scenario upgrade-hops {said}" in sentence for sentence in absent)
 
 
+def test_a_pinned_cell_that_ships_is_left_out_where_its_own_value_is_not_late_enough(own: Path) -> None:
+    spec = with_axes(own, FEWER)
+    assert starts.left_out(spec) == set()
+    assert "upgrade-hops" not in {cell["scenario"] for cell in runnable(spec, "operator-lifecycle", "embedded")}
+    absent = plan_tier(spec, "operator-lifecycle", "embedded").absent
+    said = "scenario upgrade-hops starts from an earlier kubernetes (minor, minor), which 1.36.3 does not have"
+    assert any(f"hops-m-o-443304 is left out: {said}" in sentence for sentence in absent)
+    for tier in spec.tiers:
+        for infra in spec.infras:
+            proof = plan_tier(spec, tier, infra).proof
+            assert proof is None or proof.complete
+
+
+def test_a_pinned_cell_of_ones_own_that_has_nothing_before_it_is_a_mistake(own: Path) -> None:
+    cell = (
+        'kubernetes: "1.35.4", os: debian-13, runtime: containerd-2.4, network: flannel, proxy: nftables, '
+        "topology: cp1-w1, scenario: upgrade-minor, source: mirror, addons: core, product: playbooks"
+    )
+    tier = f"own: {{label: mine, pinned: [{{{cell}}}], suites: [nodes], budget: {{cells: 1, machines: 3, minutes: 9}}}}"
+    (own / "tiers.yml").write_text(f"extends: default\ntiers:\n  {tier}\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"upgrade-minor starts from an earlier kubernetes \(minor\), which only some"):
+        with_axes(own, FEWER)
+
+
 def test_the_packaged_matrix_leaves_nothing_out(own: Path) -> None:
     assert starts.left_out(load_spec(own)) == frozenset()
 
@@ -78,7 +105,7 @@ def test_a_scenario_of_ones_own_that_cannot_be_is_a_mistake(own: Path) -> None:
     (own / "scenarios.yml").write_text(OWN, encoding="utf-8")
     more = "  - {name: scenario, values: [{id: skip, slug: skip, label: over one release, class: skip}]}\n"
     with pytest.raises(BadInput, match="no cell can have skip: skip starts from an earlier kubernetes") as caught:
-        with_axes(own, FEWER + more)
+        with_axes(own, FEWER + LATEST + more)
     assert "upgrade-hops" not in caught.value.summary
 
 

@@ -17,7 +17,7 @@ def test_every_list_in_the_matrix_can_be_loaded() -> None:
     assert lists
     for path in lists:
         loaded = load_curated(path.stem)
-        assert all(spec.name.endswith("[Conformance]") for spec in loaded.specs)
+        assert all("[Conformance]" in spec.name for spec in loaded.specs)
         assert loaded.may_be_missing < {*loaded.images.values()} - {loaded.images[name] for name in CHECKS}
         assert not [spec.name for spec in loaded.specs if "[Serial]" in spec.name or "[Slow]" in spec.name]
 
