@@ -5,6 +5,7 @@ A packed tree depends on nothing but its contents: fixed times, one owner, fixed
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import shutil
@@ -19,15 +20,23 @@ PERMISSIONS = 0o1777  # the image's one user must not become another one
 
 
 def unpack(archive: Path, target: Path, *, wanted: Callable[[str], bool] = lambda _: True) -> None:
-    """Unpack the files, folders and links of an archive that are wanted by their paths (`usr/bin/ssh`)."""
+    """Unpack the files, folders and links of an archive that are wanted by their paths (`usr/bin/ssh`).
 
-    def chosen(entry: tarfile.TarInfo, _: str) -> tarfile.TarInfo | None:
-        name = entry.name.removeprefix("./").strip("/")
-        return entry.replace(name=name, deep=False) if name and not entry.isdev() and wanted(name) else None
+    `extractall(filter=)` is newer than Debian 12's Python 3.11.2, so the entries are chosen before.
+    """
+
+    def chosen(stream: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+        for entry in stream:
+            name = entry.name.removeprefix("./").strip("/")
+            if name and not entry.isdev() and wanted(name):
+                renamed = copy.copy(entry)
+                renamed.name = name
+                yield renamed
 
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as stream:
-        stream.extractall(target, filter=chosen)  # noqa: S202 - what this host unpacked itself
+        stream.extraction_filter = lambda entry, _: entry  # later releases would refuse links that a layer has
+        stream.extractall(target, members=chosen(stream))  # noqa: S202 - what this host unpacked itself
 
 
 def read(name: str) -> bool:
