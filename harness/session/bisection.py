@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -12,6 +13,8 @@ from typing import Any
 from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.reading import read_text
+
+FIRST_FAILED = re.compile(r"(?P<step>[^:]+): (?P<task>task \[[^]]*\])")  # a role's task has a colon of its own
 
 
 class RevisionVerdict(StrEnum):
@@ -33,7 +36,8 @@ class RevisionTrial:
     @property
     def failed(self) -> tuple[str, ...]:
         """Return the suite or step that failed first and the check or task in it, without its text."""
-        return tuple(self.said.split(": ")[:2])
+        found = FIRST_FAILED.match(self.said)
+        return found.groups() if found else tuple(self.said.split(": ")[:2])
 
 
 @dataclass(frozen=True)

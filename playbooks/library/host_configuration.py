@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -71,6 +72,7 @@ stdout_lines: {description: What the script printed., returned: always, type: li
 """
 
 TAIL_LINES = 20
+WARNING, ERROR = (re.compile(rf"\s*\[{mark} [^]]+\]:") for mark in ("WARNING", "ERROR"))  # of kubeadm's preflight
 UNITS = Path("/etc/systemd/system")
 UNIT_KINDS = {".service", ".path", ".timer", ".socket"}
 FILE_SPEC = {
@@ -245,9 +247,13 @@ def run(script: str, stdin: str) -> subprocess.CompletedProcess[str]:
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what a failed script said last, for a person."""
-    said = done.stderr.strip() or done.stdout.strip() or "it said nothing"
-    return f"the script ended with status {done.returncode}: " + "\n".join(said.splitlines()[-TAIL_LINES:])
+    """Return what a failed script said last, for a person: what kubeadm calls an error comes first, no warning does."""
+    said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+    lines = [line for line in said if not WARNING.match(line)] or said
+    last = lines[-TAIL_LINES:]
+    errors = [line.strip() for line in last if ERROR.match(line)]
+    others = [line for line in last if not ERROR.match(line)]
+    return f"the script ended with status {done.returncode}: " + "\n".join([*errors, *others])
 
 
 def main() -> None:

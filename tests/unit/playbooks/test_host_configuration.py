@@ -107,6 +107,21 @@ def test_a_failed_script_is_reported_by_its_last_words() -> None:
     assert configuration.complaint(done).splitlines()[-1] == "50"
 
 
+def test_what_kubeadm_calls_an_error_comes_before_what_it_says_around_it_and_no_warning_does() -> None:
+    said = "[WARNING Swap]: swap\n[preflight] Some errors occurred:\n\t[ERROR Port-6443]: in use\n[preflight] hint"
+    done = configuration.run(f"printf {said!r} >&2; exit 1", "")
+    assert configuration.complaint(done).splitlines() == [
+        "the script ended with status 1: [ERROR Port-6443]: in use",
+        "[preflight] Some errors occurred:",
+        "[preflight] hint",
+    ]
+
+
+def test_a_script_that_only_warned_is_reported_by_its_warning() -> None:
+    done = configuration.run("echo '[WARNING Swap]: swap'; exit 1", "")
+    assert configuration.complaint(done) == "the script ended with status 1: [WARNING Swap]: swap"
+
+
 def undone(tmp_path: Path, *, dry: bool = False) -> list[str]:
     """Undo by the ledger as a later execution of the module reads it."""
     paths: list[str] = configuration.undo(configuration.Ledger(tmp_path / "ledger"), dry=dry)

@@ -140,6 +140,18 @@ def test_what_failed_in_something_else_than_later_ones_is_said(root: Path, tmp_p
     assert [line for line in ordered(found) if line.startswith(" ")] == ["  network: dns", "  nodes: services"]
 
 
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [
+        ("deploy: task [node : Join a node] failed on w-0: a: b", ("deploy", "task [node : Join a node]")),
+        ("network: dns: no answer: b", ("network", "dns")),
+        ("machines", ("machines",)),
+    ],
+)
+def test_what_failed_first_is_the_whole_task_or_check(said: str, failed: tuple[str, ...]) -> None:
+    assert RevisionTrial(BAD, "r", said).failed == failed
+
+
 @pytest.mark.parametrize(("code", "verdict"), [(0, GOOD), (1, BAD), *((c, SKIPPED) for c in (2, 3, 4, 5, 70, 75))])
 def test_only_the_product_makes_a_revision_bad(code: int, verdict: RevisionVerdict) -> None:
     assert verdict_of(code) is verdict
