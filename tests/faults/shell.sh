@@ -106,6 +106,9 @@ kubelet_again() {
   soon 'curl -sf http://127.0.0.1:10248/healthz'
 }
 
+# aged PROGRAM: wait until it runs for longer than the check of files and processes forgives.
+aged() { soon "[ \"\$(ps -o etimes= -p \$(running $1))\" -gt 5 ]"; }
+
 # changed NAMESPACE CONFIGMAP SED: change a ConfigMap. restored NAMESPACE CONFIGMAP: put it back.
 changed() {
   mkdir -p "$KEPT"
