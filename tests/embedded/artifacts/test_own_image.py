@@ -9,6 +9,7 @@ import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -77,7 +78,7 @@ def test_made_again_elsewhere_it_is_the_same(image: Artifact, tmp_path: Path) ->
 def test_other_sources_make_only_the_last_layer_anew(
     image: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "new.py").write_text("NEW = 1\n")
+    (tmp_path / "new.py").write_text(f"NEW = {uuid4().hex!r}\n")  # not what an earlier call of this test cached
     files = {**sources.ours(), "harness/new.py": tmp_path / "new.py"}
     monkeypatch.setattr(sources, "ours", lambda: files)
     monkeypatch.setattr(sources, "our_digest", lambda: sources.digest(files))

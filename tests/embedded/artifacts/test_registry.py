@@ -185,6 +185,8 @@ def refuses(address: str) -> bool | NotYet:
         socket.create_connection((host, int(port)), timeout=2).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:
+        return NotYet("it ends just now")
     return NotYet("somebody listens")
 
 
