@@ -15,8 +15,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-import tenacity
-
 from harness.errors import InfraRetriable, VmatrixError
 
 log = logging.getLogger(__name__)
@@ -118,6 +116,8 @@ def until(
         TimedOut: with `what`, the last reason, what `describe` said, and what is wrong with the grounds.
         VmatrixError: a ground is lost.
     """
+    import tenacity  # which commands that wait for nothing do not need
+
     wait = _Wait(probe, deadline, what, interval, slowest)
     began = time.monotonic()
     retrying: tenacity.Retrying = tenacity.Retrying(

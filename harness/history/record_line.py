@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,18 +17,20 @@ class Unreadable(ValueError):
     """A line is no record; the text says why."""
 
 
-ADAPTER = TypeAdapter(Record)
+@cache
+def _adapter() -> TypeAdapter[Record]:
+    return TypeAdapter(Record)  # made when there is a line: it takes as long as reading hundreds of them
 
 
 def to_line(record: Record) -> bytes:
     """Return a record's line, with its line feed; defaults are left out."""
-    return ADAPTER.dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
+    return _adapter().dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
 
 
 def from_line(line: bytes) -> Record:
     """Return the record of a line; unknown keys are of a later version and do not count. Unreadable when it is none."""
     try:
-        record = ADAPTER.validate_json(line, strict=True)
+        record = _adapter().validate_json(line, strict=True)
     except ValidationError as error:
         newer = _newer(line)
         if newer:

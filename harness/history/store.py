@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from harness.errors import BadInput
 from harness.history.file import FileStore
 from harness.history.lines import History
 from harness.history.origin import JOB
-from harness.history.package import PackageStore
 from harness.history.record import Record
 from harness.rundir import HISTORY
 from harness.spec.settings import Settings
+
+if TYPE_CHECKING:
+    from harness.history.package import PackageStore
 
 TOKEN = "MATRIX_HISTORY_TOKEN"  # noqa: S105 - the variable's name
 JOB_TOKEN = "CI_JOB_TOKEN"  # noqa: S105 - the variable's name
@@ -66,6 +68,8 @@ def _package(settings: Settings, environment: Mapping[str, str]) -> PackageStore
             f"report_history: package needs the variables {', '.join(missing)}",
             hint="GitLab jobs have them; elsewhere, set them and use a token with the scope api",
         )
+    from harness.history.package import PackageStore  # speaks HTTP, which a file does not need
+
     return PackageStore(
         api=environment["CI_API_V4_URL"].rstrip("/"),
         project=environment["CI_PROJECT_ID"],

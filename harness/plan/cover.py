@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from covertable.main import Controller
-
 from harness.plan.classes import Field, Pairing, as_classes, conditions, field_of
 from harness.plan.goal import Goal
 from harness.plan.members import Domains, Value, choose, narrowed
@@ -113,6 +111,8 @@ def _rows(field: Field, fixed: Sequence[Row], salt: str) -> Iterator[Row]:
     keys = {axis: f"axis{number}" for number, axis in enumerate(varied)}
     presets = [{keys[a]: c for a, c in as_classes(field, cell).items()} for cell in fixed]
     (_, strength), *groups = field.strengths
+    from covertable.main import Controller  # which a plan that is locked already does not need
+
     made = Controller(
         {keys[axis]: list(field.members[axis]) for axis in varied},
         strength=strength,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import median
 from typing import Literal
 
@@ -51,7 +52,9 @@ class PassedRun:
     axes: Mapping[str, str] = field(default_factory=dict)
 
 
-ADAPTER = TypeAdapter(PassedRun)
+@cache
+def _adapter() -> TypeAdapter[PassedRun]:
+    return TypeAdapter(PassedRun)  # made when there is a history
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Durations:
 def _passed(content: bytes) -> Iterator[PassedRun]:
     for line in content.splitlines():
         try:
-            run = ADAPTER.validate_json(line, strict=True)
+            run = _adapter().validate_json(line, strict=True)
         except ValidationError:
             continue
         if run.seconds > 0:

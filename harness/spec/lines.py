@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ MERGE_KEY = "<<"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # with libyaml, where PyYAML was built with it
 DEEPEST = 40  # levels of nesting; the deepest file of ours has eight
 LARGEST = 100_000  # values in one file, aliases counted as often as they are used
+TEXT = "tag:yaml.org,2002:str"
 # What PyYAML's constructors raise for a tagged scalar that cannot be that: `!!timestamp x`, `!!bool x`, `!!int ""`, ...
 UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError)
 
@@ -91,13 +93,13 @@ def dotted(location: Location) -> str:
 
 def read(file: Path) -> tuple[Document, list[Problem]]:
     """Parse one YAML file; problems instead of exceptions, so that the errors of all files come at once."""
-    roots, problems = _roots(file, lambda text: [yaml.compose(text, Loader=LOADER)])
+    roots, problems = _roots(file, _one)
     return _document(file, roots[0], problems) if roots else (Document(file, None, {}), problems)
 
 
 def parse(name: Path, text: str) -> tuple[Document, list[Problem]]:
     """Parse a text of YAML that is in no file; `name`: what problems call it."""
-    roots, problems = _composed(name, text, lambda text: [yaml.compose(text, Loader=LOADER)])
+    roots, problems = _composed(name, text, _one)
     return _document(name, roots[0], problems) if roots else (Document(name, None, {}), problems)
 
 
@@ -107,6 +109,12 @@ def read_all(file: Path) -> tuple[list[Document], list[Problem]]:
     found = [_document(file, root, []) for root in roots]
     documents = [document for document, _ in found if document.content is not None]
     return documents, [*problems, *(problem for _, wrong in found for problem in wrong)]
+
+
+@lru_cache(maxsize=32)
+def _one(text: str) -> list[yaml.Node | None]:
+    """Return the root of a text's only document; a command may ask for a file of the matrix several times."""
+    return [yaml.compose(text, Loader=LOADER)]
 
 
 def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tuple[Document, list[Problem]]:
@@ -166,6 +174,7 @@ class _Reading:
     open_nodes: set[int] = field(default_factory=set)
     values: int = 0
     full: bool = False
+    constructor: yaml.constructor.SafeConstructor = field(default_factory=yaml.constructor.SafeConstructor)
 
     def value(self, node: yaml.Node, at: Location) -> Any:
         self.lines.setdefault(at, node.start_mark.line + 1)
@@ -217,9 +226,12 @@ class _Reading:
         return content
 
     def _scalar(self, node: yaml.ScalarNode, at: Location) -> Any:
+        if node.tag == TEXT:
+            return node.value
         try:
-            return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+            return self.constructor.construct_object(node, deep=True)
         except UNUSABLE as error:
+            self.constructor = yaml.constructor.SafeConstructor()  # the first one remembers what it did not finish
             said = getattr(error, "problem", None) or f"{type(error).__name__}: {error}"
             self._report(node, at, f"invalid value: {' '.join(str(said).split())[:200]}")
             return None
