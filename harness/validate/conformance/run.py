@@ -20,6 +20,7 @@ from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read
 
 REPORT = "junit_01.xml"  # e2e.test's name for it
 LOG = "ginkgo.log"  # of the command, which people read
+GRACE_SECONDS = 1  # for a pod that is being deleted: many specs' programs do not hear SIGTERM, and have half a minute
 E2E_LABEL = "e2e-framework"  # every namespace of a spec has it (test/e2e/framework, CreateTestingNS)
 
 
@@ -77,15 +78,19 @@ def run_specs(
 def left_of_specs(api: Cluster, deadline: Deadline) -> str:
     """Wait for the specs' pods to be gone: a spec deletes its namespace and does not wait for that.
 
-    Pods that are left would block the next phase: a drain refuses to delete pods that no controller owns. Returns which
-    are left at the deadline, "" when none is.
+    Pods that are left would block the next phase: a drain refuses to delete pods that no controller owns. Those that
+    are being deleted are given less time to end by themselves. Returns which are left at the deadline, "" when none is.
     """
 
     def pods_gone() -> bool | NotYet:
         namespaces = {namespace["metadata"]["name"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items}
         pods = [pod["metadata"] for pod in api.list(POD).items] if namespaces else []
-        left = sorted(f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["namespace"] in namespaces)
-        return NotYet(f"left: {', '.join(left)}") if left else True
+        left = [pod for pod in pods if pod["namespace"] in namespaces]
+        for pod in left:
+            if pod.get("deletionTimestamp") and pod.get("deletionGracePeriodSeconds", 0) > GRACE_SECONDS:
+                api.delete(POD, pod["name"], pod["namespace"], grace=GRACE_SECONDS)
+        names = sorted(f"{pod['namespace']}/{pod['name']}" for pod in left)
+        return NotYet(f"left: {', '.join(names)}") if names else True
 
     try:
         until(pods_gone, deadline=deadline, what="the pods of the conformance specs to be gone", interval=0.5)

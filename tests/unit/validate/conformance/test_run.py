@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from harness.errors import InfraError
 from harness.kube import Cluster
-from harness.kube.resources import NAMESPACE
+from harness.kube.resources import NAMESPACE, POD
 from harness.until import Deadline
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Tools
@@ -78,9 +79,11 @@ def test_files_that_specs_leave_are_gone_with_the_run(registry: str, tmp_path: P
 class Emptying(Cluster):
     """An API whose namespaces of specs, and whose pods, are fewer at each look."""
 
-    def __init__(self, *looks: list[str]) -> None:
+    def __init__(self, *looks: list[str], ending: Mapping[str, int] | None = None) -> None:
         super().__init__(NOWHERE)
         self.looks = list(looks)
+        self.ending = ending or {}  # pods that are being deleted, and the seconds that they have
+        self.hurried: list[tuple[str, int | None]] = []
 
     def list(self, resource: Any, *_: Any, labels: str = "", **__: Any) -> Any:
         if resource is NAMESPACE:
@@ -88,14 +91,34 @@ class Emptying(Cluster):
             items = [{"metadata": {"name": "pods-1"}}]
         else:
             names = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-            items = [{"metadata": {"namespace": name.partition("/")[0], "name": name[-1]}} for name in names]
+            items = [self._pod(name) for name in names]
         return type("Listing", (), {"items": items})
+
+    def delete(
+        self, resource: Any, name: str, namespace: str | None = None, *, grace: int | None = None, **_: Any
+    ) -> bool:
+        assert resource is POD
+        self.hurried.append((f"{namespace}/{name}", grace))
+        return True
+
+    def _pod(self, name: str) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"namespace": name.partition("/")[0], "name": name[-1]}
+        if name in self.ending:
+            metadata |= {"deletionTimestamp": "2026-11-25T00:00:00Z", "deletionGracePeriodSeconds": self.ending[name]}
+        return {"metadata": metadata}
 
 
 def test_the_next_phase_waits_for_the_specs_pods_and_for_no_others() -> None:
     api = Emptying(["kube-system/a", "pods-1/b"], ["kube-system/a"])
     assert left_of_specs(api, Deadline.after(30)) == ""
     assert api.looks == [["kube-system/a"]]
+
+
+def test_pods_that_are_being_deleted_have_less_time_to_end_and_no_others() -> None:
+    ending = {"pods-1/b": 30, "pods-1/c": 1, "kube-system/a": 30}
+    api = Emptying(["kube-system/a", "pods-1/b", "pods-1/c", "pods-1/d"], [], ending=ending)
+    assert left_of_specs(api, Deadline.after(30)) == ""
+    assert api.hurried == [("pods-1/b", 1)]
 
 
 def test_pods_of_specs_that_stay_are_named() -> None:
