@@ -10,12 +10,15 @@ import os
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness import stopping
+from harness.artifacts import gocache
+from harness.artifacts.forecast import LEAST_SECONDS, Forecast, Piece, host_factor
 from harness.artifacts.gomod import Build
-from harness.artifacts.recipe import Progress, Recipe, Ref, inputs_of
+from harness.artifacts.meter import processors
+from harness.artifacts.recipe import Progress, Recipe, Ref, Source, inputs_of
 from harness.memory import memory_available_mib
 
 if TYPE_CHECKING:
@@ -27,15 +30,20 @@ LANE_MIB = 3072  # what the linker of the largest program and the compilers besi
 
 @dataclass(frozen=True)
 class BuildStep:
-    """What one thread does at a time: artifacts that are made together, by their recipes."""
+    """What one thread does at a time: artifacts that are made together, by their recipes.
+
+    first: whether nothing of their module was built before.
+    """
 
     recipes: Mapping[Ref, Recipe]
     needs: frozenset[Ref]
+    first: bool = False
 
     @property
     def seconds(self) -> float:
-        """Return how long it is expected to take."""
-        return sum(recipe.seconds for recipe in self.recipes.values())
+        """Return what it is expected to take, with what later ones of a module share where it is the first of them."""
+        shared = max((getattr(recipe, "shared", 0.0) for recipe in self.recipes.values()), default=0.0)
+        return sum(recipe.seconds for recipe in self.recipes.values()) + (shared if self.first else 0.0)
 
     @property
     def label(self) -> Ref:
@@ -60,6 +68,24 @@ def run(store: Store, works: Sequence[BuildStep], progress: Progress, count: int
     _Lanes(store, works, progress).run(min(len(works), count))
 
 
+def make_one(store: Store, ref: Ref, recipe: Recipe, progress: Progress) -> None:
+    """Make one artifact; what it is made of is there. Raises as the store's `make_all`."""
+    (work,) = _first_of_modules([BuildStep({ref: recipe}, frozenset())])
+    store.make_all(work.recipes, work.label, work.seconds, forecast_of(store, [work]).telling(progress))
+
+
+def forecast_of(store: Store, works: Sequence[BuildStep]) -> Forecast:
+    """Return what tells how long work will take."""
+    fetched = [any(recipe.source == Source.RELEASE for recipe in work.recipes.values()) for work in works]
+    parts = [
+        Piece(work.label, waits=work.seconds) if fetch else Piece(work.label, work.seconds)
+        for work, fetch in zip(works, fetched, strict=True)
+    ]
+    little = sum(part.work for part in parts) < LEAST_SECONDS
+    factor = 1.0 if little else host_factor(store.root)
+    return Forecast(parts, factor, processors())
+
+
 def planned(store: Store, refs: Sequence[Ref]) -> list[BuildStep]:
     """Return what is to be made, the longest first, each with what has to be there before it."""
     lacking = store.lacking(refs)
@@ -67,7 +93,17 @@ def planned(store: Store, refs: Sequence[Ref]) -> list[BuildStep]:
     for ref, recipe in lacking.items():
         groups.setdefault(recipe.alike if isinstance(recipe, Build) else ref, {})[ref] = recipe
     works = [BuildStep(group, frozenset(_needed(group) & lacking.keys())) for group in groups.values()]
-    return sorted(works, key=lambda work: -work.seconds)
+    return sorted(_first_of_modules(works), key=lambda work: -work.seconds)
+
+
+def _first_of_modules(works: Sequence[BuildStep]) -> Iterator[BuildStep]:
+    """Yield work, the longest first; mark what is the first of its module in Go's cache."""
+    begun: set[str] = set()
+    for work in sorted(works, key=lambda work: -work.seconds):
+        modules = {recipe.folder.name for recipe in work.recipes.values() if isinstance(recipe, Build)}
+        new = {module for module in modules - begun if not gocache.knows(module)}
+        begun |= modules
+        yield replace(work, first=bool(new))
 
 
 def lanes() -> int:
@@ -83,7 +119,8 @@ class _Lanes:
     """Threads that take the longest work of which everything is there that it needs."""
 
     def __init__(self, store: Store, works: Sequence[BuildStep], progress: Progress) -> None:
-        self._store, self._progress = store, progress
+        self._forecast = forecast_of(store, works)
+        self._store, self._progress = store, self._forecast.telling(progress)
         self._left = list(works)
         self._missing = {ref for work in works for ref in work.recipes}
         self._changed = threading.Condition()
@@ -135,6 +172,7 @@ class _Lanes:
         return next((work for work in self._left if not work.needs & self._missing), None)
 
     def _is_made(self, work: BuildStep) -> None:
+        self._forecast.over(work.label)
         with self._changed:
             self._missing -= work.recipes.keys()
             self._changed.notify_all()

@@ -47,7 +47,8 @@ class WrapperModule(_Strict):
     """What a generated go.mod requires at the module's version, and which indirect requirements it raises.
 
     `absent` modules are asked for by tests alone and cannot be downloaded: an empty module stands for each.
-    `program` names the file in programs/ that is the module's own command, instead of upstream's.
+    `program` names the file in programs/ that is the module's own command, instead of upstream's. `seconds` of the
+    processors go into what programs of the module share, besides those of each.
     """
 
     requires: list[str]
@@ -55,6 +56,7 @@ class WrapperModule(_Strict):
     raises: dict[str, str] = {}
     absent: list[str] = []
     program: str = ""
+    seconds: float = 0.0
 
 
 class GoRecipe(_Strict):
@@ -62,6 +64,7 @@ class GoRecipe(_Strict):
 
     `stamps` are -X variables; `libraries` maps the pkg-config name of a C library to the Debian package it is in.
     `copies` are files that lie beside the sources of a Go package, taken as they are: output file -> PACKAGE/FILE.
+    `seconds` of the processors go into it.
     """
 
     module: str
@@ -214,6 +217,10 @@ class Catalogue(_Strict):
         if name not in self.programs:
             raise BadInput(f"there is no artifact `{name}`", hint="vmatrix artifacts list")
         return self.programs[name]
+
+    def shared(self, module: str) -> float:
+        """Return the processor seconds that go into what programs of a wrapper module share."""
+        return self.modules[module].seconds if module in self.modules else 0.0
 
     def image(self, repository: str) -> LayeredImage | Image | ComposedImage:
         """Return an image's entry. Raises BadInput when there is none."""

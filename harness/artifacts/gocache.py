@@ -32,6 +32,21 @@ def building() -> Iterator[None]:
         yield
 
 
+def knows(module: str) -> bool:
+    """Tell whether programs of a wrapper module were built since the caches were cut back."""
+    return (_modules() / module).exists()
+
+
+def learned(module: str) -> None:
+    """Note that programs of a wrapper module were built: what they share with others of it is there."""
+    _modules().mkdir(parents=True, exist_ok=True)
+    (_modules() / module).touch()
+
+
+def _modules() -> Path:
+    return folder() / "modules"
+
+
 def trim(keep_mib: int = KEEP_MIB, *, always: bool = False) -> int:
     """Cut Go's caches back; return how many bytes that freed.
 
@@ -45,6 +60,7 @@ def trim(keep_mib: int = KEEP_MIB, *, always: bool = False) -> int:
     with if_unlocked(folder() / "lock") as free:
         if not free:
             return 0
+        shutil.rmtree(_modules(), ignore_errors=True)
         freed = _unpacked(folder() / "mod") + _compiled(folder() / "build", keep_mib << 20)
         (folder() / "built").unlink(missing_ok=True)
     return freed

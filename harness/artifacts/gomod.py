@@ -21,11 +21,12 @@ ASK_SECONDS = 30.0  # pkg-config reads one file
 
 @dataclass(frozen=True)
 class Build:
-    """One program of one version, built."""
+    """One program of one version, built. `shared`: processor seconds for what all programs of its module share."""
 
     ref: Ref
     recipe: GoRecipe
     limits: ArtifactLimits = LIMITS
+    shared: float = 0.0
 
     @property
     def source(self) -> str:
@@ -34,7 +35,7 @@ class Build:
 
     @property
     def seconds(self) -> float:
-        """Return how long the build takes cold on two cores, from the catalogue."""
+        """Return how many processor seconds the build takes, from the catalogue."""
         return self.recipe.seconds
 
     @property
@@ -114,6 +115,7 @@ def together(builds: Sequence[Build], targets: Mapping[Ref, Path], log: Path) ->
                     raise InfraError(said, paths=[log])
                 (made / _named(package)).rename(targets[build.ref] / file)
             _copy(build, targets[build.ref], go)
+    gocache.learned(first.folder.name)
     return {"go": go.version}
 
 

@@ -26,6 +26,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 FOLDERS = {"/etc": 0o755, "/tmp": 0o1777, "/var": 0o755, "/var/tmp": 0o1777, "/run": 0o755}  # noqa: S108 - in the image
+PACKAGES_SECONDS, COPY_SECONDS = 8.0, 1.0  # of the processors, expected: for the progress display
 APPLET_SECONDS = 10.0  # a program that prints a list and ends
 
 
@@ -45,8 +46,8 @@ class Assembly:
 
     @property
     def seconds(self) -> float:
-        """Return how long it takes when the programs are there: copying, or unpacking Debian packages as well."""
-        return debian.SECONDS if self.image.debian else 2.0
+        """Return what it takes when the programs are there: copying, or unpacking Debian packages as well."""
+        return PACKAGES_SECONDS if self.image.debian else COPY_SECONDS
 
     @property
     def _suite(self) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.artifacts.recipe import Ref
-from harness.artifacts.store import CURRENT, RECORD, Store
+from harness.artifacts.recipe import RECORD, Ref
+from harness.artifacts.store import CURRENT, Store
 from harness.artifacts.workdir import LOCK, TEMPORARY
 from harness.files import if_unlocked
 

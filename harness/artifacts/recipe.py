@@ -18,7 +18,9 @@ from typing import Any, Protocol
 
 from harness.spec.models import Timeouts
 
-TICK_SECONDS = 1.0  # between two lines of progress
+RECORD = "artifact.json"  # beside an artifact's files: how it came about
+MOST_NAMES = 6  # of what is made together, in one line
+TICK_SECONDS = 1.0  # between two reports of progress
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,54 @@ class ArtifactPhase(StrEnum):
 
 
 @dataclass(frozen=True)
+class Whole:
+    """Where all work stands that is done together: seconds so far, and in all as far as is known by now.
+
+    under_way: what is being made at this moment.  parts: all pieces of work.
+    """
+
+    elapsed: float
+    expected: float
+    under_way: tuple[Ref, ...]
+    parts: tuple[Ref, ...]
+
+    @property
+    def times(self) -> str:
+        """Return elapsed and expected time in words."""
+        return f"{clock(self.elapsed)} of about {clock(self.expected)}"
+
+    @property
+    def names(self) -> str:
+        """Return what is under way, in words."""
+        return ", ".join(f"{ref.name} {ref.version}" for ref in self.under_way)
+
+    @property
+    def plan(self) -> str:
+        """Return what is made and how long it will take, in words; the longest comes first."""
+        more = len(self.parts) - MOST_NAMES
+        names = ", ".join(f"{ref.name} {ref.version}" for ref in self.parts[:MOST_NAMES])
+        return f"to make, about {clock(self.expected)} in all: {names}{f' and {more} more' if more > 0 else ''}"
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as minutes and seconds (75 is 1:15)."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+@dataclass(frozen=True)
 class Event:
-    """A moment in obtaining an artifact: `elapsed` and `expected` are seconds, `source` says how."""
+    """A moment in obtaining an artifact: `elapsed` and `expected` are seconds, `source` says how.
+
+    used: processor seconds so far, None where the kernel does not tell.  whole: where all stands that is made now.
+    """
 
     ref: Ref
     phase: ArtifactPhase
     source: str
     elapsed: float
     expected: float
+    used: float | None = None
+    whole: Whole | None = None
 
 
 Progress = Callable[[Event], None]
@@ -103,7 +145,7 @@ class Recipe(Protocol):
 
     @property
     def seconds(self) -> float:
-        """Return how long making it is expected to take."""
+        """Return how long making it is expected to take: processor seconds, or of a download seconds by the clock."""
 
     def ingredients(self) -> Mapping[str, Any]:
         """Return everything that the result depends on, as JSON."""
@@ -128,13 +170,19 @@ def key(recipe: Recipe) -> str:
 
 
 @contextmanager
-def ticking(progress: Progress, ref: Ref, source: str, expected: float) -> Iterator[None]:
-    """Report RUNNING at once and every second while the body runs, and DONE when it has ended well."""
+def ticking(
+    progress: Progress, ref: Ref, source: str, expected: float, used: Callable[[], float | None] = lambda: None
+) -> Iterator[None]:
+    """Report RUNNING at once and every second while the body runs, and DONE when it has ended well.
+
+    Args:
+        used: asked each time for the processor seconds so far.
+    """
     began = time.monotonic()
     ended = threading.Event()
 
     def report(phase: ArtifactPhase) -> None:
-        progress(Event(ref, phase, source, time.monotonic() - began, expected))
+        progress(Event(ref, phase, source, time.monotonic() - began, expected, used()))
 
     def tick() -> None:
         while not ended.wait(TICK_SECONDS):

@@ -23,11 +23,13 @@ from harness.artifacts import catalogue as entries
 from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, LayeredImage
 from harness.artifacts.gomod import Build, together
 from harness.artifacts.images import Assembly
+from harness.artifacts.meter import Meter
 from harness.artifacts.own.debian_layer import DebianLayer
 from harness.artifacts.own.site_layer import SiteLayer
 from harness.artifacts.own.stack import Stack
 from harness.artifacts.recipe import (
     LIMITS,
+    RECORD,
     ArtifactLimits,
     ArtifactPhase,
     Event,
@@ -45,8 +47,8 @@ from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput, HarnessBug, InfraError
 from harness.files import sha256_of
 
-RECORD = "artifact.json"
 FILES = "files"
+Notes = Mapping[str, Any]
 CURRENT = "current"
 
 
@@ -156,7 +158,7 @@ class Store:
         if ref.name.startswith(IMAGE_PREFIX):
             return (self._image(ref, choose),)
         recipes = self.catalogue.program(ref.name).recipes(ref.version)
-        build = Build(ref, recipes.gomod, self.limits)
+        build = Build(ref, recipes.gomod, self.limits, self.catalogue.shared(recipes.gomod.module))
         if recipes.release is None or self.source is Source.GOMOD:
             return (build,)
         fetch = Download(ref, recipes.release, self.bases)
@@ -204,7 +206,7 @@ class Store:
         return Artifact(ref, recipe.source, directory, facts)
 
     def _make(self, ref: Ref, recipe: Recipe, progress: Progress) -> Artifact:
-        self.make_all({ref: recipe}, ref, recipe.seconds, progress)
+        ahead.make_one(self, ref, recipe, progress)
         found = self._read(ref, recipe)
         if found is None:
             raise HarnessBug(f"{ref} was made and is not there")
@@ -229,15 +231,18 @@ class Store:
                 return
             homes = {ref: self._directory(ref, recipe) for ref, recipe in wanted.items()}
             works = {ref: held.enter_context(working(home.parent, home.name)) for ref, home in homes.items()}
-            with ticking(progress, label, source, seconds):
-                self._work(label, wanted, works)
+            meter = Meter()
+            with ticking(progress, label, source, seconds, meter.look):
+                self._work(label, wanted, works, lambda: _notes(label, seconds, meter.look()))
                 for ref, home in homes.items():
                     if home.exists():  # damaged: its record or one of its files does not fit
                         shutil.rmtree(home)
                     works[ref].rename(home)
 
-    def _work(self, label: Ref, recipes: Mapping[Ref, Recipe], works: Mapping[Ref, Path]) -> None:
-        """Make the files of artifacts and their records, each in a folder of its own."""
+    def _work(
+        self, label: Ref, recipes: Mapping[Ref, Recipe], works: Mapping[Ref, Path], taken: Callable[[], Notes]
+    ) -> None:
+        """Make the files of artifacts and their records, each in a folder of its own. `taken`: what it took."""
         source = next(iter(recipes.values())).source
         log = self.root / ".logs" / f"{label.name.replace('/', '_')}-{label.version}-{source}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -247,7 +252,7 @@ class Store:
             for work in works.values():
                 (work / FILES).mkdir(parents=True)
             notes = _made(recipes, {ref: work / FILES for ref, work in works.items()}, log)
-            seconds = round(time.monotonic() - began, 1)
+            notes, seconds = {**notes, **taken()}, round(time.monotonic() - began, 1)
             for ref, work in works.items():
                 facts = {"name": ref.name, "version": ref.version, "source": source, "seconds": seconds, **notes}
                 facts["files"] = _inventory(work / FILES)
@@ -273,6 +278,12 @@ def _made(recipes: Mapping[Ref, Recipe], targets: Mapping[Ref, Path], log: Path)
         return together(builds, targets, log)
     ((ref, recipe),) = recipes.items()
     return recipe.make(targets[ref], log)
+
+
+def _notes(label: Ref, expected: float, used: float | None) -> Notes:
+    """Return what later estimates are taken from: processor seconds of some work, expected and used."""
+    known = {"of": str(label), "expected": round(expected, 1)}
+    return {} if used is None else {"processor": {**known, "used": round(used, 1)}}
 
 
 def _inventory(folder: Path) -> dict[str, dict[str, Any]]:

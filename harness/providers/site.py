@@ -42,11 +42,14 @@ def store_of(settings: Settings, timeouts: Timeouts) -> Store:
 
 
 def spoken(progress: OnProgress) -> Progress:
-    """Turn the artifacts' events into lines: what is made, for how long already, and how long it usually takes."""
+    """Turn the artifacts' events into lines: what is made, for how long already, and how long it will take."""
 
     def tell(event: Event) -> None:
-        if event.phase is not ArtifactPhase.CACHED:
-            progress(f"{event.ref}: {event.phase.value} ({event.elapsed:.0f} of about {event.expected:.0f} s)")
+        whole = event.whole
+        if event.phase is ArtifactPhase.RUNNING and whole is not None:
+            progress(f"making {whole.names}: {whole.times}")
+        elif event.phase is not ArtifactPhase.CACHED:
+            progress(f"{event.ref}: {event.phase.value} ({event.elapsed:.0f} s)")
 
     return tell
 

@@ -10,8 +10,8 @@ import pytest
 
 from harness.artifacts import gomod, prune
 from harness.artifacts.catalogue import Catalogue
-from harness.artifacts.recipe import Ref
-from harness.artifacts.store import CURRENT, RECORD, Store
+from harness.artifacts.recipe import RECORD, Ref
+from harness.artifacts.store import CURRENT, Store
 
 TOOL = Ref("tool", "1.2.3")
 

@@ -14,9 +14,9 @@ from harness import proc
 from harness.artifacts import release
 from harness.artifacts.catalogue import Catalogue, load
 from harness.artifacts.gomod import Build, command
-from harness.artifacts.recipe import ArtifactPhase, Event, Ref, Source
+from harness.artifacts.recipe import RECORD, ArtifactPhase, Event, Ref, Source
 from harness.artifacts.release import Download
-from harness.artifacts.store import CURRENT, RECORD, Store
+from harness.artifacts.store import CURRENT, Store
 from harness.errors import BadInput
 from harness.until import Deadline, NotYet, until
 from tests.unit.artifacts.conftest import Site
