@@ -36,12 +36,14 @@ class ConformanceList:
     """The list of one Kubernetes minor. `images` maps the list's image names to repository:tag.
 
     may_be_missing: of these, as repository:tag, those that a mirror need not have: their specs are not run then.
+    seed: ginkgo's, which orders the specs; 0 for another one each time.
     """
 
     minor: str
     images: Mapping[str, str]
     specs: tuple[ConformanceSpec, ...]
     may_be_missing: frozenset[str] = frozenset()
+    seed: int = 0
 
 
 def curated_path(minor: str) -> Path:
@@ -69,7 +71,7 @@ def load_curated(minor: str) -> ConformanceList:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
             hint="it needs `kubernetes`, `images` (name: repository:tag) and `specs` ([{name, images}]); it may have "
-            "`may_be_missing` (names of images)",
+            "`may_be_missing` (names of images) and `seed` (a number)",
             paths=[path],
         ) from error
 
@@ -90,4 +92,7 @@ def _read(minor: str, raw: Any) -> ConformanceList:
     if twice or not specs:
         raise ValueError(f"specs named twice: {twice}" if twice else "`specs` is empty")
     optional = frozenset(images[name] for name in raw.get("may_be_missing", ()))
-    return ConformanceList(minor, images, specs, optional)
+    seed = raw.get("seed", 0)
+    if type(seed) is not int or seed < 0:
+        raise ValueError(f"`seed` is {seed!r}, not a number from 0 on")
+    return ConformanceList(minor, images, specs, optional, seed)

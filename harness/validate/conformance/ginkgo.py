@@ -32,11 +32,13 @@ class Extent:
 
     seconds: its time-out for all of it.  processes: how many specs at once, but for those that ask to be alone: these
     run last, one by one.  label: of just the specs that are meant, where there is one; many names take long to match.
+    seed: of the order of specs, another one each time without it.
     """
 
     seconds: float
     processes: int = PROCESSES
     label: str = ""
+    seed: int = 0
 
 
 def quoted(text: str) -> str:
@@ -93,6 +95,7 @@ def ginkgo_command(
         f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
         "--no-color",
         "--silence-skips",
+        *([f"--seed={extent.seed}"] if extent.seed else []),
         f"--label-filter={extent.label}" if extent.label else focus(names),
         str(tools.e2e_test),
         "--",

@@ -15,7 +15,7 @@ from harness.errors import BadInput
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.conformance.ginkgo import Tools
+from harness.validate.conformance.ginkgo import Extent, Tools
 from harness.validate.conformance.run import left_of_specs, refuse_missing, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
@@ -46,6 +46,7 @@ def spec_run(
         registry=mirror.registry,
         directory=inspection.directory / "conformance",
         timeouts=timeouts,
+        extent=Extent(timeouts.conformance, seed=inspection.curated.seed),
     )
     return SpecRun(found, left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
 

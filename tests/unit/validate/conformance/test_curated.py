@@ -39,6 +39,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         "kubernetes: '1.99'\nimages: {agnhost: a:1}\nspecs: [{name: x, images: [nginx]}]",
         "kubernetes: '1.99'\nimages: {agnhost: a:1}\nspecs: [{images: [agnhost]}]",
         "kubernetes: '1.99'\nimages: {agnhost: a:1, busybox: b:1}\nmay_be_missing: [nginx]\nspecs: [{name: x}]",
+        "kubernetes: '1.99'\nimages: {agnhost: a:1, busybox: b:1}\nseed: -1\nspecs: [{name: x}]",
+        "kubernetes: '1.99'\nimages: {agnhost: a:1, busybox: b:1}\nseed: true\nspecs: [{name: x}]",
         "kubernetes: [",
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from harness.validate.conformance.ginkgo import Tools, focus, ginkgo_command, quoted, repository_list
+from harness.validate.conformance.ginkgo import Extent, Tools, focus, ginkgo_command, quoted, repository_list
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 NAME = "[sig-node] a {b} (c) *should* not. be|restarted ^$ [Conformance]"
@@ -40,3 +40,20 @@ def test_the_command_has_no_more_processes_than_specs() -> None:
     assert "--procs=1" in command
     assert command.index("/t/e2e.test") < command.index("--") < command.index("--kubeconfig=/k")
     assert "--node-schedulable-timeout=60s" in command
+
+
+def test_an_order_is_asked_for_where_there_is_one() -> None:
+    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
+    asked, any_order = (
+        ginkgo_command(
+            tools,
+            [NAME],
+            kubeconfig=Path("/k"),
+            report_dir=Path("/r"),
+            timeouts=TIMEOUTS,
+            extent=Extent(60.0, seed=seed),
+        )
+        for seed in (7, 0)
+    )
+    assert "--seed=7" in asked[: asked.index("/t/e2e.test")]
+    assert not [word for word in any_order if "seed" in word]
