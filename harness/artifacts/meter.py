@@ -25,7 +25,7 @@ REFERENCE_SECONDS = 0.027  # of one piece on the host of the catalogue's figures
 class Meter:
     """The processor time of one thread's work, from now on; looked at by any thread, now and then.
 
-    What a process used that has ended counts as when it was looked at last.
+    What a process used that has ended counts as when it was looked at last. Those that run already do not count.
     """
 
     thread: int = field(default_factory=threading.get_native_id)
@@ -35,7 +35,8 @@ class Meter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._before = _used(PROC / "self" / "task" / str(self.thread), children=False)
+        task = PROC / "self" / "task" / str(self.thread)
+        self._before, self._others = _used(task, children=False), frozenset(_children(task))
 
     def look(self) -> float | None:
         """Return the seconds so far, None where the kernel does not tell which thread started what."""
@@ -43,7 +44,7 @@ class Meter:
         if not (task / "children").exists():
             return self._most or None
         with self._lock:
-            now = {pid: _whole(pid) for pid in _children(task)}
+            now = {pid: _whole(pid) for pid in _children(task) if pid not in self._others}
             self._ended += sum(seconds for pid, seconds in self._seen.items() if pid not in now)
             self._seen = now
             own = _used(task, children=False) - self._before

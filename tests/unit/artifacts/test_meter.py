@@ -80,6 +80,14 @@ def test_what_another_thread_started_does_not_count() -> None:
         thread.join()
 
 
+def test_a_service_that_the_thread_started_before_does_not_count() -> None:
+    with burning(0.3, "while time.process_time() < 0.6: pass\nprint('again', flush=True)\ninput()") as child:
+        watched = Meter()
+        assert child.stdout is not None
+        assert child.stdout.readline() == "again\n"
+        assert used(watched) < 0.2
+
+
 def test_another_thread_may_look_and_nothing_counts_twice() -> None:
     watched, seen = Meter(), list[float]()
 
