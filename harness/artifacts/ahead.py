@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harness.artifacts.store import Store
 
 LANES = 2
+LIBRARY_SECONDS = 25.0  # of the processors, for what is compiled of Go's own library
 LANE_MIB = 3072  # what the linker of the largest program and the compilers beside it take
 
 
@@ -32,18 +33,17 @@ LANE_MIB = 3072  # what the linker of the largest program and the compilers besi
 class BuildStep:
     """What one thread does at a time: artifacts that are made together, by their recipes.
 
-    first: whether nothing of their module was built before.
+    shared: processor seconds for what later builds need as well, where this is the first of them.
     """
 
     recipes: Mapping[Ref, Recipe]
     needs: frozenset[Ref]
-    first: bool = False
+    shared: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Return what it is expected to take, with what later ones of a module share where it is the first of them."""
-        shared = max((getattr(recipe, "shared", 0.0) for recipe in self.recipes.values()), default=0.0)
-        return sum(recipe.seconds for recipe in self.recipes.values()) + (shared if self.first else 0.0)
+        """Return what it is expected to take."""
+        return sum(recipe.seconds for recipe in self.recipes.values()) + self.shared
 
     @property
     def label(self) -> Ref:
@@ -83,7 +83,7 @@ def forecast_of(store: Store, works: Sequence[BuildStep]) -> Forecast:
     ]
     little = sum(part.work for part in parts) < LEAST_SECONDS
     factor = 1.0 if little else host_factor(store.root)
-    return Forecast(parts, factor, processors())
+    return Forecast(parts, factor, processors(), os.getloadavg()[0])
 
 
 def planned(store: Store, refs: Sequence[Ref]) -> list[BuildStep]:
@@ -97,13 +97,14 @@ def planned(store: Store, refs: Sequence[Ref]) -> list[BuildStep]:
 
 
 def _first_of_modules(works: Sequence[BuildStep]) -> Iterator[BuildStep]:
-    """Yield work, the longest first; mark what is the first of its module in Go's cache."""
-    begun: set[str] = set()
+    """Yield work, the longest first; what is new to Go's cache is added to the first work that needs it."""
+    known = gocache.modules()
     for work in sorted(works, key=lambda work: -work.seconds):
-        modules = {recipe.folder.name for recipe in work.recipes.values() if isinstance(recipe, Build)}
-        new = {module for module in modules - begun if not gocache.knows(module)}
-        begun |= modules
-        yield replace(work, first=bool(new))
+        builds = {recipe.folder.name: recipe for recipe in work.recipes.values() if isinstance(recipe, Build)}
+        library = LIBRARY_SECONDS if builds and not known else 0.0
+        new = sum(build.shared for module, build in builds.items() if module not in known)
+        known |= builds.keys()
+        yield replace(work, shared=library + new)
 
 
 def lanes() -> int:

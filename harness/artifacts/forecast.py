@@ -23,7 +23,9 @@ LEAST_SECONDS = 10.0  # what is shorter says little of a host
 TRUST_SECONDS = 60.0  # of processor time done until what was thought before counts half
 SETTLING_SECONDS = 5.0  # by the clock until how fast it goes counts half
 BUSY = 0.9  # of all processors, as long as nothing was seen
+COMPILERS = 2  # of ours for each processor, in two lanes: others get what is left
 ENDING = 0.03  # of what was expected: never less is left of what has not ended
+OVERDUE = 0.15  # of what was used: so much is left of what has used more than was expected
 
 
 @dataclass
@@ -45,11 +47,16 @@ class Piece:
 
 @dataclass
 class Forecast:
-    """All pieces of work that are done now. `factor`: our seconds for one of the catalogue's, as far as is known."""
+    """All pieces of work that are done now.
+
+    factor: our processor seconds for one of the catalogue's, as far as is known.  load: how many programs of others
+    want a processor when it begins.
+    """
 
     parts: Sequence[Piece]
     factor: float
     processors: int
+    load: float = 0.0
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -99,7 +106,9 @@ class Forecast:
         rest = waits = 0.0
         for part in self.parts:
             if not part.over:
-                rest += max(part.work * factor - part.used, ENDING * part.work * factor)
+                wanted = part.work * factor
+                more = OVERDUE * part.used if part.used > wanted else 0.0
+                rest += max(wanted - part.used, ENDING * wanted, more if wanted else 0.0)
                 waits += max(part.waits - part.elapsed, ENDING * part.waits)
         return max(rest / self._pace(elapsed), waits)
 
@@ -111,8 +120,9 @@ class Forecast:
 
     def _pace(self, elapsed: float) -> float:
         """Return how many processor seconds are done in a second, by what was seen."""
-        used = sum(part.used for part in self.parts)
-        return (BUSY * self.processors * SETTLING_SECONDS + used) / (SETTLING_SECONDS + elapsed)
+        used, ours = sum(part.used for part in self.parts), COMPILERS * self.processors
+        thought = BUSY * self.processors * min(1.0, ours / (ours + self.load))
+        return (thought * SETTLING_SECONDS + used) / (SETTLING_SECONDS + elapsed)
 
 
 def host_factor(cache: Path) -> float:

@@ -32,9 +32,9 @@ def building() -> Iterator[None]:
         yield
 
 
-def knows(module: str) -> bool:
-    """Tell whether programs of a wrapper module were built since the caches were cut back."""
-    return (_modules() / module).exists()
+def modules() -> set[str]:
+    """Return the wrapper modules of which programs were built since the caches were cut back."""
+    return {path.name for path in _modules().glob("*")}
 
 
 def learned(module: str) -> None:

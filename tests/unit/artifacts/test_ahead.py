@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness import proc
-from harness.artifacts import ahead
+from harness.artifacts import ahead, gocache
 from harness.artifacts.ahead import BuildStep, planned
 from harness.artifacts.catalogue import Catalogue, load
 from harness.artifacts.recipe import ArtifactPhase, Event, Ref, Source, silent
@@ -118,7 +118,7 @@ def _empty(root: Path) -> bool | NotYet:
 INTERRUPTED = """
 import sys, threading
 from pathlib import Path
-from harness.artifacts import ahead
+from harness.artifacts import ahead, gocache
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from tests.unit.artifacts.test_ahead import Made, work
@@ -185,6 +185,23 @@ def test_programs_of_one_module_are_one_build_and_its_tests_another(tmp_path: Pa
     assert image.needs == {Ref("kube-proxy", "1.36.3")}
     label = next(one.label for one in works if len(one.recipes) == 3)
     assert str(label) == "kubelet and 2 more@1.36.3"
+
+
+def test_what_later_builds_need_as_well_is_expected_of_the_first_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store = Store(tmp_path / "artifacts", Source.GOMOD, load())
+    wanted = [Ref(name, "1.36.3") for name in ("kubelet", "e2e.test")] + [Ref("runc", "1.5.2")]
+    module = load().shared("kubernetes")
+    assert module > 100
+    assert [one.shared for one in planned(store, wanted)] == [ahead.LIBRARY_SECONDS + module, 0.0, 0.0]
+    gocache.learned("runc-1.5.2")
+    assert [one.shared for one in planned(store, wanted)] == [module, 0.0, 0.0]
+    gocache.learned("kubernetes-1.36.3")
+    assert [one.shared for one in planned(store, wanted)] == [0.0, 0.0, 0.0]
+    gocache.trim(always=True)
+    assert planned(store, wanted)[0].shared == ahead.LIBRARY_SECONDS + module
 
 
 @pytest.mark.parametrize(("names", "works"), [(("kubelet", "kubeadm"), 1), (("kubelet",), 0)])

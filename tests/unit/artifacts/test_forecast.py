@@ -35,7 +35,8 @@ class World:
 
     def run(self, factor: float) -> list[Whole]:
         """Do all work; return what was said each second."""
-        forecast = Forecast([Piece(Ref(name, "1"), work) for name, work in WORKS.items()], factor, 2, lambda: self.now)
+        pieces = [Piece(Ref(name, "1"), work) for name, work in WORKS.items()]
+        forecast = Forecast(pieces, factor, 2, clock=lambda: self.now)
         tell = forecast.telling(lambda event: self.seen.append(event.whole) if event.whole is not None else None)
         left = {name: work * self.slow * self.wrong.get(name, 1.0) for name, work in WORKS.items()}
         whole, began, waiting, running = dict(left), dict[str, float](), list(left), list[str]()
@@ -115,7 +116,7 @@ def test_what_is_under_way_and_all_of_it_is_named() -> None:
 def test_a_download_takes_its_time_and_no_processor() -> None:
     now = 0.0
     said: list[Whole] = []
-    forecast = Forecast([Piece(Ref("runc", "1"), waits=30.0)], 1.0, 2, lambda: now)
+    forecast = Forecast([Piece(Ref("runc", "1"), waits=30.0)], 1.0, 2, clock=lambda: now)
     tell = forecast.telling(lambda event: said.append(event.whole) if event.whole is not None else None)
     for now in (0.0, 10.0, 20.0):
         tell(Event(Ref("runc", "1"), ArtifactPhase.RUNNING, "release", now, 30.0, 0.1))
@@ -123,12 +124,31 @@ def test_a_download_takes_its_time_and_no_processor() -> None:
 
 
 def test_what_another_process_made_says_nothing_of_this_host() -> None:
-    forecast = Forecast([Piece(Ref("a", "1"), 100.0), Piece(Ref("b", "1"), 100.0)], 1.0, 2, lambda: 0.0)
+    forecast = Forecast([Piece(Ref("a", "1"), 100.0), Piece(Ref("b", "1"), 100.0)], 1.0, 2, clock=lambda: 0.0)
     said: list[Whole] = []
     forecast.over(Ref("a", "1"))
     tell = forecast.telling(lambda event: said.append(event.whole) if event.whole is not None else None)
     tell(Event(Ref("b", "1"), ArtifactPhase.RUNNING, "gomod", 0.0, 100.0, 0.0))
     assert said[0].expected == pytest.approx(100.0 / 1.8)
+
+
+def test_what_others_do_when_it_begins_is_in_the_first_estimate() -> None:
+    said: list[Whole] = []
+    forecast = Forecast([Piece(Ref("a", "1"), 90.0)], 1.0, 2, load=12.0, clock=lambda: 0.0)
+    tell = forecast.telling(lambda event: said.append(event.whole) if event.whole is not None else None)
+    tell(Event(Ref("a", "1"), ArtifactPhase.RUNNING, "gomod", 0.0, 90.0, 0.0))
+    assert said[0].expected == pytest.approx(50.0 * 4)  # alone it would take 50 s
+
+
+def test_what_takes_more_than_was_expected_takes_a_while_yet() -> None:
+    now = 0.0
+    said: list[Whole] = []
+    forecast = Forecast([Piece(Ref("a", "1"), 20.0)], 1.0, 2, clock=lambda: now)
+    tell = forecast.telling(lambda event: said.append(event.whole) if event.whole is not None else None)
+    for now in (10.0, 100.0):
+        tell(Event(Ref("a", "1"), ArtifactPhase.RUNNING, "gomod", now, 20.0, now))
+    assert said[0].expected == pytest.approx(17.9, abs=0.2)
+    assert said[1].expected > 110.0
 
 
 def record(cache: Path, name: str, **processor: object) -> None:
