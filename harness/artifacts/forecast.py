@@ -1,8 +1,8 @@
 """How long all that is being made will still take, said again and again while it is made.
 
 What is to be done is counted in processor seconds, as the catalogue has them. How many of ours one of those is shows
-from what is done already, before that from what this cache's builds took, and without any from a piece of work that
-takes a moment. How many seconds by the clock one of ours takes shows from how fast it goes.
+from what is done already, before that from what this cache's builds took and from a piece of work that takes a moment.
+How many seconds by the clock one of ours takes shows from how fast it goes.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class Forecast:
 
 
 def host_factor(cache: Path) -> float:
-    """Return our processor seconds for one of the catalogue's: by what a cache's builds took, else by measuring."""
+    """Return our processor seconds for one of the catalogue's: what a cache's builds took and a measurement say."""
     found = {label: used / expected for label, expected, used in _measured(cache) if expected >= LEAST_SECONDS}
-    return median(found.values()) if found else meter.speed()
+    return median([*found.values(), meter.speed()])
 
 
 def _measured(cache: Path) -> Iterator[tuple[str, float, float]]:
