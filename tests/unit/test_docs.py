@@ -131,7 +131,7 @@ def unknown_environments(text: str) -> list[str]:
     """Return the tox environments that tox.ini does not have."""
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
-    known = {section.removeprefix("testenv:") for section in tox.sections()} | {"dev"}
+    known = {section.removeprefix("testenv:") for section in tox.sections()}
     named = [name for names in re.findall(r"tox (?:run |devenv )?-e ([\w,-]+)", text) for name in names.split(",")]
     return [name for name in named if name not in known]
 
