@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +17,14 @@ from harness.model import Cell
 from harness.operator.api.resources import MACHINE
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
+from tests.embedded.operator_live.joined import joined
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, living, says, site_of
+from tests.embedded.operator_live.service_pod import manager, nodes_by
 
+log = logging.getLogger(__name__)
 PRODUCT = "operator-vm"
 PAUSE = Resource("subresources.kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
+REPLACED_SECONDS = 300.0  # from the moment that a worker hangs to the next one's ready node
 CUT_SECONDS = 120.0  # two minutes are what a cut-off cluster has to bear; the clock runs once it is seen to be cut off
 # The workers are taken from a pool, in which the last one is not before a test says so.
 CHANGES = {
@@ -72,7 +78,7 @@ def nodes(lived: Lived) -> dict[str, str]:
 
 
 def test_the_service_of_the_api_leads_to_a_server_that_has_its_name(lived: Lived, tmp_path: Path) -> None:
-    """No pod of this infra cluster reaches a machine, so the endpoints are dialled from the host, by that name."""
+    """By both of its names in the certificate, dialled from the host."""
     service = lived.get("guest-api", SERVICE)
     (part,) = lived.api.list(ENDPOINT_SLICE, lived.namespace, labels="kubernetes.io/service-name=guest-api").items
     addresses = [address for one in part["endpoints"] for address in one["addresses"]]
@@ -89,6 +95,13 @@ def test_the_service_of_the_api_leads_to_a_server_that_has_its_name(lived: Lived
             "cp-0",
             "w-0",
         ]
+
+
+def test_a_pod_uses_the_kubeconfig_with_the_service_as_the_server(lived: Lived) -> None:
+    """Through kube-proxy and the EndpointSlice, once nothing keeps the pods' machine from the control plane."""
+    plane = lived.get("cp-0")["status"]["infrastructure"]["address"]
+    with joined(manager(lived)["status"]["hostIP"], plane):
+        assert nodes_by(lived, f"https://guest-api.{lived.namespace}.svc:6443") == ["cp-0", "w-0"]
 
 
 def test_a_kubelet_that_stopped_is_said_and_nothing_is_done(lived: Lived) -> None:
@@ -130,6 +143,7 @@ def test_a_cluster_that_is_cut_off_is_unknown_and_nothing_is_done(lived: Lived) 
     try:
         for name in ("cp-0", "w-0"):
             lived.wait(name, lambda one: says(one, "NodeReady") == ("Unknown", "ApiUnreachable"), "unknown")
+            lived.wait(name, lambda one: says(one, "Healthy") == ("Unknown", "NodeUnknown"), "of unknown health")
         assert said_meanwhile(lived, CUT_SECONDS) == {("Unknown", "Unknown")}
     finally:
         lived.sh("cp-0", "nft delete table ip cut")
@@ -168,8 +182,12 @@ def test_a_worker_that_a_restart_does_not_help_is_replaced_by_one_of_the_pool(li
     lived.wait("w-1", lambda one: dig(one, "status", "phase") == "Idle", "idle")
     lived.sh("w-0", "systemctl disable kubelet ssh")
     lived.edit({"health": {"remediation": "Replace"}})
+    began = time.monotonic()
     freeze(lived, "w-0")
     lived.wait("w-1", lambda one: says(one, "Healthy")[0] == "True", "a healthy node")
+    took = time.monotonic() - began
+    log.info("replaced after %.0f s: %s", took, ", ".join(lived.events("w-0")))
+    assert took <= REPLACED_SECONDS
     lived.gone("w-0")
     now = nodes(lived)
     assert sorted(now) == ["cp-0", "w-1"]
