@@ -96,6 +96,10 @@ EDITS: dict[str, tuple[Json, str]] = {
         {"machineSets": [wanted_set("cp", "control-plane", "worker", replicas=1)]},
         "of 3 etcd members 2 would leave, and the others are no majority",
     ),
+    "another network by a variable": (
+        {"variables": {"cluster_pod_cidr": "10.99.0.0/16"}},
+        "spec.variables.cluster_pod_cidr: cluster_pod_cidr cannot change",
+    ),
     "no such backup": ({"etcd": {"restoreFrom": "of-nobody"}}, "there is no EtcdBackup of-nobody"),
     "foreign backup": ({"etcd": {"restoreFrom": "of-other"}}, "EtcdBackup of-other is of another cluster: it was"),
 }
@@ -111,6 +115,7 @@ def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_c
     other = {"cluster": "other", "destination": {"claim": "backups"}}
     world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest("of-other", world.namespace, labels={}, spec=other))
     before = {"version": "1.36.3", "components": {"etcd": None}, "etcd": {"restoreFrom": None}}
+    before["variables"] = {"cluster_pod_cidr": None}
     before["machineSets"] = made["spec"]["machineSets"]
     said: dict[str, str] = {}
     for name, (edit, words) in EDITS.items():
