@@ -100,6 +100,7 @@ NO_MODULE = {
     "report/page/test_render.py": "the whole page",
     "schedule/test_simulation.py": "order and admission of whole plans",
     "spec/test_mistakes.py": "mistakes in all files of matrix/",
+    "validate/conformance/test_seeds.py": "tests/bench/seeds.py",
 }
 
 
