@@ -22,7 +22,9 @@ from harness.validate.facts.cluster import ClusterView, view_of
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.files import MachineFiles
+from harness.validate.facts.keys import MachineKeys
 from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.packets import MachinePackets
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
@@ -35,6 +37,8 @@ from harness.validate.remote.gather import (
     gather_dials,
     gather_facts,
     gather_files,
+    gather_keys,
+    gather_packets,
     gather_programs,
     gather_setups,
 )
@@ -145,6 +149,18 @@ class Inspection:
         assert self.view is not None  # noqa: S101 - the view is what waits
         given = dict.fromkeys(self.hosts, asked_of_programs(self.expected))
         return gather_programs(self.hosts, given, self.timeouts)
+
+    @cached_property
+    def packets(self) -> dict[str, MachinePackets]:
+        """Return what every machine does with packets, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_packets(self.hosts, self.timeouts)
+
+    @cached_property
+    def keys(self) -> dict[str, MachineKeys]:
+        """Return every machine's keys and kubeconfigs, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_keys(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def setups(self) -> dict[str, MachineSetup]:

@@ -30,7 +30,7 @@ SUITES = ("nodes", "cluster", "network")  # that find faults, in the order in wh
 OF_INSPECTION = ("expected", "api", "view", "facts", "hosts")
 
 
-GATHERED = ("facts", "files", "running", "setups")
+GATHERED = ("facts", "files", "running", "setups", "packets", "keys")
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,15 @@ class PluginLeaves(Model):
     look: Text | None = Field(default=None, description="where to look when pods do not reach each other")
 
 
+class FirewallLeaves(Model):
+    """Which rules for packets a product leaves on machines."""
+
+    tables: tuple[Text, ...] = Field(default=(), description="names of nftables' tables, beside those of iptables")
+    chains: tuple[Text, ...] = Field(
+        default=(), description="how the names of chains begin that iptables' own chains may jump to"
+    )
+
+
 class ClusterLeaves(Model):
     """What a product's cluster consists of, and where it lies.
 
@@ -197,6 +206,11 @@ class ClusterLeaves(Model):
         description="kernel modules that modules-load.d names on nodes, where sysctl.d has the kernel settings; "
         "else it is not judged what the next start of a machine sets",
     )
+    firewall: FirewallLeaves | None = Field(
+        default=None,
+        description="tables and chains of rules for packets that machines may have; no other rule drops, changes or "
+        "delays packets. Else not judged",
+    )
     flags: dict[Name, dict[Text, Text]] | None = Field(
         default=None,
         description="flags that programs have besides those of kubeadm and of the cell, by program; `{address}` and "
@@ -206,7 +220,9 @@ class ClusterLeaves(Model):
         default=None, description="settings of containerd's CRI plugin, by their last key; else they are not judged"
     )
     drop_ins: tuple[Folder, ...] | None = Field(
-        default=None, description="files that amend the units of kubelet and the container runtime; else not judged"
+        default=None,
+        description="files that amend units: of kubelet, the container runtime, the proxy before the API, etcd, the "
+        "network plugin. Nothing else limits kubelet and the runtime. Else not judged",
     )
     admission: tuple[Text, ...] | None = Field(
         default=None,

@@ -10,7 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FileRights:
-    """A file, a socket or a folder: its permissions, its owner (numbers), and whether a private key is in it."""
+    """A file, a socket or a folder: its permissions, its owner (numbers), and whether a private key is in it.
+
+    kind: file, socket, folder (of etcd), or place: what root runs, and where that is.
+    """
 
     kind: str
     mode: int
@@ -47,11 +50,22 @@ class OpenSocket:
 
 
 @dataclass(frozen=True)
+class Room:
+    """A folder that programs write to: whether it is read-only, and which shares of its space and files are free."""
+
+    read_only: bool
+    space: float
+    files: float
+
+
+@dataclass(frozen=True)
 class MachineFiles:
     """One machine.
 
     newer: by program, by how many seconds each file that it read when it started is newer than the process.
     os_release: ID and VERSION_ID.  boot_settings, boot_modules, boot_swaps: what the next start of the machine sets.
+    boot_target, boot_hostname: where it leads, and the name in /etc/hostname ("" where there is none).
+    written: folders that programs write to, by path.
     """
 
     files: Mapping[str, FileRights]
@@ -62,6 +76,9 @@ class MachineFiles:
     boot_settings: Mapping[str, str]
     boot_modules: tuple[str, ...]
     boot_swaps: tuple[str, ...]
+    boot_target: str
+    boot_hostname: str
+    written: Mapping[str, Room]
 
 
 def files_of(raw: Mapping[str, Any]) -> MachineFiles:
@@ -79,4 +96,7 @@ def files_of(raw: Mapping[str, Any]) -> MachineFiles:
         boot_settings=boot["settings"],
         boot_modules=tuple(boot["modules"]),
         boot_swaps=tuple(boot["swaps"]),
+        boot_target=boot["target"],
+        boot_hostname=boot["hostname"],
+        written={path: Room(*row) for path, row in raw["written"].items()},
     )

@@ -18,11 +18,14 @@ class MachineSetup:
     """One machine.
 
     api: what its API server answers to a stranger, by path; empty where none runs.
-    resolvers: the name servers of /etc/resolv.conf.
+    resolvers: the name servers of /etc/resolv.conf.  search: its domains and options.
+    resolved: addresses that programs get for machines' names.
+    kubelets_api: what answers at the API's address that kubelet uses, and that address; None where no kubelet runs.
     cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
     rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
     images: digests by name.  kubelet: the settings in its file.
-    drop_ins: files by unit.  registries: registries with a file for containerd.
+    drop_ins: files by unit.  limits: of the control groups of kubelet and the runtime, by file.
+    registries: registries with a file for containerd.  servers: the URLs in each such file.
     """
 
     api: Mapping[str, HttpAnswer]
@@ -34,11 +37,16 @@ class MachineSetup:
     kubelet: Mapping[str, Any]
     drop_ins: Mapping[str, tuple[str, ...]]
     registries: tuple[str, ...]
+    search: tuple[str, ...]
+    resolved: Mapping[str, tuple[str, ...]]
+    kubelets_api: tuple[str, HttpAnswer] | None
+    limits: Mapping[str, str]
+    servers: Mapping[str, tuple[str, ...]]
 
 
 def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
     """Read what on_node_setup.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
-    rules = raw["rules"]
+    rules, api = raw["rules"], raw["kubelets_api"]
     return MachineSetup(
         api={path: HttpAnswer(int(a["status"]), a["body"]) for path, a in raw["api"].items()},
         resolvers=tuple(raw["resolvers"]),
@@ -49,4 +57,9 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         kubelet=yaml.safe_load(raw["kubelet"]) or {},
         drop_ins={unit: tuple(files) for unit, files in raw["drop_ins"].items()},
         registries=tuple(raw["registries"]),
+        search=tuple(raw["search"]),
+        resolved={name: tuple(addresses) for name, addresses in raw["resolved"].items()},
+        kubelets_api=None if api is None else (api["server"], HttpAnswer(int(api["status"]), api["body"])),
+        limits=raw["limits"],
+        servers={path: tuple(urls) for path, urls in raw["servers"].items()},
     )

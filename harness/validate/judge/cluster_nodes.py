@@ -5,12 +5,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from harness.kube import Cluster
+from harness.kube.resources import LEASE
 from harness.validate.facts.cluster import ClusterView, Json, by_name
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.finding import lasting, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 NONE = "none"  # of a taint, in product.yml
+LEASES = "kube-node-lease"  # namespace of what kubelets renew
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 # Conditions that a node must have, with the status that is good.
 CONDITIONS = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
@@ -32,6 +35,12 @@ def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes}))
     missing = same_set("the cluster", "nodes", expected.nodes, set(nodes) & set(expected.nodes))
     return strangers + missing + on_every(expected.nodes, nodes, judge)
+
+
+def strange_leases(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return machines whose kubelet has no Lease to renew, and Leases of no machine."""
+    names = {lease["metadata"]["name"] for lease in api.list(LEASE, LEASES).items}
+    return same_set(f"Leases in {LEASES}", "Leases of", expected.nodes, names)
 
 
 def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -66,12 +75,26 @@ def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
             yield Mismatch(name, f"a podCIDR within {expected.pod_cidr}", repr(own))
         twins = sorted(other for other, taken in ranges.items() if other != name and own and taken == own)
         yield from differs(name, f"other nodes with {own}", [], twins)
+        for pod, address in (
+            _own_pods(view, name, internal) if own and expected.plugin and expected.plugin.gateway else ()
+        ):
+            if ipaddress.ip_address(address) not in ipaddress.ip_network(own):
+                yield Mismatch(f"{name} pod {pod}", f"an address within {own}", address)
 
     # a plugin that nobody describes may give addresses to pods by itself
     judged = bool(expected.pod_cidr) and (expected.plugin is not None or any(ranges.values()))
     found = on_every(expected.nodes, nodes, judge)
     why = "no node has a podCIDR, and nobody describes the network plugin, or there is no cluster_pod_cidr"
     return found if judged else [*found, unjudged("the nodes' pod networks", why)]
+
+
+def _own_pods(view: ClusterView, node: str, addresses: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the running pods of a node that have an address of their own, with it."""
+    for pod in view.pods:
+        address, spec = pod["status"].get("podIP", ""), pod["spec"]
+        here = spec.get("nodeName") == node and pod["status"].get("phase") == "Running"
+        if here and address and address not in addresses and not spec.get("hostNetwork"):
+            yield f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", address
 
 
 def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:

@@ -11,6 +11,11 @@ from harness.validate.judge.mismatch import Mismatch, differs, on_every
 from harness.validate.judge.node_configuration import SYSCTLS
 
 Files = Mapping[str, MachineFiles]
+# Targets that start no services, or end at once (systemd.special(7)).
+NO_SERVICES = {
+    *("rescue.target", "emergency.target", "sysinit.target", "basic.target"),
+    *("reboot.target", "poweroff.target", "halt.target", "kexec.target", "shutdown.target"),
+}
 
 
 def open_ports(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
@@ -40,8 +45,12 @@ def wrong_boot(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
 
     def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
         yield from differs(f"{name} /etc/fstab", "swap", (), seen.boot_swaps)
+        if seen.boot_target in NO_SERVICES:
+            yield Mismatch(f"{name} systemd", "a default target with services", f"default target {seen.boot_target}")
         if said is None:
             return
+        if seen.boot_hostname:  # a machine without one asks its network
+            yield from differs(f"{name} /etc/hostname", "the machine's name", name, seen.boot_hostname)
         for setting, value in SYSCTLS.items():
             yield from differs(f"{name} sysctl.d", setting, value, seen.boot_settings.get(setting, ""))
         for module in said:

@@ -19,6 +19,8 @@ OF_CONTROL_PLANES = {
     *("ca.key", "ca-key.pem", "sa.key", "front-proxy-ca.key", "apiserver.key"),
     *("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf"),
 }
+OF_PEOPLE = "/.kube/config"  # of whoever uses kubectl, which kubeadm leaves to admins of control planes
+SCARCE = 0.05  # share of a disk, below which writes fail soon
 NEWER_SECONDS = 3.0  # files are written just before a program starts, and clocks are set meanwhile
 
 
@@ -37,8 +39,25 @@ def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
                 yield Mismatch(f"{name} {path}", f"permissions {one.mode & ~forbidden:04o}", f"{one.mode:04o}")
             if strict and one.secret and one.owner != ROOT:
                 yield Mismatch(f"{name} {path}", "owner 0 (root)", str(one.owner))
-            if name in expected.workers and PurePath(path).name in OF_CONTROL_PLANES and one.kind == "file":
+            theirs = PurePath(path).name in OF_CONTROL_PLANES or (strict and path.endswith(OF_PEOPLE))
+            if name in expected.workers and theirs and one.kind == "file":
                 yield Mismatch(f"{name} {path}", "no such file on a worker", "it exists")
+
+    return on_every(expected.machines, files, judge)
+
+
+def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return folders that programs cannot write to, or soon cannot any more."""
+
+    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
+        if not seen.written:
+            yield Mismatch(name, "folders that programs write to", "none")
+        for path, room in sorted(seen.written.items()):
+            if room.read_only:
+                yield Mismatch(f"{name} {path}", "a folder that can be written to", "it is read-only")
+            for what, share in (("space", room.space), ("files that there may be", room.files)):
+                if share < SCARCE:
+                    yield Mismatch(f"{name} {path}", f"{SCARCE:.0%} of its {what} free", f"{share:.1%}")
 
     return on_every(expected.machines, files, judge)
 
@@ -47,6 +66,8 @@ def _forbidden(path: str, one: FileRights, *, strict: bool) -> int:
     """Return the permissions that a file must not have."""
     if one.kind == "socket":
         return OTHERS
+    if one.kind == "place":
+        return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
     if one.kind == "folder":  # of etcd: its data, or certificates
         return NOT_OWNER if strict and "/pki/" not in path else OTHERS_WRITE
     return (NOT_OWNER if strict else OTHERS) if one.secret else OTHERS_WRITE

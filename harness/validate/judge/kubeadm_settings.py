@@ -11,16 +11,26 @@ import yaml
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.validate.facts.cluster import Json, value_at
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.command_lines import OF_THE_CELL
+from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.setup import MachineSetup
+from harness.validate.judge.command_lines import wanted_flags
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
 CLUSTER, KUBELET = "kube-system/kubeadm-config", "kube-system/kubelet-config"
+ETCD = "etcd.local"
+ARGUMENTS = {  # part of kubeadm's configuration -> its program
+    "apiServer": "kube-apiserver",
+    "controllerManager": "kube-controller-manager",
+    "scheduler": "kube-scheduler",
+    ETCD: "etcd",
+}
 INFO = "kube-public/cluster-info"
 ZERO: tuple[Any, ...] = (None, "", 0, "0", "0s", {}, [])  # what kubeadm writes for "the kubelet's default"
 ADDED_ON_NODES = ("containerRuntimeEndpoint",)  # kubeadm writes it beside what the ConfigMap has
 OF_THE_NODE = ("resolvConf", "kind", "apiVersion")  # kubeadm sets the first by what runs on each machine
+RESOLV_CONF = (None, "", "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")  # to one of these
 
 
 def settings_in(api: Cluster, place: str, key: str) -> Json | None:
@@ -58,7 +68,41 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
     endpoint = kept.get("controlPlaneEndpoint")
     found += differs(INFO, "server", f"https://{endpoint}", told.get("server")) if endpoint else []
     same = told.get("certificate-authority-data") == own.get("certificate-authority-data")
-    return [*found, *([] if same else [Mismatch(INFO, "the CA of the admin's kubeconfig", "another CA, or none")])]
+    found += [] if same else [Mismatch(INFO, "the CA of the admin's kubeconfig", "another CA, or none")]
+    return [*found, *strange_arguments(kept, expected), *_strayed_proxy(api, endpoint, expected)]
+
+
+def strange_arguments(kept: Json, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Yield flags in kubeadm-config that the next upgrade would set although nobody asked, and those that it lacks."""
+    own = expected.leaves.flags
+    if own is None:
+        yield unjudged(f"flags in {CLUSTER}", "product.yml does not say which the product adds (flags)")
+        return
+    for part, program in ARGUMENTS.items():
+        settings = value_at(kept, part)
+        if not isinstance(settings, dict) and part == ETCD:  # it runs elsewhere
+            continue
+        asked = {**own.get(program, {}), **(expected.variables.get(OF_THE_CELL[program]) or {})}
+        every = wanted_flags(program, expected.control_plane[0], expected)
+        there = _arguments((settings or {}).get("extraArgs") or ())
+        for flag in sorted({*asked, *there}):
+            value = every[flag] if flag in asked else None
+            yield from differs(CLUSTER, f"{part}.extraArgs {flag}", value, there.get(flag))
+
+
+def _arguments(given: Any) -> dict[str, str]:
+    """Return flags by name: kubeadm's v1beta4 has a list of names and values, v1beta3 a mapping."""
+    return dict(given) if isinstance(given, Mapping) else {one["name"]: str(one.get("value", "")) for one in given}
+
+
+def _strayed_proxy(api: Cluster, endpoint: str | None, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where kube-proxy's next pods would look for another API server than kubeadm's."""
+    place = expected.leaves.kube_proxy
+    if place is None or endpoint is None or expected.kube_proxy_mode not in PROXY_MODES:
+        return []
+    config = settings_in(api, place, "kubeconfig.conf") or {}
+    servers = [one["cluster"].get("server") for one in config.get("clusters") or ()]
+    return differs(f"ConfigMap {place} kubeconfig.conf", "server", [f"https://{endpoint}"], servers)
 
 
 def wrong_kubelet_template(
@@ -101,6 +145,9 @@ def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expe
         for path, value in given(seen.kubelet):
             if path not in known and path not in ADDED_ON_NODES:
                 yield Mismatch(f"{name} kubelet's file", f"no setting that {KUBELET} does not have", f"{path}: {value}")
+        if seen.kubelet.get("resolvConf") not in RESOLV_CONF:
+            wanted = f"resolvConf {' or '.join(filter(None, RESOLV_CONF))}, as kubeadm sets it"
+            yield Mismatch(f"{name} kubelet's file", wanted, str(seen.kubelet["resolvConf"]))
 
     return on_every(expected.nodes, setups, judge)
 

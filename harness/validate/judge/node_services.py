@@ -13,6 +13,7 @@ from harness.validate.judge.layout import absent, etcd_is_used, runtime_of, stat
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
+JOURNAL = "systemd-journald.service"  # writes the logs of all others
 SYSTEM_STATES = frozenset({"running", "degraded", "starting"})
 NOWHERE = "no process of that name runs, and product.yml does not say how they run"
 UNNAMED = "no process of that name shows one, and product.yml does not say what runs it"
@@ -50,12 +51,18 @@ def _without_unit(facts: Facts, program: str) -> bool:
 
 
 def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, str]) -> list[Mismatch]:
-    """Return the units that systemd reports as failed, except the allowed ones (unit -> why it may fail)."""
+    """Return the units that systemd reports as failed, and a journal that is stopped.
+
+    Args:
+        allowed: units that may fail -> why.
+    """
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         if seen.system_state not in SYSTEM_STATES:
             yield Mismatch(name, "systemd 'running'", repr(seen.system_state))
         yield from differs(name, "failed units", [], sorted(set(seen.failed_units) - set(allowed)))
+        journal = seen.units.get(JOURNAL)
+        yield from differs(f"{name} {JOURNAL}", "state", "active", journal.active if journal is not None else "absent")
 
     return on_every(expected.machines, facts, judge)
 

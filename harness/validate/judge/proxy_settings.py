@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
 from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.facts.packets import MachinePackets
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.proxy_form import UNKNOWN, setting_of
 from harness.validate.facts.setup import MachineSetup, Rule
@@ -24,6 +26,12 @@ DEFAULTS: Mapping[str, Any] = {
     "nftables.masqueradeAll": False,
     "ipvs.strictARP": False,
 }
+# What kube-proxy sets when it starts, and the kernel's names (pkg/proxy/conntrack of Kubernetes).
+CONNTRACK = {
+    "tcpEstablishedTimeout": "nf_conntrack_tcp_timeout_established",
+    "tcpCloseWaitTimeout": "nf_conntrack_tcp_timeout_close_wait",
+}
+GO_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 EMPTY: tuple[Any, ...] = ({}, [], "", None)
 
 
@@ -47,6 +55,29 @@ def wrong_proxy_settings(
 
     found = on_every(expected.nodes, running, judge)
     return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
+
+
+def forgotten_connections(
+    running: Mapping[str, RunningPrograms], packets: Mapping[str, MachinePackets], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return nodes whose kernel knows connections for another time than kube-proxy has set."""
+    if expected.kube_proxy_mode not in PROXY_MODES:
+        return []
+
+    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
+        config = running[name].kube_proxy if name in running else {}
+        for setting, kernel in CONNTRACK.items():
+            wanted = seconds_in(setting_of(config, f"conntrack.{setting}"))
+            if wanted and seen.timeouts.get(kernel):
+                yield from differs(name, f"{kernel} of kube-proxy's {setting}", str(wanted), seen.timeouts[kernel])
+
+    return on_every(expected.nodes, packets, judge)
+
+
+def seconds_in(duration: Any) -> int:
+    """Return the seconds of a duration as Go writes it (1h2m3s); 0 for none, and for what is no such duration."""
+    parts = GO_DURATION.fullmatch(duration) if isinstance(duration, str) else None
+    return sum(int(part or 0) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True)) if parts else 0
 
 
 def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:

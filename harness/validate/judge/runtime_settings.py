@@ -1,12 +1,12 @@
-"""What containerd runs with: its sandbox image, runtime, registries, control groups; and the pod network's files."""
+"""What containerd runs with: its sandbox image, runtime, registries, control groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.finding import unjudged
@@ -46,7 +46,11 @@ def wrong_runtime_settings(
         wanted = [expected.registry] if expected.leaves.images_from_mirror else seen.registries
         found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
         strange = sorted(set(seen.registries) - set(wanted))
-        return [*found, *(Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange)]
+        found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
+        for path, urls in seen.servers.items() if expected.leaves.images_from_mirror else ():
+            others = [url for url in urls if urlsplit(url).netloc != expected.registry]
+            found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
+        return found
 
     return [*on_every(expected.nodes, running, judge), *on_every(expected.nodes, setups, trusts)]
 
@@ -70,30 +74,3 @@ def cri_settings(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
 
 def _pause(expected: ExpectedGuest) -> str:
     return f"{expected.registry}/pause:{expected.variables.get('cluster_pause_version')}"
-
-
-def wrong_network_files(
-    setups: Mapping[str, MachineSetup], facts: Mapping[str, NodeFacts], expected: ExpectedGuest
-) -> list[Mismatch]:
-    """Return nodes with several files of pod networks, other ones than the first node, or with another MTU.
-
-    A bridge that no pod is on has the kernel's MTU: it follows that of its ports.
-    """
-    folder = "/etc/cni/net.d"
-    first = next((sorted(setups[name].cni) for name in expected.nodes if name in setups), [])
-
-    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        where = f"{name} {folder}"
-        yield from same_set(where, "files", first, seen.cni)
-        yield from differs(where, "one file: the runtime reads only the first of", 1, len(seen.cni))
-        for file, content in seen.cni.items():
-            if not isinstance(content, Mapping):
-                yield Mismatch(f"{where}/{file}", "JSON", "something else")
-                continue
-            for plugin in content.get("plugins", [content]):
-                bridge, mtu = plugin.get("bridge", ""), plugin.get("mtu")
-                there = facts[name].mtus if name in facts else {}
-                if mtu and seen.bridged.get(bridge) and there.get(bridge, mtu) != mtu:
-                    yield Mismatch(f"{where}/{file}", f"mtu {there[bridge]}, as {bridge} has it", str(mtu))
-
-    return on_every(expected.nodes, setups, judge)

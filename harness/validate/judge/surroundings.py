@@ -10,7 +10,7 @@ from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.finding import together, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
-API_PORT = 6443
+API_PORT, OK = 6443, 200
 Setups = Mapping[str, MachineSetup]
 Running = Mapping[str, RunningPrograms]
 LOOPBACK = "127."
@@ -23,8 +23,10 @@ def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> li
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         said: dict[str, set[str]] = {}
         for address, names in seen.hosts.items():
-            for one in names if not address.startswith(LOOPBACK) and ":" not in address else ():
-                said.setdefault(one, set()).add(address)
+            own = address.startswith(LOOPBACK) or address == "::1"
+            for one in names if own or ":" not in address else ():
+                if not own or (one in expected.machines and one != name):
+                    said.setdefault(one, set()).add(address)
         for machine in expected.machines:
             wanted, there = expected.addresses[machine], said.pop(machine, set())
             yield from differs(f"{name} {file}", f"{machine} at", [wanted], sorted(there))
@@ -33,6 +35,12 @@ def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> li
     def asks(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         where = f"{name} /etc/resolv.conf"
         yield from differs(where, f"name servers as on {expected.machines[0]},", list(first), list(seen.resolvers))
+        there = setups[expected.machines[0]].search if expected.machines[0] in setups else ()
+        yield from differs(where, f"domains and options as on {expected.machines[0]},", list(there), list(seen.search))
+        for machine in (one for one in expected.machines if one != name):
+            found, wanted = seen.resolved.get(machine, ()), expected.addresses[machine]
+            if wanted not in found:
+                yield Mismatch(f"{name} getent", f"{machine} at {wanted}", ", ".join(found) or "no address")
 
     if file is None:
         return [unjudged("names of machines", "product.yml names no file (host_names)", whole=True)]
@@ -58,8 +66,22 @@ def wrong_backends(running: Running, expected: ExpectedGuest) -> list[Mismatch]:
     return on_every(having, running, judge) if having else []
 
 
+def silent_api(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes that get no answer of the API at the address that their kubelet uses."""
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        if seen.kubelets_api is None:
+            yield Mismatch(name, "a running kubelet, which uses the API", "none")
+            return
+        server, answer = seen.kubelets_api
+        if answer.status != OK:
+            yield Mismatch(f"{name} {server}", "an answer of the API", f"{answer.status or 'none'}: {answer.body}")
+
+    return on_every(expected.nodes, setups, judge)
+
+
 def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return files that amend the units of kubelet and the container runtime although the product has none such."""
+    """Return files that amend units although the product has none such, and limits of kubelet and the runtime."""
     said = expected.leaves.drop_ins
     if said is None:
         why = "product.yml does not say which files amend units (drop_ins)"
@@ -68,5 +90,7 @@ def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         for unit, files in seen.drop_ins.items():
             yield from same_set(f"{name} {unit}", "files that amend it", set(said) & set(files), files)
+        for path, value in sorted(seen.limits.items()):
+            yield Mismatch(f"{name} {path}", "no limit of kubelet and the container runtime", value)
 
-    return together(on_every(expected.nodes, setups, judge))
+    return together(on_every(expected.machines, setups, judge))

@@ -10,8 +10,10 @@ from typing import Any
 from harness.spec.models import Timeouts
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles, files_of
+from harness.validate.facts.keys import MachineKeys, keys_of
 from harness.validate.facts.network_plugins import plugins
 from harness.validate.facts.node import NodeFacts, facts_of
+from harness.validate.facts.packets import MachinePackets, packets_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.facts.setup import MachineSetup, setup_of
 from harness.validate.remote.hosts import run_on_each
@@ -20,8 +22,12 @@ FACTS = Path(__file__).with_name("on_node_facts.py")
 PROGRAMS = Path(__file__).with_name("on_node_programs.py")
 FILES = Path(__file__).with_name("on_node_files.py")
 SETUP = Path(__file__).with_name("on_node_setup.py")
+PACKETS = Path(__file__).with_name("on_node_packets.py")
+KEYS = Path(__file__).with_name("on_node_keys.py")
 DIALS = Path(__file__).with_name("on_node_dials.py")
 STATE = Path(__file__).with_name("on_node_state.py")
+
+JOURNAL = "systemd-journald.service"  # without which programs of the machine write no logs
 
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
 
@@ -42,7 +48,7 @@ def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
     """Return what on_node_facts.py takes: which units to look at, and where the product's files are."""
     leaves, own = expected.leaves, [expected.plugin] if expected.plugin is not None else []
     units = {leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit}
-    units |= {*(plugin.unit for plugin in [*plugins().values(), *own])}
+    units |= {JOURNAL, *(plugin.unit for plugin in [*plugins().values(), *own])}
     tools = {"kubectl": leaves.kubectl, "kubeadm": leaves.kubeadm}
     return {
         "units": sorted(unit for unit in units if unit is not None),
@@ -100,13 +106,34 @@ def gather_setups(hosts: Mapping[str, Any], timeouts: Timeouts, expected: Expect
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    leaves, units = expected.leaves, (expected.leaves.kubelet.unit, expected.leaves.runtime_unit)
+    leaves, plugin = expected.leaves, expected.plugin
+    units = (leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit)
     given = {
         "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
-        "units": [unit for unit in units if unit is not None],
+        "units": [unit for unit in (*units, plugin.unit if plugin is not None else None) if unit is not None],
         "registries": str((leaves.runtime_settings or {}).get("config_path", "")),
+        "names": expected.machines if leaves.host_names is not None else [],
     }
     return run_on_each(hosts, SETUP, setup_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_packets(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, MachinePackets]:
+    """Return what every machine does with packets.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    return run_on_each(hosts, PACKETS, packets_of, timeouts, given={name: {} for name in hosts})
+
+
+def gather_keys(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineKeys]:
+    """Return every machine's keys and kubeconfigs.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {"certificates": expected.leaves.certificates or ""}
+    return run_on_each(hosts, KEYS, keys_of, timeouts, given=dict.fromkeys(hosts, given))
 
 
 def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts) -> dict[str, list[list[Any]]]:

@@ -219,7 +219,8 @@ def main(argv: Sequence[str]) -> None:
         "swaps": (read("/proc/swaps") or "").splitlines()[1:],
         "certificates": certificates(running, given["certificates"]),
         "whose_certificates": whose(running),
-        "manifests": [os.path.basename(path) for path in glob.glob(folder + "/*.y*ml")],
+        # kubelet reads every file but hidden ones, whatever it is called
+        "manifests": [os.path.basename(path) for path in glob.glob(folder + "/*") if os.path.isfile(path)],
         "kubelet": kubelet,
         "environment_file": read(given["environment_file"]) if given["environment_file"] else None,
         "disk_free": disk.free,

@@ -27,7 +27,13 @@ FILES = [
     "/var/lib/kubelet/pki/*",
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
+    "/root/.kube/config",
+    "/home/*/.kube/config",
 ]
+# Whoever may write here runs what he likes as root.
+PLACES = ["/etc/cni/net.d", "/opt/cni/bin", "/opt/cni/bin/*", "/etc/systemd/system", "/etc/systemd/system/*.service"]
+# What programs of the cluster write while they run.
+WRITTEN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/var/log", "/run"]
 SECRET = re.compile(r"PRIVATE KEY-----|client-key-data:|^\s*token:", re.MULTILINE)
 PROXIES = {"haproxy", "nginx"}
 CONTAINERD = ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml")
@@ -57,6 +63,41 @@ def files(running: Iterable[dict[str, Any]], folder: str) -> dict[str, list[Any]
         secret = stat.S_ISREG(seen.st_mode) and bool(SECRET.search(read(path) or ""))
         kind = "folder" if stat.S_ISDIR(seen.st_mode) else "socket" if stat.S_ISSOCK(seen.st_mode) else "file"
         found[path.rstrip("/")] = [kind, stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, secret]
+    return found
+
+
+def places(running: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return kind and rights, as `files` does, of programs that run as root, of their units and folders."""
+    paths = {one for pattern in PLACES for one in glob.glob(pattern)}
+    for process in running:
+        if process["name"] in ("kubelet", "containerd", "crio", "etcd"):
+            paths.add(process["executable"])
+        if process["name"] == "kubelet":
+            config = read(flag(process["argv"], "config")) or ""
+            paths |= set(re.findall(r"^staticPodPath:\s*[\"']?(/[^\s\"']+)", config, re.MULTILINE))
+    found = {}
+    for path in paths:
+        try:
+            seen = os.stat(path)
+        except OSError:  # it is gone meanwhile
+            continue
+        if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # a unit that is masked
+            continue
+        found[path] = ["place", stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, False]
+    return found
+
+
+def written(running: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return of each folder that programs write: whether it is read-only, and the free shares of space and files."""
+    data = [effective(process, "data-dir") for process in running if process["name"] == "etcd"]
+    found = {}
+    for path in filter(os.path.isdir, [*WRITTEN, *data]):
+        seen = os.statvfs(path)
+        shares = [
+            seen.f_bavail / seen.f_blocks if seen.f_blocks else 1.0,
+            seen.f_favail / seen.f_files if seen.f_files else 1.0,
+        ]
+        found[path] = [bool(seen.f_flag & os.ST_RDONLY), *shares]
     return found
 
 
@@ -146,6 +187,8 @@ def at_boot() -> dict[str, Any]:
         "settings": {name: given.get(name, "") for name in SETTINGS},
         "modules": sorted({line for line in lines if line and line[0] not in "#;"}),
         "swaps": [] if masked else swaps,
+        "target": said(["systemctl", "get-default"]) or "",
+        "hostname": (read("/etc/hostname") or "").strip(),
     }
 
 
@@ -161,7 +204,8 @@ def main(argv: Sequence[str]) -> None:
     readers = {one["name"]: one for one in [*agents, *of_units(running), *sorted(processes("haproxy"), key=by_age)]}
     release = (line.partition("=") for line in (read("/etc/os-release") or "").splitlines())
     seen = {
-        "files": files(running, json.loads(argv[0])["certificates"]),
+        "files": {**places(running), **files(running, json.loads(argv[0])["certificates"])},
+        "written": written(running),
         "newer": {name: newer_files(process) for name, process in readers.items()},
         "executables": {process["name"]: executable(process) for process in agents},
         "os_release": {

@@ -1,23 +1,29 @@
 """Prints how a machine is set up around its programs: names, name servers, pod network's files, rules, images, units.
 
+Also whether the API answers at the address that kubelet uses.
+
 facts/setup.py reads the output.
 """
 
 from __future__ import annotations
 
+import base64
 import glob
 import json
 import os
 import re
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.validate.remote.on_node import flag, own_api, processes, read, said
+from harness.validate.remote.on_node import fetch, flag, own_api, processes, read, said, trusting
 
 CNI = "/etc/cni/net.d"
 PORTS = "/sys/class/net/*/brif"  # what is on a bridge
 API_PATHS = ("/version", "/readyz?verbose", "/api/v1/nodes", "/api/v1/secrets")
+KUBECONFIG = ("server", "certificate-authority", "certificate-authority-data")
+LIMITS = ("cpu.max", "memory.max", "memory.high")
 # kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
 NFTABLES = re.compile(r"(\d+\.\d+\.\d+\.\d+) \. (tcp|udp|sctp) \. (\d+) :")
 IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9.]+)/32 .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
@@ -31,10 +37,36 @@ def api_answers(said_ca: str) -> dict[str, Any]:
     return {p: a if "/api/" not in p else {**a, "body": a["body"][:200]} for p, a in answers.items()}
 
 
-def resolvers() -> list[str]:
-    """Return the name servers of /etc/resolv.conf."""
+def resolv_conf(*names: str) -> list[list[str]]:
+    """Return the lines of /etc/resolv.conf that begin with one of these words, as words."""
     lines = (line.split() for line in (read("/etc/resolv.conf") or "").splitlines())
-    return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
+    return [words for words in lines if len(words) > 1 and words[0] in names]
+
+
+def resolved(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the IPv4 addresses that programs on this machine get for names."""
+
+    def ask(name: str) -> list[str]:
+        lines = (line.split() for line in (said(["getent", "ahostsv4", name]) or "").splitlines())
+        return sorted({words[0] for words in lines if words})
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(names, pool.map(ask, names)))  # noqa: B905 - Python 3.9
+
+
+def api_of_kubelet() -> dict[str, Any] | None:
+    """Return what answers at the API's address that the running kubelet uses; None where no kubelet runs."""
+    for process in processes("kubelet"):
+        text = read(flag(process["argv"], "kubeconfig")) or ""
+        found = {name: re.search(rf"^\s*-?\s*{name}:\s*[\"']?([^\s\"']+)", text, re.MULTILINE) for name in KUBECONFIG}
+        server, file, data = (match.group(1) if match else "" for match in found.values())
+        try:
+            context = trusting(cadata=base64.b64decode(data).decode()) if data else trusting(cafile=file)
+        except (OSError, ValueError) as error:
+            return {"server": server, "status": 0, "body": f"{file or 'the CA in the kubeconfig'}: {error}"}
+        answer = fetch(f"{server}/readyz", None, context)
+        return {"server": server, "status": answer["status"], "body": answer["body"][:200]}
+    return None
 
 
 def cni_files() -> dict[str, Any]:
@@ -86,17 +118,43 @@ def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
     return {unit: (said(["systemctl", "show", "--value", "-p", "DropInPaths", unit]) or "").split() for unit in units}
 
 
+def limits() -> dict[str, str]:
+    """Return what limits kubelet and the container runtime, of their control groups and of those above (cgroup v2)."""
+    found = {}
+    for process in processes("kubelet", "containerd", "crio"):
+        group = process["cgroup"].rstrip("/")
+        while group:
+            for name in LIMITS:
+                path = f"/sys/fs/cgroup{group}/{name}"
+                value = (read(path) or "max").strip()
+                if not value.startswith("max"):
+                    found[path] = value
+            group = group.rpartition("/")[0]
+    return found
+
+
+def servers(folder: str) -> dict[str, list[str]]:
+    """Return the URLs in each registry's file for containerd, by the file's path."""
+    files = sorted(glob.glob(f"{folder}/*/hosts.toml")) if folder else []
+    return {path: sorted(set(re.findall(r"https?://[^\s'\"\]]+", read(path) or ""))) for path in files}
+
+
 def main(argv: Sequence[str]) -> None:
     """Print everything.
 
     Args:
         argv: one JSON object: the file `ca` of the API server ("" where the product does not say), the `units` whose
-            drop-ins to look for, the folder `registries` of containerd's hosts files.
+            drop-ins to look for, the folder `registries` of containerd's hosts files, `names` to look up.
     """
     given = json.loads(argv[0])
     seen = {
         "api": api_answers(given["ca"]),
-        "resolvers": resolvers(),
+        "resolvers": [words[1] for words in resolv_conf("nameserver")],
+        "search": [" ".join(words) for words in resolv_conf("search", "domain", "options")],
+        "resolved": resolved(given["names"]),
+        "kubelets_api": api_of_kubelet(),
+        "limits": limits(),
+        "servers": servers(given["registries"]),
         "cni": cni_files(),
         "bridged": {os.path.basename(os.path.dirname(at)): len(os.listdir(at)) for at in glob.glob(PORTS)},
         "rules": service_rules(),

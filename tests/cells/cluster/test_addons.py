@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
+from harness.spec.models import Timeouts
+from harness.until import Deadline
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import addons, corefile, system_pods
-from harness.validate.judge.mismatch import require
+from harness.validate.judge import addons, corefile, services, system_pods, system_workloads
+from harness.validate.judge.mismatch import eventually, require
 
 
 def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: ExpectedGuest) -> None:
@@ -63,4 +66,30 @@ def test_coredns_is_configured_as_the_cell_asks(inspection: Inspection) -> None:
         claim="CoreDNS is configured as kubeadm does it, with the cell's domain and time of caching",
         look="what changed the ConfigMap; running pods go on with the last configuration that they understood",
         do="kubectl --kubeconfig kubeconfig -n kube-system get configmap coredns -o yaml",
+    )
+
+
+def test_the_systems_namespaces_have_the_systems_pods_only(
+    api: Cluster, view: ClusterView, expected: ExpectedGuest
+) -> None:
+    require(
+        system_workloads.strange_system_pods(api, view, expected),
+        claim="pods in the cluster's namespaces are the product's, and have the accounts and priorities of its add-ons",
+        look="who made them: metadata.managedFields of the pod's owner",
+        do="kubectl --kubeconfig kubeconfig get pods,serviceaccounts -A -o wide",
+    )
+
+
+def test_services_of_the_system_lead_to_pods_that_exist(
+    api: Cluster, expected: ExpectedGuest, timeouts: Timeouts
+) -> None:
+    require(
+        eventually(
+            lambda: services.wrong_services(api, expected),
+            deadline=Deadline.after(timeouts.probe_follow),
+            what="EndpointSlices to follow pods",
+        ),
+        claim="the cluster's own Services lead to its pods and machines, and the DNS Service is as kubeadm makes it",
+        look="EndpointSlices that no controller manages; who changed the Service: metadata.managedFields",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get service,endpointslices -o yaml",
     )

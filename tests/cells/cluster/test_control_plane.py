@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
+from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import api_servers, apiserver, etcd, kubelets, rights
+from harness.validate.judge import api_servers, apiserver, etcd, kubelets, needed_rights, rights, static_pods
 from harness.validate.judge.mismatch import require
 
 
@@ -49,9 +50,27 @@ def test_every_api_server_is_ready_and_of_the_expected_version(inspection: Inspe
 def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster, expected: ExpectedGuest) -> None:
     require(
         rights.excessive_rights(api, expected),
-        claim="nobody but admins may read all secrets or create objects anywhere, whatever group they are in",
+        claim="nobody but admins may read secrets, create pods or take others' rights, whatever group they are in",
         look="ClusterRoleBindings that are not bootstrap defaults",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
+    )
+
+
+def test_the_clusters_own_accounts_have_their_rights(api: Cluster, expected: ExpectedGuest) -> None:
+    require(
+        needed_rights.lost_rights(api, expected),
+        claim="scheduler, controllers, kube-proxy, CoreDNS and machines that join may do what they are for",
+        look="bindings that are gone or changed; the API server makes its own ones again when it starts",
+        do="kubectl --kubeconfig kubeconfig get clusterrolebindings,rolebindings -A -o wide",
+    )
+
+
+def test_static_pods_are_as_kubeadm_makes_them(view: ClusterView, expected: ExpectedGuest) -> None:
+    require(
+        static_pods.strange_static_pods(view, expected),
+        claim="each static pod of a control plane has its one container, its probes and its folders, as of kubeadm",
+        look="/etc/kubernetes/manifests on the machine; kubeadm init phase control-plane all --dry-run",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get pod POD -o yaml",
     )
 
 

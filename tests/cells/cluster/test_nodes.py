@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from harness.kube import Cluster
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge import cluster_nodes
 from harness.validate.judge.mismatch import require
 
 
-def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expected: ExpectedGuest) -> None:
+def test_every_machine_is_a_ready_node_and_no_other_is(
+    view: ClusterView, api: Cluster, expected: ExpectedGuest
+) -> None:
     require(
-        cluster_nodes.unready_nodes(view, expected),
-        claim="the Ready nodes are exactly the inventory's machines",
+        [*cluster_nodes.unready_nodes(view, expected), *cluster_nodes.strange_leases(api, expected)],
+        claim="the Ready nodes, and those with a Lease, are exactly the inventory's machines",
         look="journalctl -u kubelet on the machine; the events of the node",
         do="kubectl --kubeconfig kubeconfig describe node NODE",
     )
@@ -29,7 +32,7 @@ def test_nodes_have_the_expected_versions(view: ClusterView, expected: ExpectedG
 def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster_nodes.wrong_node_networks(view, expected),
-        claim="every node has its machine's address and a separate pod network within the cluster's",
+        claim="every node has its machine's address and its pods are in a network of its own within the cluster's",
         look="the flags of kube-controller-manager; the node's spec.podCIDR",
         do="kubectl --kubeconfig kubeconfig get nodes -o yaml",
     )

@@ -17,16 +17,16 @@ def test_nothing_waits_for_ever(api: Cluster, timeouts: Timeouts) -> None:
             deadline=Deadline.after(timeouts.settle),
             what="requests, deletions and APIServices to come to an end",
         ),
-        claim="every APIService is available, no certificate request is pending, and no namespace is being deleted",
+        claim="APIServices are available; no certificate request is pending, no deletion under way; no volume failed",
         look="the condition's message; the Service behind the APIService; what is left in the namespace",
         do="kubectl --kubeconfig kubeconfig get apiservices,csr,namespaces",
     )
 
 
-def test_bootstrap_tokens_expire(api: Cluster) -> None:
+def test_bootstrap_tokens_expire(inspection: Inspection) -> None:
     require(
-        unfinished.lasting_tokens(api),
-        claim="every bootstrap token expires within a day",
+        unfinished.lasting_tokens(inspection.api, namespaces=inspection.expected.namespaces),
+        claim="every bootstrap token expires within a day, and the cluster's own accounts have no lasting tokens",
         look="how the deployment makes tokens: kubeadm token create --ttl",
         do="kubectl --kubeconfig kubeconfig -n kube-system get secrets; kubeadm token list on a control plane",
     )
@@ -59,8 +59,8 @@ def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspect
 def test_nobody_else_changes_or_refuses_objects(inspection: Inspection) -> None:
     require(
         admission.strange_admission(inspection.api, inspection.expected),
-        claim="no webhook, policy, quota, limit or priority class is there beside the product's",
+        claim="nothing changes, refuses, delays or limits objects but what is the product's: webhook, policy, quota",
         look="who made the object: its metadata.managedFields",
         do="kubectl --kubeconfig kubeconfig get mutatingwebhookconfigurations,validatingwebhookconfigurations,"
-        "priorityclasses,resourcequotas,networkpolicies -A",
+        "priorityclasses,resourcequotas,networkpolicies,poddisruptionbudgets,flowschemas -A",
     )

@@ -9,7 +9,7 @@ from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.inspection import Inspection
-from harness.validate.judge import authorities, command_lines, node_configuration, proxy_settings
+from harness.validate.judge import authorities, command_lines, keys, node_configuration, packets, proxy_settings
 from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.judge.node_configuration import CERTIFICATE_MARGIN
 
@@ -79,9 +79,39 @@ def test_certificates_are_of_the_clusters_own_authorities(facts: dict[str, NodeF
     )
 
 
+def test_keys_belong_to_their_certificates(inspection: Inspection) -> None:
+    require(
+        keys.unfit_keys(inspection.keys, inspection.expected),
+        claim="keys belong to the certificates beside them, CAs are single ones, and tokens have one pair of keys",
+        look="what wrote the file after kubeadm; a program that runs has read the former one",
+        do=f"{inspection.expected.login()}, then openssl x509 -noout -pubkey -in FILE; openssl pkey -pubout -in KEY",
+    )
+
+
+def test_kubeconfigs_are_those_of_kubeadm(inspection: Inspection) -> None:
+    require(
+        keys.strange_kubeconfigs(inspection.keys, inspection.expected),
+        claim="the kubeconfigs in /etc/kubernetes are kubeadm's: their users, the cluster's CA, the API's address",
+        look="what wrote the file; a program that runs has read the former one",
+        do=f"{inspection.expected.login()}, then kubectl config view --kubeconfig FILE",
+    )
+
+
+def test_no_rules_or_queues_are_in_the_way_of_packets(inspection: Inspection) -> None:
+    require(
+        packets.obstacles(inspection.packets, inspection.expected),
+        claim="machines have no rules for packets but the product's, and nothing delays what they send",
+        look="firewalls; what a former network plugin or mode of kube-proxy has left",
+        do=f"{inspection.expected.login()}, then iptables-save; nft list ruleset; ip link",
+    )
+
+
 def test_kube_proxy_has_the_settings_of_the_cell(inspection: Inspection) -> None:
     require(
-        proxy_settings.wrong_proxy_settings(inspection.api, inspection.running, inspection.expected),
+        [
+            *proxy_settings.wrong_proxy_settings(inspection.api, inspection.running, inspection.expected),
+            *proxy_settings.forgotten_connections(inspection.running, inspection.packets, inspection.expected),
+        ],
         claim="every running kube-proxy has the cell's settings, else Kubernetes' defaults, and those of its ConfigMap",
         look="the ConfigMap kube-system/kube-proxy; were its pods restarted after it changed?",
         do=f"{inspection.expected.login()}, then curl http://127.0.0.1:10249/configz",
@@ -91,12 +121,16 @@ def test_kube_proxy_has_the_settings_of_the_cell(inspection: Inspection) -> None
 def test_kube_proxy_has_rules_for_every_service(inspection: Inspection, timeouts: Timeouts) -> None:
     def judge() -> list[Mismatch]:
         services = proxy_settings.services_of(inspection.api)
-        return proxy_settings.missing_rules(services, inspection.setups, inspection.expected)
+        must, may = packets.endpoints_of(inspection.api)
+        return [
+            *proxy_settings.missing_rules(services, inspection.setups, inspection.expected),
+            *packets.strayed_rules(must, may, inspection.packets, inspection.expected),
+        ]
 
     first = judge()
     require(
         follow_setups(inspection, judge, timeouts) if first else first,
-        claim="every node has rules for every port of every Service",
+        claim="every node has rules for every port of every Service, and they lead to its endpoints and nowhere else",
         look="the logs of the kube-proxy pod; what else writes rules on the machine",
         do=f"{inspection.expected.login()}, then nft list table ip kube-proxy; iptables -t nat -S KUBE-SERVICES",
     )
@@ -106,7 +140,8 @@ def follow_setups(inspection: Inspection, judge: Callable[[], list[Mismatch]], t
     """Look again until kube-proxy has followed the Services, or its time to do so is over."""
 
     def again() -> list[Mismatch]:
-        inspection.__dict__.pop("setups", None)
+        for gathered in ("setups", "packets"):
+            inspection.__dict__.pop(gathered, None)
         return judge()
 
     return eventually(again, deadline=Deadline.after(timeouts.probe_follow), what="kube-proxy to write its rules")

@@ -43,10 +43,19 @@ def test_only_the_ports_of_the_role_are_open(inspection: Inspection) -> None:
     )
 
 
+def test_programs_can_write_where_they_must(inspection: Inspection) -> None:
+    require(
+        files.closed_folders(inspection.files, inspection.expected),
+        claim="the folders that programs of the cluster write to can be written to, and have room",
+        look="the mounts and the kernel's log of the machine",
+        do=f"{inspection.expected.login()}, then findmnt --target FOLDER; df -h; df -i",
+    )
+
+
 def test_nodes_boot_as_they_run(inspection: Inspection) -> None:
     require(
         exposure.wrong_boot(inspection.files, inspection.expected),
-        claim="the next start of a node sets what Kubernetes needs of the kernel, and no swap",
-        look="/etc/sysctl.d, /etc/modules-load.d and /etc/fstab on the machine",
+        claim="the next start of a node starts services, sets its name and what Kubernetes needs, and no swap",
+        look="/etc/sysctl.d, /etc/modules-load.d, /etc/fstab, /etc/hostname on the machine; systemctl get-default",
         do=f"{inspection.expected.login()}, then systemd-analyze cat-config sysctl.d",
     )

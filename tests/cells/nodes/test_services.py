@@ -25,7 +25,7 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
 def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         node_services.failed_units(facts, expected, MAY_FAIL),
-        claim="no systemd unit has failed",
+        claim="no systemd unit has failed, and logs are written",
         look="systemctl --failed on the machine; units that may fail are listed in tests/cells/nodes/test_services.py",
         do=f"{expected.login()}, then systemctl status UNIT",
     )

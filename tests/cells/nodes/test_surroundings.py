@@ -6,7 +6,8 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.validate.conformance.registry import digests
 from harness.validate.inspection import Inspection
-from harness.validate.judge import images, runtime_settings, surroundings
+from harness.validate.judge import images, network_files, runtime_settings, surroundings
+from harness.validate.judge.finding import together
 from harness.validate.judge.mismatch import require
 
 
@@ -21,8 +22,11 @@ def test_machines_know_each_others_names(inspection: Inspection) -> None:
 
 def test_the_proxy_before_the_api_leads_to_every_control_plane(inspection: Inspection) -> None:
     require(
-        surroundings.wrong_backends(inspection.running, inspection.expected),
-        claim="the proxy before the API on each node leads to exactly the control planes",
+        together(
+            surroundings.wrong_backends(inspection.running, inspection.expected),
+            surroundings.silent_api(inspection.setups, inspection.expected),
+        ),
+        claim="the API answers at the address of each kubelet; the proxy there leads to exactly the control planes",
         look="the proxy's file; was it written after the last control plane had joined or left?",
         do=f"{inspection.expected.login()}, then cat {inspection.expected.leaves.local_api.backends}",
     )
@@ -31,8 +35,8 @@ def test_the_proxy_before_the_api_leads_to_every_control_plane(inspection: Inspe
 def test_services_have_no_settings_that_nobody_asked_for(inspection: Inspection) -> None:
     require(
         surroundings.amended_units(inspection.setups, inspection.expected),
-        claim="no file amends the units of kubelet and the container runtime beside the product's",
-        look="what wrote the file; one under /run is gone after the next start of the machine",
+        claim="no file amends the cluster's units beside the product's, and nothing limits kubelet and the runtime",
+        look="what wrote the file; one under /run, or a limit set by hand, is gone after the next start of the machine",
         do=f"{inspection.expected.login()}, then systemctl cat kubelet containerd",
     )
 
@@ -48,8 +52,8 @@ def test_the_container_runtime_is_configured_as_the_cell_asks(inspection: Inspec
 
 def test_the_files_of_pod_networks_are_those_of_the_plugin(inspection: Inspection) -> None:
     require(
-        runtime_settings.wrong_network_files(inspection.setups, inspection.facts, inspection.expected),
-        claim="every node has one file of a pod network, the same one, with the MTU of its bridge",
+        network_files.wrong_network_files(inspection.setups, inspection.facts, inspection.view, inspection.expected),
+        claim="every node has one file of a pod network, the same one, with its own subnet and the tunnel's MTU",
         look="what wrote /etc/cni/net.d",
         do=f"{inspection.expected.login()}, then cat /etc/cni/net.d/*; ip link show cni0",
     )

@@ -20,6 +20,8 @@ CONFIG = f"""
 sandbox = '{PAUSE}'
 [plugins.'io.containerd.cri.v1.images'.registry]
 config_path = '/etc/containerd/certs.d'
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+conf_dir = '/etc/cni/net.d'
 [plugins.'io.containerd.cri.v1.runtime'.containerd]
 default_runtime_name = 'runc'
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -30,8 +32,15 @@ SystemdCgroup = false
 """
 PROXY = {"mode": "nftables", "clusterCIDR": "10.243.0.0/16", "bindAddress": "0.0.0.0", "detectLocalMode": "ClusterCIDR"}  # noqa: S104
 DIGEST = "sha256:" + "a" * 64
-NETWORK = {"name": "flannel", "plugins": [{"type": "bridge", "bridge": "cni0", "mtu": 1450}, {"type": "portmap"}]}
+SUBNETS = {"cp-0": "10.243.0.0/24", "w-0": "10.243.1.0/24"}
 VARIABLES = {**guests.VARIABLES, "cluster_pause_version": "3.10.2"}
+
+
+def network(machine: str) -> Json:
+    """Return the file of the pod network."""
+    addresses = {"type": "host-local", "ranges": [[{"subnet": SUBNETS[machine]}]]}
+    bridge = {"type": "bridge", "bridge": "cni0", "mtu": 1450, "ipam": addresses}
+    return {"name": "flannel", "plugins": [bridge, {"type": "portmap"}]}
 
 
 def raw_setup(machine: str) -> Json:
@@ -42,7 +51,12 @@ def raw_setup(machine: str) -> Json:
     return {
         "api": api if machine == "cp-0" else {},
         "resolvers": ["10.222.1.254"],
-        "cni": {"10-flannel.conflist": json.loads(json.dumps(NETWORK))},
+        "search": ["search example.net"],
+        "resolved": {"cp-0": ["10.222.1.2"], "w-0": ["10.222.1.3"]},
+        "kubelets_api": {"server": "https://127.0.0.1:6445", "status": 200, "body": "ok"},
+        "limits": {},
+        "servers": {f"/etc/containerd/certs.d/{REGISTRY}/hosts.toml": [f"http://{REGISTRY}"]},
+        "cni": {"10-flannel.conflist": network(machine)},
         "bridged": {"cni0": 2},
         "rules": [["10.95.0.1", "tcp", "443"], ["10.95.0.10", "udp", "53"]],
         "images": {PAUSE: DIGEST, "docker.io/library/other:1": DIGEST},

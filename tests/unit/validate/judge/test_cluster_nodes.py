@@ -8,12 +8,14 @@ import pytest
 
 from harness.validate.judge.cluster_nodes import (
     CONTROL_PLANE_LABEL,
+    strange_leases,
     unready_nodes,
     wrong_node_networks,
     wrong_node_versions,
     wrong_roles,
 )
 from tests.unit.validate import guests
+from tests.unit.validate.kept import KeptApi
 from tests.unit.validate.views import (
     VERSIONS,
     Change,
@@ -102,3 +104,28 @@ def test_a_single_machine_that_is_everything_takes_pods() -> None:
     wanted = guests.expected(groups=(("control_plane", "etcd", "node"), ()))
     alone = view(lambda raw: raw.update(nodes=[named(raw["nodes"], "cp-0")]))
     assert [f.seen for f in wrong_roles(alone, wanted)] == ["node-role.kubernetes.io/control-plane:NoSchedule"]
+
+
+def test_leases_are_those_of_the_machines() -> None:
+    assert strange_leases(KeptApi(), guests.expected()) == []
+    ghost = {"metadata": {"name": "ghost"}}
+    (found,) = strange_leases(KeptApi(lambda objects: objects["leases"].append(ghost)), guests.expected())
+    assert "ghost" in found.seen
+    (found,) = strange_leases(
+        KeptApi(lambda objects: objects["leases"].remove(objects["leases"][1])), guests.expected()
+    )
+    assert "no w-0" in found.seen
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "wrong"),
+    [
+        ("coredns", {"podIP": "10.243.7.9"}, True),
+        ("coredns", {"podIP": "10.243.7.9", "phase": "Succeeded"}, False),
+        ("kube-proxy", {"podIP": "10.222.1.2"}, False),
+    ],
+)
+def test_a_pod_with_an_address_of_another_network_is_found(name: str, change: Json, wrong: bool) -> None:
+    seen = view(lambda raw: named(raw["pods"], name)["status"].update(change))
+    found = wrong_node_networks(seen, guests.expected())
+    assert [one.seen for one in found] == ([change["podIP"]] if wrong else [])

@@ -47,6 +47,8 @@ def test_loopback_is_for_everybody(address: str) -> None:
         (put("at_boot/settings/net.ipv4.ip_forward", ""), "w-0 sysctl.d: expected net.ipv4.ip_forward '1'; saw ''"),
         (put("at_boot/settings/net.ipv4.ip_forward", "0"), "saw '0'"),
         (put("at_boot/modules", ["overlay"]), "w-0 modules-load.d: expected names br_netfilter True"),
+        (put("at_boot/target", "rescue.target"), "w-0 systemd: expected a default target with services"),
+        (put("at_boot/hostname", "other"), "w-0 /etc/hostname: expected the machine's name 'w-0'; saw 'other'"),
         (put("at_boot/swaps", ["/swap.img"]), "w-0 /etc/fstab: expected swap (); saw ('/swap.img',)"),
     ],
 )

@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
-from harness.validate.judge.files import open_files, outdated_processes, wrong_systems
+from harness.validate.judge.files import closed_folders, open_files, outdated_processes, wrong_systems
 from harness.validate.judge.finding import Unjudged, real
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.on_disk import Change, Json, files, mode
 
-JUDGES: dict[str, Callable[..., Any]] = {"files": open_files, "age": outdated_processes, "system": wrong_systems}
+JUDGES: dict[str, Callable[..., Any]] = {
+    "files": open_files,
+    "age": outdated_processes,
+    "system": wrong_systems,
+    "room": closed_folders,
+}
 CA_KEY = "/etc/kubernetes/pki/ca.key"
 CONFIG = "/var/lib/kubelet/config.yaml"
 RELEASES = "/usr/local/lib/releases/kubelet/1.36.1/kubelet"
@@ -25,6 +30,14 @@ def newer(program: str, path: str, seconds: float) -> Change:
 
 def runs(**other: object) -> Change:
     return lambda raw: raw["executables"]["kubelet"].update(runs=RELEASES, **other)
+
+
+def place(path: str, octal: int) -> Change:
+    return lambda raw: raw["files"].update({path: ["place", octal, 0, 0, False]})
+
+
+def room(*, read_only: bool = False, space: float = 0.5, files: float = 0.5) -> Change:
+    return lambda raw: raw["written"].update({"/var/log": [read_only, space, files]})
 
 
 def system(raw: Json) -> None:
@@ -46,6 +59,16 @@ def test_only_a_well_guest_passes(judge: Callable[..., Any]) -> None:
         ("files", "cp-0", mode("/etc/kubernetes/admin.conf", 0o640), "admin.conf: expected permissions 0600; saw 0640"),
         ("files", "w-0", mode(CA_KEY, 0o600, secret=True), "expected no such file on a worker"),
         ("files", "w-0", mode("/etc/kubernetes/admin.conf", 0o600), "expected no such file on a worker"),
+        ("files", "w-0", place("/opt/cni/bin", 0o777), "/opt/cni/bin: expected permissions 0755; saw 0777"),
+        ("files", "w-0", mode("/root/.kube/config", 0o600), "/root/.kube/config: expected no such file on a worker"),
+        (
+            "room",
+            "w-0",
+            room(read_only=True),
+            "/var/log: expected a folder that can be written to; saw it is read-only",
+        ),
+        ("room", "w-0", room(space=0.01), "/var/log: expected 5% of its space free; saw 1.0%"),
+        ("room", "w-0", room(files=0.02), "/var/log: expected 5% of its files that there may be free; saw 2.0%"),
         ("files", "w-0", mode(CONFIG, 0o666), f"{CONFIG}: expected permissions 0644; saw 0666"),
         ("files", "cp-0", mode("/var/lib/etcd", 0o755), "/var/lib/etcd: expected permissions 0700; saw 0755"),
         ("files", "w-0", mode("/run/containerd/containerd.sock", 0o666), "expected permissions 0660; saw 0666"),
@@ -96,3 +119,10 @@ def test_an_image_that_nobody_describes_is_not_judged() -> None:
     found = wrong_systems(files(), replace(guests.expected(), systems=dict.fromkeys(("cp-0", "w-0"))))
     assert real(found) == []
     assert len(found) == 2
+
+
+def test_a_group_may_change_programs_of_others_products() -> None:
+    shared = files(place("/opt/cni/bin", 0o775))
+    assert real(open_files(shared, foreign.expected(foreign.UNSAID))) == []
+    assert len(open_files(shared, guests.expected())) == 1
+    assert len(real(open_files(files(place("/opt/cni/bin", 0o777)), foreign.expected(foreign.UNSAID)))) == 1

@@ -10,12 +10,18 @@ import pytest
 import yaml
 
 from harness.validate.judge.finding import Unjudged, real
-from harness.validate.judge.kubeadm_settings import wrong_cluster_settings, wrong_kubelet_template
+from harness.validate.judge.kubeadm_settings import (
+    strange_kubelet_files,
+    wrong_cluster_settings,
+    wrong_kubelet_template,
+)
 from harness.validate.judge.mismatch import Mismatch
-from tests.unit.validate import foreign, guests
+from tests.unit.validate import foreign, guests, surrounded
 from tests.unit.validate.kept import KeptApi, Objects, named, recorded
 
 DNS = "10.95.0.10"
+ETCD = {"cluster_etcd_extra_args": {"election-timeout": "5000", "heartbeat-interval": "500"}}
+EXPECTED = guests.expected(variables={**guests.VARIABLES, **ETCD})
 
 
 @pytest.fixture
@@ -37,6 +43,11 @@ def edited(name: str, old: str, new: str) -> Callable[[Objects], None]:
     return change
 
 
+def wrong_proxy(objects: Objects) -> None:
+    data = named(objects["configmaps"], "kube-proxy")["data"]
+    data["kubeconfig.conf"] = data["kubeconfig.conf"].replace("6445", "6444")
+
+
 def gone(name: str) -> Callable[[Objects], None]:
     return lambda objects: objects["configmaps"].remove(named(objects["configmaps"], name))
 
@@ -46,7 +57,7 @@ def template(change: Callable[[Objects], None] = lambda _: None) -> list[Mismatc
 
 
 def test_a_well_cluster_passes(kubeconfig: Path) -> None:
-    assert wrong_cluster_settings(KeptApi(), kubeconfig, guests.expected()) == []
+    assert wrong_cluster_settings(KeptApi(), kubeconfig, EXPECTED) == []
     assert template() == []
 
 
@@ -59,6 +70,13 @@ def test_a_well_cluster_passes(kubeconfig: Path) -> None:
         (edited("kubeadm-config", "cluster.local", "other"), "networking.dnsDomain"),
         (edited("kubeadm-config", "10.222.0.1:5000", "registry.example"), "imageRepository"),
         (edited("kubeadm-config", "127.0.0.1:6445", "10.0.0.9:6443"), "server 'https://10.0.0.9:6443'"),
+        (
+            edited("kubeadm-config", "value: 5s", "value: 9s"),
+            "apiServer.extraArgs shutdown-watch-termination-grace-period",
+        ),
+        (edited("kubeadm-config", "- name: election-timeout", "- name: quota"), "etcd.local.extraArgs"),
+        (edited("kubeadm-config", "scheduler: {}", "scheduler: {extraArgs: [{name: v, value: '9'}]}"), "saw '9'"),
+        (wrong_proxy, "ConfigMap kube-system/kube-proxy kubeconfig.conf: expected server"),
         (edited("cluster-info", "127.0.0.1:6445", "10.0.0.9:6443"), "saw 'https://10.0.0.9:6443'"),
         (edited("cluster-info", "certificate-authority-data: L", "certificate-authority-data: M"), "another CA"),
         (gone("kubeadm-config"), "ConfigMap kube-system/kubeadm-config: expected to exist"),
@@ -68,8 +86,8 @@ def test_a_well_cluster_passes(kubeconfig: Path) -> None:
 def test_other_settings_of_the_cluster_are_found(
     kubeconfig: Path, change: Callable[[Objects], None], words: str
 ) -> None:
-    (found,) = wrong_cluster_settings(KeptApi(change), kubeconfig, guests.expected())
-    assert words in str(found)
+    found = wrong_cluster_settings(KeptApi(change), kubeconfig, EXPECTED)
+    assert words in "; ".join(map(str, found))
 
 
 @pytest.mark.parametrize(
@@ -102,3 +120,11 @@ def test_a_cluster_of_which_nothing_says_that_kubeadm_made_it_is_not_judged(kube
         assert real(found) == []
         assert isinstance(found[0], Unjudged)
         assert found[0].whole
+
+
+def test_another_file_of_name_servers_for_pods_is_found() -> None:
+    setups = surrounded.setups(lambda raw: raw.update(kubelet="resolvConf: /root/resolv.conf\n"))
+    (found,) = strange_kubelet_files(KeptApi(), setups, EXPECTED)
+    assert (found.where, found.seen) == ("w-0 kubelet's file", "/root/resolv.conf")
+    own = surrounded.setups(lambda raw: raw.update(kubelet="resolvConf: /run/systemd/resolve/resolv.conf\n"))
+    assert strange_kubelet_files(KeptApi(), own, EXPECTED) == []

@@ -71,6 +71,37 @@ def test_a_cluster_that_shows_no_admins_proves_nothing() -> None:
     assert [one.seen for one in found] == ["no such binding"]
 
 
+def test_a_role_with_all_rights_is_one_of_an_admin_whatever_it_is_called() -> None:
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+
+    def bind(objects: Objects) -> None:
+        objects["clusterroles"] = [{"metadata": {"name": "innocent"}, "rules": [everything]}]
+        role = {"kind": "ClusterRole", "name": "innocent"}
+        subjects = [{"kind": "User", "name": "mallory"}]
+        objects["clusterrolebindings"].append({"metadata": {"name": "bad"}, "roleRef": role, "subjects": subjects})
+
+    assert [one.seen for one in excessive_rights(KeptApi(bind), guests.expected())] == ["['User mallory']"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        (
+            {"verb": "list", "group": "", "resource": "secrets", "namespace": "kube-system"},
+            "list secrets in kube-system",
+        ),
+        ({"verb": "impersonate", "group": "", "resource": "users"}, "impersonate users"),
+        ({"verb": "get", "group": "", "resource": "nodes", "subresource": "proxy"}, "get nodes/proxy"),
+    ],
+)
+def test_a_right_that_makes_an_admin_is_found(attributes: Json, words: str) -> None:
+    def allowed(spec: Json) -> bool:
+        return is_self(spec) or (spec["user"] == "system:anonymous" and spec["resourceAttributes"] == attributes)
+
+    (found,) = excessive_rights(KeptApi(allowed=allowed), guests.expected())
+    assert str(found) == f"system:anonymous: expected no right to {words}; saw allowed"
+
+
 def test_an_admin_that_the_product_names_is_missed() -> None:
     def unbind(objects: Objects) -> None:
         objects["clusterrolebindings"][:] = [b for b in objects["clusterrolebindings"] if "admins" not in str(b)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.judge.finding import Unjudged
-from harness.validate.judge.surroundings import amended_units, wrong_backends, wrong_names
+from harness.validate.judge.surroundings import amended_units, silent_api, wrong_backends, wrong_names
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.surrounded import Change, running, setups
 
@@ -23,6 +23,8 @@ def test_only_a_well_guest_passes() -> None:
     assert wrong_names({}, {}, EXPECTED)
     assert wrong_backends({}, EXPECTED)
     assert amended_units({}, EXPECTED)
+    assert silent_api(setups(), EXPECTED) == []
+    assert silent_api({}, EXPECTED)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,41 @@ def test_another_name_server_is_found() -> None:
     (found,) = wrong_names(running(), setups(lambda raw: raw.update(resolvers=["192.0.2.53"])), EXPECTED)
     assert "w-0 /etc/resolv.conf" in str(found)
     assert "192.0.2.53" in str(found)
+
+
+def test_another_domain_to_look_for_names_in_is_found() -> None:
+    (found,) = wrong_names(running(), setups(lambda raw: raw.update(search=["search example.com"])), EXPECTED)
+    assert "domains and options as on cp-0, ['search example.net']; saw ['search example.com']" in str(found)
+
+
+def test_a_name_of_another_machine_at_the_machine_itself_is_found() -> None:
+    lines = hosts(["127.0.0.1", "cp-0"], ["127.0.1.1", "w-0"], ["10.222.1.2", "cp-0"], ["10.222.1.3", "w-0"])
+    (found,) = wrong_names(running(lines), setups(), EXPECTED)
+    assert "w-0 /etc/hosts: expected cp-0 at ['10.222.1.2']; saw ['10.222.1.2', '127.0.0.1']" in str(found)
+
+
+def test_a_name_that_programs_do_not_find_is_found() -> None:
+    (found,) = wrong_names(running(), setups(lambda raw: raw["resolved"].update({"cp-0": []})), EXPECTED)
+    assert str(found) == "w-0 getent: expected cp-0 at 10.222.1.2; saw no address"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"server": "https://127.0.0.1:6445", "status": 0, "body": "timed out"}, "saw none: timed out"),
+        ({"server": "https://127.0.0.1:6445", "status": 503, "body": "busy"}, "saw 503: busy"),
+        (None, "a running kubelet"),
+    ],
+)
+def test_an_api_that_does_not_answer_a_node_is_found(answer: object, words: str) -> None:
+    (found,) = silent_api(setups(lambda raw: raw.update(kubelets_api=answer)), EXPECTED)
+    assert words in str(found)
+
+
+def test_a_limit_of_kubelet_is_found() -> None:
+    path = "/sys/fs/cgroup/system.slice/kubelet.service/cpu.max"
+    (found,) = amended_units(setups(lambda raw: raw.update(limits={path: "90000 100000"})), EXPECTED)
+    assert f"w-0 {path}" in str(found)
 
 
 def test_a_wrong_control_plane_behind_the_proxy_is_found() -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.validate.judge.unfinished import lasting_tokens, unfinished
+from tests.unit.validate import guests
 from tests.unit.validate.kept import KeptApi, Objects, named
 
 RECORDED_AT = datetime(2026, 11, 23, 5, 40, tzinfo=UTC)
@@ -27,6 +28,15 @@ def deleted(name: str) -> Callable[[Objects], None]:
     return lambda objects: objects["namespaces"].append({"metadata": meta, "status": {"phase": "Terminating"}})
 
 
+def ending(plural: str, **meta: object) -> Callable[[Objects], None]:
+    one = {"metadata": {"name": "stuck", "deletionTimestamp": "2026-11-23T05:00:00Z", **meta}}
+    return lambda objects: objects.setdefault(plural, []).append(one)
+
+
+def failed(objects: Objects) -> None:
+    objects["persistentvolumes"] = [{"metadata": {"name": "lost"}, "status": {"phase": "Failed"}}]
+
+
 def pending(objects: Objects) -> None:
     objects["certificatesigningrequests"][0]["status"] = {}
 
@@ -42,6 +52,13 @@ def test_a_well_cluster_passes() -> None:
         (unavailable, "APIService v1.apps", "no endpoints"),
         (without_condition, "APIService v1.apps", "None"),
         (deleted("stuck"), "Namespace stuck", "Terminating"),
+        (
+            ending("customresourcedefinitions", finalizers=["example.com/x"]),
+            "CustomResourceDefinition stuck",
+            "example.com/x",
+        ),
+        (ending("persistentvolumes"), "PersistentVolume stuck", "something else"),
+        (failed, "PersistentVolume lost", "Failed"),
         (pending, "CertificateSigningRequest", "pending, of system:"),
     ],
 )
@@ -70,3 +87,12 @@ def test_a_token_that_lasts_is_found(expiration: str, seen: str) -> None:
     (found,) = lasting_tokens(KeptApi(change), RECORDED_AT)
     assert found.where.startswith("Secret kube-system/bootstrap-token-")
     assert found.seen == seen
+
+
+@pytest.mark.parametrize(("namespace", "wrong"), [("kube-system", True), ("team", False)])
+def test_accounts_of_the_cluster_have_no_tokens_for_ever(namespace: str, wrong: bool) -> None:
+    secret = {"metadata": {"name": "forever", "namespace": namespace}, "type": "kubernetes.io/service-account-token"}
+    api = KeptApi(lambda objects: objects["secrets"].append(secret))
+    found = lasting_tokens(api, RECORDED_AT, namespaces=guests.expected().namespaces)
+    assert [one.where for one in found] == (["Secret kube-system/forever"] if wrong else [])
+    assert lasting_tokens(api, RECORDED_AT) == []

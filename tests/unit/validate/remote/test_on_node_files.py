@@ -84,3 +84,35 @@ def test_listeners_are_those_of_the_clusters_programs(monkeypatch: pytest.Monkey
         ["127.0.0.1", 6445, "haproxy"],
         ["127.0.0.1", 6445, "haproxy"],
     ]
+
+
+def test_programs_their_units_and_folders_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "manifests").mkdir(mode=0o700)
+    program, config = tmp_path / "kubelet", tmp_path / "config.yaml"
+    program.touch(mode=0o755)
+    config.write_text(f"staticPodPath: {tmp_path}/manifests\n", encoding="utf-8")
+    monkeypatch.setattr(on_node_files, "PLACES", [])
+    found = on_node_files.places([{**process("kubelet", f"--config={config}"), "executable": str(program)}])
+    assert {path: row[:2] for path, row in found.items()} == {
+        str(program): ["place", 0o755],
+        f"{tmp_path}/manifests": ["place", 0o700],
+    }
+
+
+def test_folders_that_programs_write_to_are_told_with_their_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_node_files, "WRITTEN", [str(tmp_path), "/nowhere"])
+    found = on_node_files.written([])
+    assert list(found) == [str(tmp_path)]
+    read_only, space, files = found[str(tmp_path)]
+    assert read_only is False
+    assert 0 < space <= 1
+    assert 0 < files <= 1
+
+
+def test_the_next_start_tells_its_target_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_node_files, "said", lambda argv: "rescue.target" if "get-default" in argv else "")
+    monkeypatch.setattr(on_node_files, "read", lambda path: "other\n" if path == "/etc/hostname" else None)
+    seen = on_node_files.at_boot()
+    assert (seen["target"], seen["hostname"]) == ("rescue.target", "other")

@@ -1,0 +1,57 @@
+"""A machine tells how it looks up names, what limits its agents, and whether the API answers its kubelet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.validate.remote import on_node_setup
+
+
+def test_name_servers_domains_and_options_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "# written by somebody\nnameserver 192.0.2.53\nsearch example.com\noptions ndots:2\n"
+    monkeypatch.setattr(on_node_setup, "read", lambda _: text)
+    assert on_node_setup.resolv_conf("nameserver") == [["nameserver", "192.0.2.53"]]
+    assert on_node_setup.resolv_conf("search", "options") == [["search", "example.com"], ["options", "ndots:2"]]
+
+
+def test_names_are_looked_up_as_programs_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"cp-0": "192.0.2.1      STREAM cp-0\n192.0.2.1      DGRAM\n"}
+    monkeypatch.setattr(on_node_setup, "said", lambda argv: texts.get(argv[-1], ""))
+    assert on_node_setup.resolved(["cp-0", "w-0"]) == {"cp-0": ["192.0.2.1"], "w-0": []}
+    monkeypatch.undo()
+    assert on_node_setup.resolved(["localhost"]) == {"localhost": ["127.0.0.1"]}
+
+
+def test_limits_are_those_of_the_group_and_of_all_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "/sys/fs/cgroup/system.slice/kubelet.service/cpu.max": "max 100000\n",
+        "/sys/fs/cgroup/system.slice/kubelet.service/memory.max": "max\n",
+        "/sys/fs/cgroup/system.slice/cpu.max": "90000 100000\n",
+    }
+    group = {"cgroup": "/system.slice/kubelet.service"}
+    monkeypatch.setattr(on_node_setup, "processes", lambda *_: [group])
+    monkeypatch.setattr(on_node_setup, "read", values.get)
+    assert on_node_setup.limits() == {"/sys/fs/cgroup/system.slice/cpu.max": "90000 100000"}
+
+
+def test_servers_of_registries_are_told_by_file(tmp_path: Path) -> None:
+    (tmp_path / "mirror:5000").mkdir()
+    file = tmp_path / "mirror:5000" / "hosts.toml"
+    file.write_text("server = 'http://mirror:5000'\n[host.'http://192.0.2.1:5000']\n", encoding="utf-8")
+    assert on_node_setup.servers(str(tmp_path)) == {str(file): ["http://192.0.2.1:5000", "http://mirror:5000"]}
+    assert on_node_setup.servers("") == {}
+
+
+def test_an_api_that_does_not_answer_kubelet_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubeconfig = tmp_path / "kubelet.conf"
+    kubeconfig.write_text("    server: https://127.0.0.1:9\n    certificate-authority: /nowhere\n", encoding="utf-8")
+    process = {"argv": ["kubelet", f"--kubeconfig={kubeconfig}"]}
+    monkeypatch.setattr(on_node_setup, "processes", lambda *_: [process])
+    found = on_node_setup.api_of_kubelet()
+    assert found is not None
+    assert (found["server"], found["status"]) == ("https://127.0.0.1:9", 0)
+    assert "/nowhere" in found["body"]
+    monkeypatch.setattr(on_node_setup, "processes", lambda *_: [])
+    assert on_node_setup.api_of_kubelet() is None
