@@ -24,7 +24,7 @@ class MachineSetup:
     cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
     rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
     images: digests by name.  kubelet: the settings in its file.
-    drop_ins: files by unit.  limits: of the control groups of kubelet and the runtime, by file.
+    drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.
     registries: registries with a file for containerd.  servers: the URLs in each such file.
     """
 
@@ -40,7 +40,7 @@ class MachineSetup:
     search: tuple[str, ...]
     resolved: Mapping[str, tuple[str, ...]]
     kubelets_api: tuple[str, HttpAnswer] | None
-    limits: Mapping[str, str]
+    limits: tuple[tuple[str, str, str], ...]
     servers: Mapping[str, tuple[str, ...]]
 
 
@@ -60,6 +60,6 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         search=tuple(raw["search"]),
         resolved={name: tuple(addresses) for name, addresses in raw["resolved"].items()},
         kubelets_api=None if api is None else (api["server"], HttpAnswer(int(api["status"]), api["body"])),
-        limits=raw["limits"],
+        limits=tuple((program, path, value) for program, path, value in raw["limits"]),
         servers={path: tuple(urls) for path, urls in raw["servers"].items()},
     )

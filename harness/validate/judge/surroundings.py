@@ -90,7 +90,7 @@ def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         for unit, files in seen.drop_ins.items():
             yield from same_set(f"{name} {unit}", "files that amend it", set(said) & set(files), files)
-        for path, value in sorted(seen.limits.items()):
-            yield Mismatch(f"{name} {path}", "no limit of kubelet and the container runtime", value)
+        for program, path, value in seen.limits:
+            yield Mismatch(f"{name} {program}", f"no limit in {path}", value)
 
     return together(on_every(expected.machines, setups, judge))

@@ -23,7 +23,13 @@ CNI = "/etc/cni/net.d"
 PORTS = "/sys/class/net/*/brif"  # what is on a bridge
 API_PATHS = ("/version", "/readyz?verbose", "/api/v1/nodes", "/api/v1/secrets")
 KUBECONFIG = ("server", "certificate-authority", "certificate-authority-data")
-LIMITS = ("cpu.max", "memory.max", "memory.high")
+# Files of control groups, with how they begin where there is no limit: of cgroup v2, and of controllers of v1.
+LIMITS = {
+    "": {"cpu.max": "max", "memory.max": "max", "memory.high": "max"},
+    "cpu": {"cpu.cfs_quota_us": "-1"},
+    "cpu,cpuacct": {"cpu.cfs_quota_us": "-1"},
+    "memory": {"memory.limit_in_bytes": "9223372036854"},
+}
 # kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
 NFTABLES = re.compile(r"(\d+\.\d+\.\d+\.\d+) \. (tcp|udp|sctp) \. (\d+) :")
 IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9.]+)/32 .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
@@ -118,19 +124,24 @@ def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
     return {unit: (said(["systemctl", "show", "--value", "-p", "DropInPaths", unit]) or "").split() for unit in units}
 
 
-def limits() -> dict[str, str]:
-    """Return what limits kubelet and the container runtime, of their control groups and of those above (cgroup v2)."""
-    found = {}
+def limits() -> list[list[str]]:
+    """Return [program, file, value] of what limits kubelet and the runtime: their control groups and those above.
+
+    Not the outermost group, which is the machine.
+    """
+    found = set()
     for process in processes("kubelet", "containerd", "crio"):
-        group = process["cgroup"].rstrip("/")
-        while group:
-            for name in LIMITS:
-                path = f"/sys/fs/cgroup{group}/{name}"
-                value = (read(path) or "max").strip()
-                if not value.startswith("max"):
-                    found[path] = value
-            group = group.rpartition("/")[0]
-    return found
+        for line in (read(f"/proc/{process['pid']}/cgroup") or "").splitlines():
+            _, controller, group = line.split(":", 2)
+            group = group.rstrip("/")
+            while group:  # of cgroup v2 there is one line without a controller, of v1 one for each
+                for name, unlimited in LIMITS.get(controller, {}).items():
+                    path = f"/sys/fs/cgroup/{controller}{group}/{name}".replace("//", "/")
+                    value = (read(path) or "").strip()
+                    if value and not value.startswith(unlimited):
+                        found.add((process["name"], path, value))
+                group = group.rpartition("/")[0]
+    return sorted(map(list, found))
 
 
 def servers(folder: str) -> dict[str, list[str]]:

@@ -54,7 +54,7 @@ def raw_setup(machine: str) -> Json:
         "search": ["search example.net"],
         "resolved": {"cp-0": ["10.222.1.2"], "w-0": ["10.222.1.3"]},
         "kubelets_api": {"server": "https://127.0.0.1:6445", "status": 200, "body": "ok"},
-        "limits": {},
+        "limits": [],
         "servers": {f"/etc/containerd/certs.d/{REGISTRY}/hosts.toml": [f"http://{REGISTRY}"]},
         "cni": {"10-flannel.conflist": network(machine)},
         "bridged": {"cni0": 2},

@@ -77,8 +77,8 @@ def test_an_api_that_does_not_answer_a_node_is_found(answer: object, words: str)
 
 def test_a_limit_of_kubelet_is_found() -> None:
     path = "/sys/fs/cgroup/system.slice/kubelet.service/cpu.max"
-    (found,) = amended_units(setups(lambda raw: raw.update(limits={path: "90000 100000"})), EXPECTED)
-    assert f"w-0 {path}" in str(found)
+    (found,) = amended_units(setups(lambda raw: raw["limits"].append(["kubelet", path, "90000 100000"])), EXPECTED)
+    assert str(found) == f"w-0 kubelet: expected no limit in {path}; saw 90000 100000"
 
 
 def test_a_wrong_control_plane_behind_the_proxy_is_found() -> None:

@@ -24,16 +24,36 @@ def test_names_are_looked_up_as_programs_do(monkeypatch: pytest.MonkeyPatch) -> 
     assert on_node_setup.resolved(["localhost"]) == {"localhost": ["127.0.0.1"]}
 
 
-def test_limits_are_those_of_the_group_and_of_all_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {
-        "/sys/fs/cgroup/system.slice/kubelet.service/cpu.max": "max 100000\n",
-        "/sys/fs/cgroup/system.slice/kubelet.service/memory.max": "max\n",
-        "/sys/fs/cgroup/system.slice/cpu.max": "90000 100000\n",
-    }
-    group = {"cgroup": "/system.slice/kubelet.service"}
-    monkeypatch.setattr(on_node_setup, "processes", lambda *_: [group])
-    monkeypatch.setattr(on_node_setup, "read", values.get)
-    assert on_node_setup.limits() == {"/sys/fs/cgroup/system.slice/cpu.max": "90000 100000"}
+V2 = {
+    "/proc/7/cgroup": "0::/system.slice/kubelet.service\n",
+    "/sys/fs/cgroup/system.slice/kubelet.service/cpu.max": "max 100000\n",
+    "/sys/fs/cgroup/system.slice/kubelet.service/memory.max": "max\n",
+    "/sys/fs/cgroup/system.slice/cpu.max": "90000 100000\n",
+    "/sys/fs/cgroup/cpu.max": "200000 100000\n",
+}
+V1 = {
+    "/proc/7/cgroup": "9:name=systemd:/system.slice\n4:memory:/fault\n1:cpu:/\n0::/\n",
+    "/sys/fs/cgroup/memory/fault/memory.limit_in_bytes": "5000000\n",
+    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "value"),
+    [
+        (V2, "/sys/fs/cgroup/system.slice/cpu.max", "90000 100000"),
+        (V1, "/sys/fs/cgroup/memory/fault/memory.limit_in_bytes", "5000000"),
+    ],
+    ids=["v2", "v1"],
+)
+def test_limits_are_those_of_the_group_and_of_all_above_but_the_machine(
+    monkeypatch: pytest.MonkeyPatch, files: dict[str, str], path: str, value: str
+) -> None:
+    monkeypatch.setattr(on_node_setup, "processes", lambda *_: [{"pid": 7, "name": "kubelet"}])
+    monkeypatch.setattr(on_node_setup, "read", files.get)
+    assert on_node_setup.limits() == [["kubelet", path, value]]
+    monkeypatch.setattr(on_node_setup, "read", {**files, path: "9223372036854771712" if files is V1 else "max"}.get)
+    assert on_node_setup.limits() == []
 
 
 def test_servers_of_registries_are_told_by_file(tmp_path: Path) -> None:
