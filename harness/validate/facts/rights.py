@@ -13,7 +13,7 @@ AUTHENTICATED = "system:authenticated"
 
 
 @dataclass(frozen=True)
-class Right:
+class ApiRight:
     """To do something with objects of a resource (RESOURCE or RESOURCE/SUBRESOURCE): everywhere, or in a namespace."""
 
     verb: str
@@ -36,7 +36,7 @@ class Right:
         return {**found, **{key: value for key, value in more.items() if value}}
 
 
-def reviewed(api: Cluster, right: Right, user: str = "", groups: Sequence[str] = ()) -> bool:
+def reviewed(api: Cluster, right: ApiRight, user: str = "", groups: Sequence[str] = ()) -> bool:
     """Return whether a user has a right by a SubjectAccessReview; without one, whether who asks has it."""
     spec: dict[str, Any] = {"resourceAttributes": right.attributes}
     spec |= {"user": user, "groups": list(groups)} if user else {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from harness.kube import Cluster
 from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
-from harness.validate.facts.rights import AUTHENTICATED, Right, reviewed
+from harness.validate.facts.rights import AUTHENTICATED, ApiRight, reviewed
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch
 
@@ -14,46 +14,49 @@ SYSTEM, APPS, CSR, DISCOVERY = "kube-system", "apps", "certificates.k8s.io", "di
 TOKEN_GROUP = "system:bootstrappers:kubeadm:default-node-token"  # noqa: S105 - the name of a group
 # The API server's own roles ("Using RBAC Authorization", core component and controller roles) and kubeadm's ("kubeadm
 # init phase bootstrap-token", "kubeadm init phase upload-config"): of each account, what nothing works without.
-COMPONENTS: Mapping[str, tuple[Right, ...]] = {
-    "system:kube-scheduler": (Right("create", "", "pods/binding"), Right("list", "", "nodes")),
-    "system:kube-controller-manager": (Right("create", "", "serviceaccounts/token", SYSTEM), Right("list", "", "pods")),
+COMPONENTS: Mapping[str, tuple[ApiRight, ...]] = {
+    "system:kube-scheduler": (ApiRight("create", "", "pods/binding"), ApiRight("list", "", "nodes")),
+    "system:kube-controller-manager": (
+        ApiRight("create", "", "serviceaccounts/token", SYSTEM),
+        ApiRight("list", "", "pods"),
+    ),
 }
-CONTROLLERS: Mapping[str, Right] = {
-    "attachdetach-controller": Right("patch", "", "nodes/status"),
-    "certificate-controller": Right("update", CSR, "certificatesigningrequests/status"),
-    "cronjob-controller": Right("create", "batch", "jobs"),
-    "daemon-set-controller": Right("create", "", "pods"),
-    "deployment-controller": Right("create", APPS, "replicasets"),
-    "disruption-controller": Right("update", "policy", "poddisruptionbudgets/status"),
-    "endpointslice-controller": Right("create", DISCOVERY, "endpointslices"),
-    "endpointslicemirroring-controller": Right("create", DISCOVERY, "endpointslices"),
-    "generic-garbage-collector": Right("delete", "", "pods"),
-    "job-controller": Right("create", "", "pods"),
-    "namespace-controller": Right("delete", "", "namespaces"),
-    "node-controller": Right("update", "", "nodes"),
-    "persistent-volume-binder": Right("update", "", "persistentvolumes"),
-    "pod-garbage-collector": Right("delete", "", "pods"),
-    "pv-protection-controller": Right("update", "", "persistentvolumes"),
-    "pvc-protection-controller": Right("update", "", "persistentvolumeclaims"),
-    "replicaset-controller": Right("create", "", "pods"),
-    "root-ca-cert-publisher": Right("create", "", "configmaps"),
-    "service-account-controller": Right("create", "", "serviceaccounts"),
-    "statefulset-controller": Right("create", "", "pods"),
-    "token-cleaner": Right("delete", "", "secrets", SYSTEM),
+CONTROLLERS: Mapping[str, ApiRight] = {
+    "attachdetach-controller": ApiRight("patch", "", "nodes/status"),
+    "certificate-controller": ApiRight("update", CSR, "certificatesigningrequests/status"),
+    "cronjob-controller": ApiRight("create", "batch", "jobs"),
+    "daemon-set-controller": ApiRight("create", "", "pods"),
+    "deployment-controller": ApiRight("create", APPS, "replicasets"),
+    "disruption-controller": ApiRight("update", "policy", "poddisruptionbudgets/status"),
+    "endpointslice-controller": ApiRight("create", DISCOVERY, "endpointslices"),
+    "endpointslicemirroring-controller": ApiRight("create", DISCOVERY, "endpointslices"),
+    "generic-garbage-collector": ApiRight("delete", "", "pods"),
+    "job-controller": ApiRight("create", "", "pods"),
+    "namespace-controller": ApiRight("delete", "", "namespaces"),
+    "node-controller": ApiRight("update", "", "nodes"),
+    "persistent-volume-binder": ApiRight("update", "", "persistentvolumes"),
+    "pod-garbage-collector": ApiRight("delete", "", "pods"),
+    "pv-protection-controller": ApiRight("update", "", "persistentvolumes"),
+    "pvc-protection-controller": ApiRight("update", "", "persistentvolumeclaims"),
+    "replicaset-controller": ApiRight("create", "", "pods"),
+    "root-ca-cert-publisher": ApiRight("create", "", "configmaps"),
+    "service-account-controller": ApiRight("create", "", "serviceaccounts"),
+    "statefulset-controller": ApiRight("create", "", "pods"),
+    "token-cleaner": ApiRight("delete", "", "secrets", SYSTEM),
 }
-LOOKING = (Right("list", "", "services"), Right("list", DISCOVERY, "endpointslices"))
+LOOKING = (ApiRight("list", "", "services"), ApiRight("list", DISCOVERY, "endpointslices"))
 JOINING = (
-    Right("create", CSR, "certificatesigningrequests"),
-    Right("create", CSR, "certificatesigningrequests/nodeclient"),
-    Right("get", "", "configmaps", SYSTEM, "kubeadm-config"),
-    Right("get", "", "configmaps", SYSTEM, "kubelet-config"),
-    Right("get", "", "nodes"),
+    ApiRight("create", CSR, "certificatesigningrequests"),
+    ApiRight("create", CSR, "certificatesigningrequests/nodeclient"),
+    ApiRight("get", "", "configmaps", SYSTEM, "kubeadm-config"),
+    ApiRight("get", "", "configmaps", SYSTEM, "kubelet-config"),
+    ApiRight("get", "", "nodes"),
 )
 RENEWING = (
-    Right("create", CSR, "certificatesigningrequests/selfnodeclient"),
-    Right("get", "", "configmaps", SYSTEM, "kubeadm-config"),
+    ApiRight("create", CSR, "certificatesigningrequests/selfnodeclient"),
+    ApiRight("get", "", "configmaps", SYSTEM, "kubeadm-config"),
 )
-READING = (Right("get", "", "configmaps", "kube-public", "cluster-info"),)
+READING = (ApiRight("get", "", "configmaps", "kube-public", "cluster-info"),)
 
 
 def lost_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
@@ -69,9 +72,9 @@ def lost_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     ]
 
 
-def _accounts(expected: ExpectedGuest) -> dict[str, tuple[str, tuple[str, ...], tuple[Right, ...]]]:
+def _accounts(expected: ExpectedGuest) -> dict[str, tuple[str, tuple[str, ...], tuple[ApiRight, ...]]]:
     """Return who is asked about: user, groups and rights, by the name that findings have."""
-    found: dict[str, tuple[str, tuple[str, ...], tuple[Right, ...]]]
+    found: dict[str, tuple[str, tuple[str, ...], tuple[ApiRight, ...]]]
     found = {user: (user, (AUTHENTICATED,), rights) for user, rights in COMPONENTS.items()}
     accounts = {**{name: (right,) for name, right in CONTROLLERS.items()}, "coredns": LOOKING}
     accounts |= {"kube-proxy": LOOKING} if expected.kube_proxy_mode in PROXY_MODES else {}

@@ -8,7 +8,7 @@ from harness.kube import Cluster
 from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from harness.validate.facts.cluster import Json
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.rights import AUTHENTICATED, Right, reviewed
+from harness.validate.facts.rights import AUTHENTICATED, ApiRight, reviewed
 from harness.validate.judge.mismatch import Mismatch, differs, same_set
 
 ACCOUNTS = "system:serviceaccounts"
@@ -23,21 +23,21 @@ WHO: dict[str, tuple[str, ...]] = {
 SYSTEM, RBAC, CSR = "kube-system", "rbac.authorization.k8s.io", "certificates.k8s.io"
 # What makes an admin of whoever may do it, at once or by one step more (kubernetes.io, "RBAC Good Practices").
 FORBIDDEN = (
-    Right("list", "", "secrets"),
-    Right("list", "", "secrets", namespace=SYSTEM),
-    Right("create", "", "pods"),
-    Right("create", "", "pods", namespace=SYSTEM),
-    Right("create", "", "pods/exec", namespace=SYSTEM),
-    Right("update", "", "configmaps", namespace=SYSTEM),
-    Right("patch", "apps", "daemonsets", namespace=SYSTEM),
-    Right("create", "", "serviceaccounts/token", namespace=SYSTEM),
-    Right("impersonate", "", "users"),
-    Right("get", "", "nodes/proxy"),
-    Right("patch", "", "nodes"),
-    Right("update", CSR, "certificatesigningrequests/approval"),
-    Right("create", RBAC, CLUSTER_ROLE_BINDING.plural),
-    Right("bind", RBAC, CLUSTER_ROLE.plural),
-    Right("escalate", RBAC, CLUSTER_ROLE.plural),
+    ApiRight("list", "", "secrets"),
+    ApiRight("list", "", "secrets", namespace=SYSTEM),
+    ApiRight("create", "", "pods"),
+    ApiRight("create", "", "pods", namespace=SYSTEM),
+    ApiRight("create", "", "pods/exec", namespace=SYSTEM),
+    ApiRight("update", "", "configmaps", namespace=SYSTEM),
+    ApiRight("patch", "apps", "daemonsets", namespace=SYSTEM),
+    ApiRight("create", "", "serviceaccounts/token", namespace=SYSTEM),
+    ApiRight("impersonate", "", "users"),
+    ApiRight("get", "", "nodes/proxy"),
+    ApiRight("patch", "", "nodes"),
+    ApiRight("update", CSR, "certificatesigningrequests/approval"),
+    ApiRight("create", RBAC, CLUSTER_ROLE_BINDING.plural),
+    ApiRight("bind", RBAC, CLUSTER_ROLE.plural),
+    ApiRight("escalate", RBAC, CLUSTER_ROLE.plural),
 )
 ADMIN_ROLE = "cluster-admin"
 MASTERS = "Group system:masters"
@@ -46,7 +46,7 @@ MANY = ("Group system:authenticated", "Group system:unauthenticated", "Group sys
 
 def excessive_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return what RBAC allows although it must not, and a refusal of the admin, which would make that prove nothing."""
-    found = differs("the admin", "every right", True, reviewed(api, Right("*", "*", "*")))
+    found = differs("the admin", "every right", True, reviewed(api, ApiRight("*", "*", "*")))
     if found:  # who may not ask about others learns nothing of them
         return found
     for user, groups in WHO.items():
