@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from harness import stopping
@@ -132,6 +133,7 @@ def follow(
     on_line: Callable[[str], None] = lambda _: None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    whole: bool = False,
 ) -> Completed:
     """Run a command that ends on its own terms: SIGTERM to it alone, and only after `grace` seconds death to its group.
 
@@ -140,6 +142,8 @@ def follow(
     Args:
         timeout, grace: seconds until it is told to end, and until it is killed after that.
         env: variables to add to this process's environment.
+        whole: its whole group gets the SIGTERM, for a command that does not tell its own processes to end. Nobody waits
+            for those when this process is interrupted.
 
     Raises:
         CommandFailed: not found.  CommandTimedOut: time was up.
@@ -147,10 +151,11 @@ def follow(
     words = tuple(str(a) for a in argv)
     started = time.monotonic()
     child = _start(words, cwd, env, fed=False, interleave=True)
+    end = partial(_signal_child_group, child, signal.SIGTERM) if whole else child.terminate
     try:
-        out, timed_out = _follow(child, None, timeout, log, on_line, grace)
+        out, timed_out = _follow(child, None, timeout, log, on_line, (grace, end))
     except BaseException:
-        _end(child, grace)
+        _end(child, 0.0 if whole else grace)
         child.wait()
         raise
     done = Completed(words, child.returncode, out, "", time.monotonic() - started)
@@ -258,9 +263,13 @@ def _follow(
     timeout: float,
     log: Path | None,
     on_line: Callable[[str], None] | None,
-    grace: float = 0.0,
+    ending: tuple[float, Callable[[], None]] | None = None,
 ) -> tuple[str, bool]:
-    """Copy a child's interleaved output line by line to a log and a callback; tell whether time was up."""
+    """Copy a child's interleaved output line by line to a log and a callback; tell whether time was up.
+
+    Args:
+        ending: for how many seconds it may end by itself when time is up, and what tells it to.
+    """
     if stdin is not None and child.stdin is not None:
         child.stdin.write(stdin)
         child.stdin.close()
@@ -282,8 +291,9 @@ def _follow(
 
     with child.stdout, log.open("a", encoding="utf-8") if log is not None else nullcontext() as sink:
         in_time = ends_within(timeout)
-        if not in_time and grace:
-            child.terminate()
+        if not in_time and ending is not None and ending[0]:
+            grace, end = ending
+            end()
             ends_within(grace)
         if not in_time:
             _kill_group(child)
@@ -328,10 +338,12 @@ def _end(child: subprocess.Popen[str], grace: float) -> None:
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+    _signal_child_group(child, signal.SIGKILL)
+
+
+def _signal_child_group(child: subprocess.Popen[str], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
 
 
 @dataclass(frozen=True)

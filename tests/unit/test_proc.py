@@ -98,6 +98,16 @@ def test_a_command_that_is_followed_may_end_in_its_own_way(tmp_path: Path) -> No
     assert late.value.done.stdout == (tmp_path / "log").read_text() == "ready\ntidy\n"
 
 
+def test_a_whole_group_may_end_in_its_own_way(tmp_path: Path) -> None:
+    part = "trap 'echo part ended; exit' TERM; sleep 60 & wait"
+    (tmp_path / "part").write_text(f"{part}\n", encoding="utf-8")
+    script = f"trap 'wait; echo all ended; exit' TERM; sh {tmp_path}/part & wait"
+    with pytest.raises(CommandTimedOut) as late:
+        follow(["sh", "-c", script], timeout=1, grace=20, log=tmp_path / "log", whole=True)
+    assert late.value.done.stdout == "part ended\nall ended\n"
+    assert late.value.done.seconds < 15
+
+
 def test_a_command_that_is_followed_and_does_not_end_is_killed(tmp_path: Path) -> None:
     script = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done"
     with pytest.raises(CommandTimedOut):

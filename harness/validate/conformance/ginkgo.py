@@ -95,6 +95,7 @@ def ginkgo_command(
         f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
         "--no-color",
         "--silence-skips",
+        "-v",  # each spec's name when it ends: the log tells what a run that is killed came to
         *([f"--seed={extent.seed}"] if extent.seed else []),
         f"--label-filter={extent.label}" if extent.label else focus(names),
         str(tools.e2e_test),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,17 +10,19 @@ from tempfile import TemporaryDirectory
 from harness.errors import InfraError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
-from harness.proc import CommandFailed, run
+from harness.proc import CommandFailed, CommandTimedOut, follow
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Extent, Tools, ginkgo_command, repository_list
+from harness.validate.conformance.ginkgo_log import read_log
 from harness.validate.conformance.registry import missing_images
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_verdicts
 
 REPORT = "junit_01.xml"  # e2e.test's name for it
 LOG = "ginkgo.log"  # of the command, which people read
 GRACE_SECONDS = 1  # for a pod that is being deleted: many specs' programs do not hear SIGTERM, and have half a minute
+TOLD = 10  # names in one message
 E2E_LABEL = "e2e-framework"  # every namespace of a spec has it (test/e2e/framework, CreateTestingNS)
 
 
@@ -39,7 +41,8 @@ def run_specs(
     Args:
         registry: host:port that the guest takes images from.
         directory: for the repository list, the report, and ginkgo.log, which people read.
-        timeouts: specs that ginkgo's time for the whole run cuts short have failed.
+        timeouts: specs that ginkgo's time for the whole run cuts short have failed, those that it does not reach were
+            not run.
         extent: how many at once and for how long; as for the curated specs, if it is left out.
     """
     extent = extent or Extent(timeouts.conformance)
@@ -49,8 +52,9 @@ def run_specs(
     names = [spec.name for spec in specs if spec.name not in verdicts]
     if not names:
         return verdicts
-    report = directory / REPORT
-    report.unlink(missing_ok=True)  # of an earlier run
+    report, log = directory / REPORT, directory / LOG
+    for earlier in (report, log):
+        earlier.unlink(missing_ok=True)
     repositories = directory / "repositories.yml"
     repositories.write_text(repository_list(registry), encoding="utf-8")
     if len(names) < len(specs):
@@ -60,19 +64,29 @@ def run_specs(
     )
     # not the option --kube-test-repo-list: several specs choose their images before options are read
     environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
-    log = directory / LOG
-    killed = ""
+    grace = timeouts.conformance_overrun
     with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:  # e2e.test and kubectl leave files
+        environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
         try:
-            limit = extent.seconds + timeouts.conformance_overrun
-            environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
-            run(command, timeout=limit, check=False, cwd=directory, env=environment, log=log)
-        except CommandFailed as error:  # it did not end or start: every spec without a verdict has failed
-            killed = error.summary
-    for name, verdict in read_verdicts(report, names).items():
-        lost = killed and verdict.outcome is not SpecOutcome.PASSED
-        verdicts[name] = replace(verdict, text=f"{killed}\n{verdict.text}") if lost else verdict
-    return verdicts
+            limit = extent.seconds + grace
+            follow(command, timeout=limit, grace=grace, log=log, cwd=directory, env=environment, whole=True)
+        except CommandTimedOut:  # told to end, it writes its report; killed, there is what it said until then
+            return verdicts | (read_verdicts(report, names) if report.is_file() else read_log(log, names))
+        except CommandFailed as unstarted:
+            return verdicts | dict.fromkeys(names, SpecVerdict(SpecOutcome.FAILED, text=unstarted.summary))
+    return verdicts | read_verdicts(report, names)
+
+
+def cut_short(verdicts: Mapping[str, SpecVerdict], log: Path) -> str:
+    """Return what to say of specs for which there was not enough time, "" where there are none."""
+    short = [name for name, verdict in verdicts.items() if verdict.cut_short]
+    if not short:
+        return ""
+    began = [name for name in short if verdicts[name].outcome is SpecOutcome.FAILED]
+    rest = len(short) - len(began)
+    said = [f"time was up before {len(short)} of {len(verdicts)} specs had ended; {rest} of them had not begun"]
+    said += [f"running: {name}" for name in began[:TOLD]]
+    return "\n".join([*said, f"look at: {log}", "more time: `conformance` and `upstream_specs` of timeouts.yml"])
 
 
 def left_of_specs(api: Cluster, deadline: Deadline) -> str:

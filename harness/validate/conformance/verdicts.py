@@ -12,6 +12,10 @@ from xml.etree import ElementTree
 SPEC_PREFIX = "[It] "  # suite nodes such as [SynchronizedBeforeSuite] are test cases too
 TEXT_LIMIT = 4000  # characters of a failure's text: the message and its location come first
 OWN_SKIP = "skipped - "  # ginkgo's words before a spec's own reason (reporters/junit_report.go)
+BEFORE_SUITE = "BeforeSuite]"  # of a suite's nodes, the one without which no spec begins
+SUITE_TIMED_OUT = "suite timeout occurred"  # a spec may have a limit of its own, which says "spec" or "node"
+CUT_SHORT = "cut short: "  # what is said of a spec that the end of the time met before its verdict
+NEVER_BEGAN = f"{CUT_SHORT}time was up before it began"
 UNPULLED = re.compile(r'Failed to pull image \\*"([^"\\]+)')  # kubelet's event, which e2e.test prints after a failure
 LOG_LIMIT = 1500  # characters of the end of the suite's log, which has what it waited for
 
@@ -19,8 +23,8 @@ LOG_LIMIT = 1500  # characters of the end of the suite's log, which has what it 
 class SpecOutcome(StrEnum):
     """How a spec ended.
 
-    `not-run`: it was not started, or failed, because an image is missing.  `skipped`: the spec itself said that this
-    cluster is none for it.
+    `not-run`: it was not started, or failed, because an image is missing, or time was up before its turn.  `skipped`:
+    the spec itself said that this cluster is none for it.
     """
 
     PASSED = "passed"
@@ -42,6 +46,11 @@ class SpecVerdict:
     lacks: tuple[str, ...] = ()
     unpulled: tuple[str, ...] = ()
 
+    @property
+    def cut_short(self) -> bool:
+        """Tell whether time was up before this spec had its verdict."""
+        return self.outcome is not SpecOutcome.PASSED and self.text.startswith(CUT_SHORT)
+
 
 def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
     """Return the verdict of each named spec.
@@ -59,12 +68,12 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
         cases = list(ElementTree.parse(junit).iter("testcase"))  # noqa: S314 - our own run's report
     except ElementTree.ParseError as error:
         return dict.fromkeys(wanted, SpecVerdict(SpecOutcome.FAILED, text=f"{junit} is not XML: {error}"))
-    suite_failure = _suite_failure(cases)
+    suite_failure, cut = _suite_failure(cases), any(_met_the_end(case) for case in cases)
     found: dict[str, list[SpecVerdict]] = {}
     for case in cases:
         name = case.get("name", "")
         if name.startswith(SPEC_PREFIX):
-            found.setdefault(name.removeprefix(SPEC_PREFIX), []).append(_verdict(case, suite_failure))
+            found.setdefault(name.removeprefix(SPEC_PREFIX), []).append(_verdict(case, suite_failure, cut=cut))
     return {name: _only(found.get(name, []), suite_failure) for name in wanted}
 
 
@@ -80,7 +89,8 @@ def _only(verdicts: Sequence[SpecVerdict], suite_failure: str) -> SpecVerdict:
     )
 
 
-def _verdict(case: ElementTree.Element, suite_failure: str) -> SpecVerdict:
+def _verdict(case: ElementTree.Element, suite_failure: str, *, cut: bool) -> SpecVerdict:
+    """Return what one test case says; `cut`: time was up before the suite's end."""
     status = case.get("status", "")
     seconds = float(case.get("time") or 0.0)
     if status == "passed":
@@ -88,16 +98,26 @@ def _verdict(case: ElementTree.Element, suite_failure: str) -> SpecVerdict:
     text = _failure_text(case)
     if status == "skipped":  # the spec skipped itself, or was not reached
         own = text.startswith(OWN_SKIP) and not suite_failure
+        if cut and not own and not suite_failure:
+            return SpecVerdict(SpecOutcome.NOT_RUN, seconds, NEVER_BEGAN)
         text = f"the spec was skipped: {text or suite_failure or 'no reason given'}"
         return SpecVerdict(SpecOutcome.SKIPPED if own else SpecOutcome.FAILED, seconds, text)
     unpulled = tuple(sorted(set(UNPULLED.findall(case.findtext("system-err") or ""))))
     text = text or f"status {status!r} without a message"
+    text = f"{CUT_SHORT}time was up after {seconds:.0f} s of it\n{text}" if _met_the_end(case) else text
     return SpecVerdict(SpecOutcome.FAILED, seconds, text, unpulled=unpulled)
 
 
+def _met_the_end(case: ElementTree.Element) -> bool:
+    """Tell whether the suite's time was up, or it was told to end, while this ran."""
+    status = case.get("status")
+    return status == "interrupted" or (status == "timedout" and SUITE_TIMED_OUT in _failure_text(case))
+
+
 def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:
+    """Return why no spec began, "" where they did: what is wrong after the last one is no reason for that."""
     for case in cases:
-        if not case.get("name", "").startswith(SPEC_PREFIX) and case.get("status") not in ("passed", "skipped"):
+        if BEFORE_SUITE in case.get("name", "") and case.get("status") not in ("passed", "skipped"):
             log = (case.findtext("system-err") or "").strip()
             return f"{case.get('name')}: {_failure_text(case)}\n{log[-LOG_LIMIT:]}"
     return ""

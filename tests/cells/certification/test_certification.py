@@ -13,6 +13,7 @@ import pytest
 from harness.artifacts.catalogue import load
 from harness.spec.suites import CERTIFICATION
 from harness.validate.conformance import told
+from harness.validate.conformance.run import LOG, cut_short
 from harness.validate.conformance.verdicts import SpecOutcome
 from harness.validate.conformance.whole import WholeRun
 from harness.validate.inspection import Inspection
@@ -35,8 +36,13 @@ def test_spec(
     if why := told.unjudged(verdict):
         pytest.skip(why)
     if verdict.outcome is not SpecOutcome.PASSED:
-        log = inspection.directory / CERTIFICATION / "ginkgo.log"
+        log = inspection.directory / CERTIFICATION / LOG
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
+
+
+def test_the_specs_had_enough_time(found: WholeRun, inspection: Inspection) -> None:
+    if said := cut_short(found.verdicts, inspection.directory / CERTIFICATION / LOG):
+        pytest.fail(said, pytrace=False)
 
 
 def test_the_list_of_specs_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:

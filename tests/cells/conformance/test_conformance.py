@@ -16,7 +16,7 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.ginkgo import Extent, Tools
-from harness.validate.conformance.run import left_of_specs, refuse_missing, run_specs
+from harness.validate.conformance.run import LOG, cut_short, left_of_specs, refuse_missing, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
 
@@ -62,8 +62,13 @@ def test_conformance(
     if verdict.outcome is SpecOutcome.NOT_RUN:
         pytest.skip(f"not run: {verdict.text}")
     if verdict.outcome is not SpecOutcome.PASSED:
-        log = inspection.directory / "conformance" / "ginkgo.log"
+        log = inspection.directory / "conformance" / LOG
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
+
+
+def test_the_specs_had_enough_time(spec_run: SpecRun, inspection: Inspection) -> None:
+    if said := cut_short(spec_run.verdicts, inspection.directory / "conformance" / LOG):
+        pytest.fail(said, pytrace=False)
 
 
 def test_the_mirror_has_the_images_of_all_specs_but_known_ones(spec_run: SpecRun, inspection: Inspection) -> None:

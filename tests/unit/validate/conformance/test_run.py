@@ -14,9 +14,9 @@ from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
 from harness.until import Deadline
 from harness.validate.conformance.curated import ConformanceSpec
-from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.run import left_of_specs, refuse_missing, run_specs
-from harness.validate.conformance.verdicts import SpecOutcome
+from harness.validate.conformance.ginkgo import Extent, Tools
+from harness.validate.conformance.run import cut_short, left_of_specs, refuse_missing, run_specs
+from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate.guests import NOWHERE
 
@@ -74,6 +74,61 @@ def test_files_that_specs_leave_are_gone_with_the_run(registry: str, tmp_path: P
     log = (directory / "ginkgo.log").read_text(encoding="utf-8")
     assert re.search(rf"in ({directory}/tmp-\w+) and \1, \1/kube$", log, re.MULTILINE)
     assert sorted(path.name for path in directory.iterdir()) == ["ginkgo.log", "repositories.yml"]
+
+
+SHORT = TIMEOUTS.model_copy(update={"conformance_overrun": 2.0})
+REPORTED = """<testsuites><testcase name='[It] a' status='passed' time='1'/>
+<testcase name='[It] b' status='interrupted' time='9'><failure message='[INTERRUPTED]'/></testcase>
+<testcase name='[It] c' status='skipped' time='0'><skipped message='skipped'/></testcase></testsuites>"""
+SAID = f"""{"-" * 30}
+• [1.500 seconds]
+a
+{"-" * 30}
+"""
+
+
+def hanging(tmp_path: Path, on_term: str) -> Tools:
+    """Return a ginkgo that has run a spec, hangs in the next one, and ends as it is told."""
+    (tmp_path / "said").write_text(SAID, encoding="utf-8")
+    (tmp_path / "reported").write_text(REPORTED, encoding="utf-8")
+    (tmp_path / "part").write_text(f"trap '{on_term}' TERM\nwhile :; do sleep 1; done\n", encoding="utf-8")
+    ginkgo = tmp_path / "ginkgo"
+    ginkgo.write_text(
+        f"#!/bin/sh\ncat {tmp_path}/said\ntrap 'wait; exit 1' TERM\nsh {tmp_path}/part & wait\n", encoding="utf-8"
+    )
+    ginkgo.chmod(0o755)
+    return Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl")
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_run_that_its_time_out_ends_keeps_the_verdicts_of_the_specs_that_ended(
+    registry: str, tmp_path: Path, obeys: bool
+) -> None:
+    directory = tmp_path / "out"
+    verdicts = run_specs(
+        [ConformanceSpec(name, ()) for name in "abc"],
+        hanging(tmp_path, f"cp {tmp_path}/reported {directory}/junit_01.xml; exit" if obeys else ":"),
+        kubeconfig=tmp_path / "k",
+        registry=registry,
+        directory=directory,
+        timeouts=SHORT,
+        extent=Extent(0.5),
+    )
+    assert verdicts["a"].outcome is SpecOutcome.PASSED
+    assert verdicts["b"].outcome is (SpecOutcome.FAILED if obeys else SpecOutcome.NOT_RUN)
+    assert verdicts["c"].outcome is SpecOutcome.NOT_RUN
+    said = cut_short(verdicts, directory / "ginkgo.log")
+    assert f"2 of 3 specs had ended; {1 if obeys else 2} of them had not begun" in said
+    assert ("running: b" in said) is obeys
+
+
+def test_nothing_is_said_of_specs_that_had_enough_time(tmp_path: Path) -> None:
+    verdicts = {
+        "a": SpecVerdict(SpecOutcome.PASSED),
+        "b": SpecVerdict(SpecOutcome.FAILED, text="wrong"),
+        "c": SpecVerdict(SpecOutcome.NOT_RUN, text="image x:1 missing"),
+    }
+    assert cut_short(verdicts, tmp_path) == ""
 
 
 class Emptying(Cluster):

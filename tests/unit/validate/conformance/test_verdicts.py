@@ -18,6 +18,9 @@ def report(tmp_path: Path, *cases: str) -> Path:
     return path
 
 
+NOT_REACHED = "<skipped message='skipped'></skipped>"
+
+
 def case(name: str, status: str, inside: str = "") -> str:
     return f"<testcase name='{name}' classname='s' status='{status}' time='1.5'>{inside}</testcase>"
 
@@ -89,8 +92,34 @@ def test_a_run_that_was_out_of_time_tells_what_each_spec_came_to() -> None:
     assert 0 < verdicts[VERSION].seconds < 1
     assert verdicts[secrets].outcome is SpecOutcome.FAILED
     assert verdicts[secrets].seconds > 10
+    assert verdicts[secrets].text.startswith("cut short: time was up after 12 s of it\n")
     assert "suite timeout occurred" in verdicts[secrets].text
-    assert verdicts[lease].outcome is SpecOutcome.FAILED
+    assert verdicts[lease].outcome is SpecOutcome.NOT_RUN
+    assert verdicts[lease].text == "cut short: time was up before it began"
+    assert [name for name, verdict in verdicts.items() if verdict.cut_short] == [secrets, lease]
+
+
+def test_a_run_that_is_told_to_end_is_cut_short_too(tmp_path: Path) -> None:
+    told = "<failure message='[INTERRUPTED] Interrupted by User' type='interrupted'></failure>"
+    path = report(tmp_path, case("[It] a", "interrupted", told), case("[It] b", "skipped", NOT_REACHED))
+    verdicts = read_verdicts(path, ["a", "b"])
+    assert (verdicts["a"].outcome, verdicts["b"].outcome) == (SpecOutcome.FAILED, SpecOutcome.NOT_RUN)
+    assert verdicts["a"].cut_short
+    assert verdicts["b"].cut_short
+
+
+def test_a_spec_with_a_limit_of_its_own_does_not_cut_others_short(tmp_path: Path) -> None:
+    inside = "<failure message='' type='timedout'>[TIMEDOUT] A node timeout occurred</failure>"
+    path = report(tmp_path, case("[It] a", "timedout", inside), case("[It] b", "skipped", NOT_REACHED))
+    verdicts = read_verdicts(path, ["a", "b"])
+    assert {verdict.outcome for verdict in verdicts.values()} == {SpecOutcome.FAILED}
+    assert not [name for name, verdict in verdicts.items() if verdict.cut_short]
+
+
+def test_what_is_wrong_after_the_last_spec_is_no_reason_for_any(tmp_path: Path) -> None:
+    wrong = case("[ReportAfterSuite] Log Check", "failed", "<failure message='too late'></failure>")
+    own = case("[It] a", "skipped", "<skipped message='skipped - needs two zones'/>")
+    assert read_verdicts(report(tmp_path, own, wrong), ["a"])["a"].outcome is SpecOutcome.SKIPPED
 
 
 def test_without_a_report_every_spec_has_failed(tmp_path: Path) -> None:
