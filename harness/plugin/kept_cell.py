@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -24,7 +25,7 @@ class KeptCellChecks:
         self.again = config.stash[AGAIN]
         plan = self.again.plan
         self.console = Console(highlight=False, soft_wrap=True)
-        self.cells = Cells(plan, self.again.site, self.console, connect=self.again.connect)
+        self.cells = Cells(plan, partial(self.again.site, self._say), self.console, connect=self.again.connect)
         config.stash[CELLS] = self.cells
         self.exit_code: int | None = None
         self._held = ExitStack()
@@ -46,6 +47,9 @@ class KeptCellChecks:
             sys.stderr.write(f"error ({error.blame.value}): {message(error)}\n")
             return True
         return None
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False)
 
     def _join(self, checks: int) -> None:
         plan = self.again.plan

@@ -44,12 +44,22 @@ def offer_of(
     Raises:
         BadInput: the product asks for what vmatrix does not have, or for two things of one name.
     """
-    moments = [given for cell in cells for phase in cell.phases for given in (*phase.between, phase.vars)]
+    moments = _moments(cells)
     product = product_sources.located(project.spec.product, project.directory)
     known = catalogue or load_catalogue()
     offer = Offer.of(known, product, project.directory, moments, _probes)
-    more = [ref for suite in sorted(suites or ()) for ref in _of_suite(known, suite, moments)]
-    return replace(offer, images=tuple(dict.fromkeys((*offer.images, *more))))
+    return replace(offer, images=tuple(dict.fromkeys((*offer.images, *of_suites(known, suites or (), cells)))))
+
+
+def of_suites(catalogue: Catalogue, suites: Collection[str], cells: Sequence[Cell]) -> tuple[Ref, ...]:
+    """Return the images that only the checks of these suites run."""
+    moments = _moments(cells)
+    return tuple(dict.fromkeys(ref for suite in sorted(suites) for ref in _of_suite(catalogue, suite, moments)))
+
+
+def _moments(cells: Sequence[Cell]) -> list[Mapping[str, Any]]:
+    """Return the variables of every phase, and of what is between two versions within one."""
+    return [given for cell in cells for phase in cell.phases for given in (*phase.between, phase.vars)]
 
 
 def _of_suite(catalogue: Catalogue, suite: str, moments: Sequence[Mapping[str, Any]]) -> Sequence[Ref]:

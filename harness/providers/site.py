@@ -13,6 +13,7 @@ from harness.artifacts.disk.cache import CachedImage, ImageCache
 from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
 from harness.artifacts.store import Store
+from harness.artifacts.supply import Supply
 from harness.cell.product import kinds
 from harness.cell.site import Site
 from harness.infra.findings import Finding, raise_if_any
@@ -170,12 +171,20 @@ def _images_url(settings: Settings, mirror: Mirror) -> str:
     return settings.image_url or f"{mirror.http}/images"
 
 
-def join_site(project: Project, cells: Sequence[Cell]) -> Site:
-    """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
+def join_site(
+    project: Project, cells: Sequence[Cell], *, suites: Collection[str] = (), progress: OnProgress = lambda _: None
+) -> Site:
+    """Return the infra cluster that is up; nothing is started.
+
+    Args:
+        suites: whose own images a mirror of ours is to have. They are obtained where it does not.
+    """
     settings = project.settings
     definition, store = registry.of(settings), store_of(settings, project.timeouts)
     offer = offered.offer_of(project, cells, store.catalogue)
     provider = definition.open(Opening(settings, project.product, store))
+    if definition.has_mirror and (images := offered.of_suites(store.catalogue, suites, cells)):
+        Supply(definition.control_plane, images, store, spoken(progress)).publish(provider.mirror().registry)
     told = offered.told(offer, offered.publish(offer, store), store, definition, provider.mirror())
     controllers = offered.controllers(project, cells, store.catalogue)
     return _site(project, provider, lambda _: None, told, controllers)

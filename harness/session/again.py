@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +62,9 @@ class CheckAgain:
         """Return how checks connect to the machines."""
         return inspection_options(environment)
 
-    def site(self) -> Site:
-        """Return the infra cluster, which is up."""
-        return providers.join_site(self.plan.project, self.plan.cells)
+    def site(self, progress: Callable[[str], None]) -> Site:
+        """Return the infra cluster, which is up, with the images of suites that the run may not have named."""
+        return providers.join_site(self.plan.project, self.plan.cells, suites=self.plan.only or (), progress=progress)
 
     def joined(self, site: Site, recorder: Recorder) -> AbstractContextManager[Life]:
         """Yield the cell's life as it was left; nothing of it ends with the body."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +73,7 @@ class ForeignCheck:
         control.mkdir(mode=0o700, exist_ok=True)
         return [*self.given.ssh, *ssh_options(None, control)]
 
-    def site(self) -> Site:
+    def site(self, _progress: Callable[[str], None]) -> Site:
         """Return what checks ask of an infra cluster, of which there is none."""
         project = self.plan.project
 

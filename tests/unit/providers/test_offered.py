@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.artifacts import mirror
+from harness.artifacts.catalogue import load
 from harness.artifacts.product.tree import Tree
 from harness.artifacts.store import Store
 from harness.errors import BadInput
@@ -54,6 +55,14 @@ def test_a_product_that_does_not_say_has_everything(plan: RunPlan) -> None:
     found = offered.offer_of(asking(plan, None), plan.cells)
     assert {"kubeadm", "containerd"} <= {ref.name for ref in found.programs}
     assert "image/kube-apiserver" in {ref.name for ref in found.images}
+
+
+def test_suites_that_a_kept_cell_is_checked_with_have_their_own_images(plan: RunPlan) -> None:
+    known = load()
+    assert offered.of_suites(known, ("nodes", "conformance"), plan.cells) == ()
+    assert {ref.name for ref in offered.of_suites(known, ["performance"], plan.cells)} == {"image/performance-tools"}
+    found = {str(ref) for ref in offered.of_suites(known, {"e2e", "certification"}, plan.cells)}
+    assert {"image/e2e-test-images/nginx@1.15-4", "image/e2e-test-images/nginx@1.27-0"} <= found
 
 
 def test_machines_find_what_an_upgrade_goes_through(plan: RunPlan) -> None:

@@ -75,7 +75,7 @@ def test_what_is_said_is_expected(where: GivenCluster) -> None:
     expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
     assert (expected.kubernetes, expected.runtime_version, expected.pod_cidr) == ("1.36.3", "2.1.0", "10.244.0.0/16")
     assert check.plan.suites() == frozenset({"nodes"})
-    assert check.site().mirror.registry == "192.0.2.9:5000"
+    assert check.site(print).mirror.registry == "192.0.2.9:5000"
     reasons = {entry.check: entry.reason for entry in check.plan.project.spec.product.checks.leave_out}
     assert reasons["nodes: test_no_unit_has_failed"] == "ours"
     assert "network: *" not in reasons
