@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import e2e_images
-from harness.artifacts.catalogue import load
+from harness.artifacts.catalogue import ComposedImage, load
 from harness.errors import BadInput
 
 CATALOGUE, IMAGES = load(), e2e_images.load()
@@ -28,8 +28,17 @@ def test_no_reason_is_left_of_an_image_that_nobody_lists() -> None:
         assert any(one.why_missing(image) == "this one" for image in missing), pattern
 
 
-def test_the_lists_versions_are_the_catalogues() -> None:
-    assert set(IMAGES.lists) <= set(CATALOGUE.kubernetes)
+def test_every_release_of_the_catalogue_has_its_list() -> None:
+    assert set(IMAGES.lists) == set(CATALOGUE.kubernetes)
+
+
+@pytest.mark.parametrize("version", IMAGES.lists)
+def test_two_images_of_a_release_that_specs_replace_by_each_other_differ(version: str) -> None:
+    for name in ("nginx", "httpd"):
+        tags = [image.rpartition(":")[2] for image in IMAGES.lists[version] if f"/{name}:" in image]
+        found = CATALOGUE.images[f"e2e-test-images/{name}"]
+        assert isinstance(found, ComposedImage)
+        assert len({found.suite_of(tag) for tag in tags}) == len(tags)
 
 
 def test_an_image_without_a_recipe_and_without_a_reason_is_said_to_be_one() -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.artifacts.catalogue import load
 from harness.errors import BadInput
 from harness.spec.suites import CERTIFICATION, E2E
 from harness.validate.conformance import upstream
 from harness.validate.conformance.curated import load_curated
 from harness.validate.conformance.upstream import ListedSpec, as_text, chosen, load_selection, load_upstream
+from harness.validate.facts.expected import minor_of
 
 SPECS = (
     ListedSpec("[sig-apps] a [Conformance]", frozenset({"sig-apps", "Conformance"})),
@@ -31,10 +33,15 @@ def test_a_suite_has_the_set_or_what_the_selection_leaves_of_features() -> None:
     assert sets[E2E] == ("[sig-apps] b", "[sig-storage] PersistentVolumes-local e")
 
 
-def test_the_curated_specs_of_a_minor_are_of_its_set() -> None:
-    whole = set(load_upstream("1.36").of(CERTIFICATION))
-    assert {spec.name for spec in load_curated("1.36").specs} <= whole
-    assert not whole & set(load_upstream("1.36").of(E2E))
+MINORS = sorted({minor_of(version) for version in load().kubernetes})
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_the_curated_specs_of_a_minor_are_of_its_set(minor: str) -> None:
+    whole = set(load_upstream(minor).of(CERTIFICATION))
+    assert len(whole) > 400
+    assert {spec.name for spec in load_curated(minor).specs} <= whole
+    assert not whole & set(load_upstream(minor).of(E2E))
 
 
 def test_a_minor_without_a_file_has_no_specs() -> None:
