@@ -1,7 +1,7 @@
 """Makes a kept cell slow on purpose and looks whether its figures say so: `python -m tests.slowness --help`.
 
-First the cell is measured as it is, so that there are runs before; then it is slowed down, measured three times, and
-set free again.
+First the cell is measured as it is, so that there are runs before. Then it is slowed down, measured three times and set
+free again, in each way. The runs of a slow cell are put aside after that: they are not what is usual.
 """
 
 from __future__ import annotations
@@ -26,6 +26,14 @@ FOUND = re.compile(r"^results: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
+class Measured:
+    """One check of the cell: what its last item said, and the folder of its results."""
+
+    said: str
+    folder: Path
+
+
+@dataclass(frozen=True)
 class Slowed:
     """The cell, and how it is reached."""
 
@@ -39,8 +47,8 @@ class Slowed:
             argv, input=script(commands), text=True, capture_output=True, timeout=SECONDS, check=False
         )
 
-    def measure(self, checks: str) -> str:
-        """Measure once; return what the last check said.
+    def measure(self, checks: str) -> Measured:
+        """Measure once; return what the last check said, and where its results are.
 
         Raises:
             RuntimeError: it did not run.
@@ -50,11 +58,12 @@ class Slowed:
         began = time.monotonic()
         done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
         found = FOUND.search(done.stdout)
-        said = _said(Path(found[1].strip())) if found is not None else ""
+        results = Path(found[1].strip()) if found is not None else Path()
+        said = _said(results) if found is not None else ""
         if not said:
             raise RuntimeError(f"{' '.join(argv)}: {done.stdout[-1500:]}{done.stderr[-1500:]}")
         _say(f"  {time.monotonic() - began:.0f} s: {said[:400]}")
-        return said
+        return Measured(said, results.parent)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,14 +84,17 @@ def _tried(cell: Slowed, slowness: Slowness) -> bool:
     way = _inject(cell, slowness)
     if not way:
         return False
+    runs = []
     try:
         for number in range(NOW):
             _say(f"{slowness.id} by {way}, {number + 1} of {NOW}")
-            said = cell.measure(slowness.measure)
+            runs.append(cell.measure(slowness.measure))
     finally:
         done = cell.run(slowness.machine, slowness.undo)
         _say(f"{slowness.id}: undone" if done.returncode == 0 else f"{slowness.id}: NOT undone: {done.stderr[-500:]}")
-    found = named(slowness, said)
+        for run in runs:
+            run.folder.rename(run.folder.with_name(f"{run.folder.name}-{slowness.id}"))
+    found = named(slowness, runs[-1].said)
     _say(f"{slowness.id}: {slowness.what}: {f'found: {found}' if found else 'MISSED'}")
     return bool(found)
 
