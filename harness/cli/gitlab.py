@@ -100,7 +100,8 @@ def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str
 
 def _job(context: JobContext, wish: Wanted, one: Selected, durations: Durations) -> child.CellJob:
     timeouts = context.project.timeouts
-    times = job_times(one.cell, timeouts, durations.expected(one.cell).seconds)
+    suites = context.project.spec.tiers[wish.tier].suites
+    times = job_times(one.cell, suites, timeouts, durations.expected(one.cell).seconds)
     return child.CellJob(one.cell.id, wish.tier, times, one.why)
 
 

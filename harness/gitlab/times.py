@@ -8,10 +8,12 @@ https://docs.gitlab.com/ci/runners/configure_runners/#set-script-and-after_scrip
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from harness.model import Cell
 from harness.spec.models import Timeouts
+from harness.spec.suites import IDEMPOTENCE, UPSTREAM
 
 PACE = 3.0  # a slow night: times the usual duration, before the one step that is stuck meets its own deadline
 DEPLOY_DEADLINES = ("golden_image", "clone", "machine_address", "ssh", "cloud_init", "phase_deploy", "conformance")
@@ -27,16 +29,27 @@ class JobTimes:
     job: int
 
 
-def job_times(cell: Cell, timeouts: Timeouts, expected_seconds: float) -> JobTimes:
-    """Return the limits of a cell's job from the scaled timeouts and what the cell usually takes."""
+def job_times(cell: Cell, suites: Collection[str], timeouts: Timeouts, expected_seconds: float) -> JobTimes:
+    """Return the limits of a cell's job from the scaled timeouts, its suites, and what the cell usually takes."""
     names = DEPLOY_DEADLINES + ((LATER_DEADLINE,) if len(cell.phases) > 1 else ())
     stuck = max(getattr(timeouts, name) for name in names)
     end = timeouts.collect + timeouts.teardown
-    script = timeouts.job_prepare + timeouts.admission + PACE * expected_seconds + stuck + end
+    usual = PACE * expected_seconds + sum(_not_expected(cell, suites, timeouts))
+    script = timeouts.job_prepare + timeouts.admission + usual + stuck + end
     after = 2 * end + timeouts.job_end  # the run's own end is waited for, then what it left is collected and removed
     return JobTimes(
         _minutes(script), _minutes(after), _minutes(script) + _minutes(after) + _minutes(timeouts.job_start)
     )
+
+
+def _not_expected(cell: Cell, suites: Collection[str], timeouts: Timeouts) -> Iterator[float]:
+    """Yield the deadlines of what takes long and no estimate knows: it may have been another tier's runs that passed."""
+    for number, phase in enumerate(cell.phases):
+        if phase.cluster:
+            whole_set = timeouts.upstream_specs + timeouts.conformance_overrun
+            yield whole_set * len(UPSTREAM.intersection(suites))
+        if phase.idempotent and IDEMPOTENCE in suites:
+            yield timeouts.phase_later if number else timeouts.phase_deploy
 
 
 def _minutes(seconds: float) -> int:

@@ -24,10 +24,9 @@ from harness.session.verdict import checks_code
 from harness.session.witness import inspection_options
 from harness.spec.project import Project
 from harness.spec.shape import unknown
-from harness.spec.suites import LIFE, ON_REQUEST, suites_of
+from harness.spec.suites import IDEMPOTENCE, LIFE, ON_REQUEST, suites_of
 
 OF_PHASES = "phases"  # what happened during a phase is over
-RUNS_AGAIN = "idempotence"  # runs the phase once more, and is meant only when it is asked for
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> Check
             raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
     kept = kept_cell(project, name)
     unasked = kept.suites or frozenset(known) - ON_REQUEST
-    meant = frozenset(suites) or frozenset(known) & unasked - {RUNS_AGAIN}
+    meant = frozenset(suites) or frozenset(known) & unasked - {IDEMPOTENCE}  # which runs the phase once more
     directory = next_directory(kept.there.files)
     plan = RunPlan(kept.run, None, (kept.cell,), project, directory, {}, only=meant, after=kept.index)
     phases = OF_PHASES in (kept.suites or ()) and not suites

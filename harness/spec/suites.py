@@ -15,6 +15,7 @@ OWN = "own"  # the suite of the files that lie directly in the project's folder
 CHECKS = "checks"  # that folder
 SHIPPED = Path("tests", "cells")
 PERFORMANCE = "performance"
+IDEMPOTENCE = "idempotence"  # runs a phase once more
 CERTIFICATION = "certification"  # upstream's whole set [Conformance]
 E2E = "e2e"  # upstream's specs of features
 UPSTREAM = frozenset({CERTIFICATION, E2E})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
 from harness.schedule.estimate import estimate
 from harness.spec import Spec, lines, load_spec
+from harness.spec.suites import CERTIFICATION, E2E, IDEMPOTENCE
 from tests.unit.gitlab.pipelines import TIMES, cell_jobs, template, written
 
+NO_SUITES: tuple[str, ...] = ()
 LARGE = 500  # cells: beyond every tier's budget, and beyond GitLab's 200 permutations and 50 needs
 
 
@@ -108,10 +111,15 @@ def test_an_environment_is_only_to_be_seen() -> None:
 
 
 def test_every_planned_cells_limits_leave_room_for_its_own_deadlines(spec: Spec) -> None:
-    cells = [cell for tier in spec.tiers for infra in spec.infras for cell in tier_cells(spec, tier, infra)]
+    cells = [
+        (cell, spec.tiers[tier].suites)
+        for tier in spec.tiers
+        for infra in spec.infras
+        for cell in tier_cells(spec, tier, infra)
+    ]
     assert len(cells) > 50
-    for cell in cells:
-        times = job_times(cell, spec.timeouts, estimate(cell))
+    for cell, suites in cells:
+        times = job_times(cell, suites, spec.timeouts, estimate(cell))
         assert times.job > times.script + times.after
         assert times.script * 60 > spec.timeouts.admission + spec.timeouts.phase_deploy + 2 * estimate(cell)
         assert times.after * 60 >= 2 * (spec.timeouts.collect + spec.timeouts.teardown)
@@ -121,12 +129,39 @@ def test_every_planned_cells_limits_leave_room_for_its_own_deadlines(spec: Spec)
 
 def test_slower_infra_stretches_the_limits(spec: Spec) -> None:
     (cell, *_) = tier_cells(spec, "smoke", "embedded")
-    usual = job_times(cell, spec.timeouts, 100)
-    slow = job_times(cell, spec.timeouts.scaled(2), 100)
-    slower = job_times(cell, spec.timeouts, 1000)
+    usual = job_times(cell, NO_SUITES, spec.timeouts, 100)
+    slow = job_times(cell, NO_SUITES, spec.timeouts.scaled(2), 100)
+    slower = job_times(cell, NO_SUITES, spec.timeouts, 1000)
     assert slow.script > usual.script
     assert slower.script == usual.script + 45
     assert slow.after == usual.after * 2
+
+
+def test_whole_sets_of_specs_have_their_time_after_each_phase(spec: Spec) -> None:
+    (cell, *_) = (one for one in tier_cells(spec, "lifecycle", "embedded") if len(one.phases) > 1)
+    phases, timeouts = sum(phase.cluster for phase in cell.phases), spec.timeouts
+    assert phases > 1
+    usual, whole, both = (
+        job_times(cell, suites, timeouts, 100) for suites in (["nodes"], ["nodes", CERTIFICATION], [CERTIFICATION, E2E])
+    )
+    more = phases * (timeouts.upstream_specs + timeouts.conformance_overrun) / 60
+    assert whole.script - usual.script == pytest.approx(more, abs=1)
+    assert both.script - usual.script == pytest.approx(2 * more, abs=1)
+    assert whole.after == usual.after
+    assert whole.job - whole.script == usual.job - usual.script
+
+
+def test_a_phase_that_runs_twice_has_its_time_twice(spec: Spec) -> None:
+    (cell, *_) = (one for one in tier_cells(spec, "lifecycle", "embedded") if len(one.phases) > 1)
+    twice = replace(cell, phases=tuple(replace(phase, idempotent=True) for phase in cell.phases))
+    once = replace(cell, phases=tuple(replace(phase, idempotent=False) for phase in cell.phases))
+    runs, usual, unasked = (
+        job_times(one, suites, spec.timeouts, 100).script
+        for one, suites in ((twice, [IDEMPOTENCE]), (once, [IDEMPOTENCE]), (twice, NO_SUITES))
+    )
+    later = (len(cell.phases) - 1) * spec.timeouts.phase_later
+    assert runs - usual == pytest.approx((spec.timeouts.phase_deploy + later) / 60, abs=1)
+    assert unasked == usual
 
 
 def test_the_smoke_jobs_written_limits_are_enough_for_its_tier(spec: Spec) -> None:
@@ -134,7 +169,7 @@ def test_the_smoke_jobs_written_limits_are_enough_for_its_tier(spec: Spec) -> No
     job = body["$[[ inputs.prefix ]]smoke"]
     for infra in spec.infras:
         for cell in tier_cells(spec, "smoke", infra):
-            times = job_times(cell, spec.timeouts, estimate(cell))
+            times = job_times(cell, spec.tiers["smoke"].suites, spec.timeouts, estimate(cell))
             assert limits.minutes(job["variables"]["RUNNER_SCRIPT_TIMEOUT"]) >= times.script
             assert limits.minutes(job["variables"]["RUNNER_AFTER_SCRIPT_TIMEOUT"]) >= times.after
             assert limits.minutes(job["timeout"]) >= times.job
