@@ -28,7 +28,7 @@ class EmbeddedProvider(Occupant):
     """One embedded instance, by name.
 
     pods_disk: obtains the boot disk of the machine that runs pods; None where no such machine is asked for.
-    pods_versions: of what that machine runs.
+    pods_versions: of what that machine runs.  pods_mib: its memory.
     """
 
     name = NAME
@@ -39,8 +39,10 @@ class EmbeddedProvider(Occupant):
         *,
         pods_disk: Callable[[], BootDisk] | None = None,
         pods_versions: Mapping[str, str] | None = None,
+        pods_mib: int = MEMORY_MIB,
     ) -> None:
         super().__init__(config)
+        self._pods_mib = pods_mib
         self._pods_disk = pods_disk
         self._pods_versions = pods_versions or {}
 
@@ -48,6 +50,12 @@ class EmbeddedProvider(Occupant):
     def runs_pods(self) -> bool:
         """Tell whether the instance has, or is to have, a machine that runs pods."""
         return self._pods_disk is not None
+
+    def altered(self, *, api_flags: Mapping[str, object], pods_mib: int = MEMORY_MIB) -> EmbeddedProvider:
+        """Return the instance with other flags of its API server, and another memory for the machine of its pods."""
+        config = replace(self.host.config, api_flags=api_flags)
+        disk, versions = self._pods_disk, self._pods_versions
+        return EmbeddedProvider(config, pods_disk=disk, pods_versions=versions, pods_mib=pods_mib)
 
     def up(self) -> None:
         """Bring the instance up; start what is missing of one that is partly up.
@@ -68,15 +76,23 @@ class EmbeddedProvider(Occupant):
         """Have the infra cluster run pods of its own."""
         self.host.has_pods()
         layout, server, seconds = self.layout, control_plane.server_of(index), self.host.config.up_seconds
-        versions, mirror = self._pods_versions, mirror_of(index)
-        machine = PodsMachine(layout.pods_node, server, mirror, disk, versions, layout.pki, host=layout.node)
+        machine = PodsMachine(
+            layout.pods_node,
+            server,
+            mirror_of(index),
+            disk,
+            self._pods_versions,
+            layout.pki,
+            host=layout.node,
+            memory_mib=self._pods_mib,
+        )
         join.ensure(Cluster.from_kubeconfig(layout.kubeconfig), machine, seconds=seconds)
 
     def findings(self) -> list[Finding]:
         """Return what this host lacks to start those programs of the instance that do not run."""
         found = self.host.record
         if found is None:
-            pods_mib = MEMORY_MIB if self.runs_pods else 0
+            pods_mib = self._pods_mib if self.runs_pods else 0
             return preflight.check_host(needs_build=not self.host.config.prepared(), pods_mib=pods_mib)
         dead = [name for name in self.host.dead(self.programs(found.index)) if name in PORTS]
         return preflight.check_host(address=address_of(found.index), programs=dead, needs_build=False)

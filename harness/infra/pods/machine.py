@@ -40,6 +40,7 @@ class PodsMachine:
         versions: of PROGRAMS and IMAGES.
         host: the Node of this host, which runs machines only.
         pki: the folder of the instance's certificates.
+        memory_mib: its memory.
     """
 
     node: str
@@ -49,6 +50,7 @@ class PodsMachine:
     versions: Mapping[str, str]
     pki: Path
     host: str = ""
+    memory_mib: int = MEMORY_MIB
 
     def issued(self, stem: str) -> tuple[str, str]:
         """Return a certificate of the instance and its key, as PEM."""

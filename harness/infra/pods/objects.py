@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.embedded.machines.names import PODS_NETWORK
 from harness.embedded.node.addresses import NETWORK_INDEX
-from harness.infra.pods.machine import CPUS, DISK_GIB, MEMORY_MIB, NAME, NAMESPACE_NAME, PodsMachine
+from harness.infra.pods.machine import CPUS, DISK_GIB, NAME, NAMESPACE_NAME, PodsMachine
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, SECRET, VM
 from harness.model import LABEL_MANAGED, MANAGED_BY
 
@@ -48,7 +48,7 @@ def virtual_machine(machine: PodsMachine) -> Json:
     }
     domain = {
         "cpu": {"cores": CPUS},
-        "memory": {"guest": f"{MEMORY_MIB}Mi"},
+        "memory": {"guest": f"{machine.memory_mib}Mi"},
         "devices": {
             "disks": [{"name": volume, "disk": {"bus": "virtio"}} for volume in volumes],
             "interfaces": [{"name": "default", "bridge": {}}],

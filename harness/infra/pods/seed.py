@@ -14,7 +14,7 @@ import yaml
 
 from harness.embedded.node.placement import RUNS_PODS
 from harness.infra.host.guests import guest_vars
-from harness.infra.pods.machine import CPUS, MEMORY_MIB, OWN_MIB, PAUSE, POD_NETWORK, PROGRAMS, PodsMachine
+from harness.infra.pods.machine import CPUS, OWN_MIB, PAUSE, POD_NETWORK, PROGRAMS, PodsMachine
 
 KUBERNETES = "/etc/kubernetes"
 UNITS = ("containerd", "kubelet", "kube-proxy")
@@ -43,7 +43,7 @@ def _files(machine: PodsMachine) -> dict[str, str]:
         f"{KUBERNETES}/ca.crt": machine.issued("ca")[0],
         f"{KUBERNETES}/kubelet.kubeconfig": _kubeconfig(machine, "pods-kubelet"),
         f"{KUBERNETES}/kube-proxy.kubeconfig": _kubeconfig(machine, "pods-proxy"),
-        f"{KUBERNETES}/kubelet.yaml": yaml.safe_dump(_kubelet(guest["cluster_kubelet_config"])),
+        f"{KUBERNETES}/kubelet.yaml": yaml.safe_dump(_kubelet(guest["cluster_kubelet_config"], machine.memory_mib)),
         f"{KUBERNETES}/kube-proxy.yaml": yaml.safe_dump(_proxy(guest["cluster_kube_proxy_config"])),
         f"{KUBERNETES}/start-pods.sh": _own("start-pods.sh"),
         "/etc/cni/net.d/10-pods.conflist": json.dumps(_network()),
@@ -97,7 +97,7 @@ def _encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _kubelet(of_guests: Mapping[str, Any]) -> dict[str, Any]:
+def _kubelet(of_guests: Mapping[str, Any], memory_mib: int) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -111,18 +111,18 @@ def _kubelet(of_guests: Mapping[str, Any]) -> dict[str, Any]:
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "resolvConf": "/etc/resolv.conf",
         "serializeImagePulls": False,
-        "systemReserved": _not_for_pods(),
+        "systemReserved": _not_for_pods(memory_mib),
         **of_guests,
     }
 
 
-def _not_for_pods() -> dict[str, str]:
+def _not_for_pods(memory_mib: int) -> dict[str, str]:
     """Return what the machine's pods may not request of what its kubelet sees: the processors and memory of this host.
 
     Without it, the scheduler would give the machine pods for all of them.
     """
     pages, cpus = os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or CPUS
-    memory_kib = pages * os.sysconf("SC_PAGE_SIZE") // 1024 - (MEMORY_MIB - OWN_MIB) * 1024
+    memory_kib = pages * os.sysconf("SC_PAGE_SIZE") // 1024 - (memory_mib - OWN_MIB) * 1024
     return {"memory": f"{max(memory_kib, OWN_MIB * 1024)}Ki", "cpu": str(max(cpus - CPUS, 0))}
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,14 @@ def test_pods_get_the_machines_memory_and_not_the_hosts(told: dict[str, Any]) ->
     seen_kib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
     assert seen_kib - int(reserved["memory"].removesuffix("Ki")) <= (MEMORY_MIB - OWN_MIB) * 1024
     assert (os.cpu_count() or 0) - int(reserved["cpu"]) <= CPUS
+
+
+def test_a_larger_machine_has_more_for_its_pods(machine: PodsMachine) -> None:
+    usual, more = (reserved_kib(made) for made in (machine, replace(machine, memory_mib=MEMORY_MIB + 1024)))
+    assert usual - more == 1024 * 1024
+
+
+def reserved_kib(machine: PodsMachine) -> int:
+    told = yaml.safe_load(seed.user_data(machine))
+    kubelet = yaml.safe_load(written(told, "/etc/kubernetes/kubelet.yaml"))
+    return int(kubelet["systemReserved"]["memory"].removesuffix("Ki"))
