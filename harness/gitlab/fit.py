@@ -65,7 +65,7 @@ def _tags(environment: Mapping[str, str], tag: str) -> Iterator[Finding]:
         has = f"has the tags {', '.join(tags)}" if tags else "has no tags"
         remedy = f"add the tag {tag} to the runner for cells (Settings > CI/CD > Runners), or set the input runner_tag"
         yield Finding(
-            f"this job's runner {has}", f"jobs with cells wait for a runner with the tag {tag}", remedy, False
+            f"this job's runner {has}", f"it gets no job with a cell: they wait for one with the tag {tag}", remedy
         )
 
 

@@ -115,7 +115,7 @@ def test_the_doctor_of_a_job_says_all_that_does_not_fit_at_once(call: Call, tmp_
         "this job's runner has no tags",
         "MATRIX_ID_TOKEN is not set",
         "the job cannot run cells",
-        "this job lacks 3 things",
+        "this job lacks 4 things",
     ):
         assert words in ended.stdout, ended.stdout
     assert list((tmp_path / "work").iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -74,10 +75,10 @@ def test_only_a_merge_requests_jobs_may_be_given_up_for_a_newer_commit(request_:
     assert not any("interruptible" in job for job in limits.jobs(made).values())
 
 
-def test_a_job_is_retried_only_for_the_runner_and_for_an_infra_that_may_recover() -> None:
+def test_a_job_is_retried_only_for_the_runner_an_infra_that_may_recover_and_a_run_that_was_ended() -> None:
     retry = child.common()[".cell"]["retry"]
     assert retry["max"] == 1
-    assert retry["exit_codes"] == [EXIT_RETRY]
+    assert retry["exit_codes"] == [EXIT_RETRY, 128 + signal.SIGTERM]
     assert set(retry["when"]) == {"runner_system_failure", "scheduler_failure", "api_failure"}
 
 

@@ -33,8 +33,8 @@ def test_a_job_that_fits_lacks_nothing() -> None:
         ({"CI_SERVER_VERSION": "18.1.9"}, "this is GitLab 18.1.9", "update GitLab to 18.2", True),
         ({"CI_RUNNER_VERSION": "17.4.2"}, "this is GitLab Runner 17.4.2", "update GitLab Runner to 17.5", True),
         ({"CI_RUNNER_VERSION": ""}, "CI_RUNNER_VERSION is ''", "use GitLab Runner 17.5 or later", False),
-        ({"CI_RUNNER_TAGS": "[]"}, "this job's runner has no tags", "add the tag vmatrix to the runner", False),
-        ({"CI_RUNNER_TAGS": '["a"]'}, "this job's runner has the tags a", "or set the input runner_tag", False),
+        ({"CI_RUNNER_TAGS": "[]"}, "this job's runner has no tags", "add the tag vmatrix to the runner", True),
+        ({"CI_RUNNER_TAGS": '["a"]'}, "this job's runner has the tags a", "or set the input runner_tag", True),
         (
             {"CI_JOB_TIMEOUT": "3600"},
             "may take 60 minutes, its script and after_script 242",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import tomllib
 from typing import Any
 
@@ -55,6 +56,18 @@ def test_a_job_learns_which_pod_it_is(runner: dict[str, Any]) -> None:
     assert build["name"] == "build"
     assert given == {POD_NAME: "metadata.name", POD_UID: "metadata.uid", POD_NAMESPACE: "metadata.namespace"}
     assert "FF_USE_ADVANCED_POD_SPEC_CONFIGURATION=true" in runner["environment"]
+    assert "FF_USE_POD_ACTIVE_DEADLINE_SECONDS=true" in runner["environment"]
+
+
+def test_an_evicted_jobs_script_is_told_before_its_pod_gets_a_signal_that_no_shell_hears(
+    runner: dict[str, Any],
+) -> None:
+    (patch,) = runner["kubernetes"]["pod_spec"]
+    (build,) = yaml.safe_load(patch["patch"])["containers"]
+    shell, option, script = build["lifecycle"]["preStop"]["exec"]["command"]
+    assert (shell, option) == ("/bin/sh", "-c")
+    assert "*/step_script) at_work=" in script, "of all of a job's scripts: after_script goes on"
+    subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=10)
 
 
 def test_a_cancelled_job_has_time_to_take_its_cell_away(runner: dict[str, Any], values: dict[str, Any]) -> None:
@@ -65,8 +78,12 @@ def test_a_cancelled_job_has_time_to_take_its_cell_away(runner: dict[str, Any], 
 
 RUNNER = DEPLOY / "runner"
 RELEASE = ("{{ .Release.Namespace }}", "vmatrix-cells")
-# What no job needs of the runner: it makes no services, and changes neither pods nor what it did not make.
-NEVER = {("configmaps", ""), ("services", ""), ("pods", "update"), ("pods", "patch"), ("secrets", "list")}
+# What no job needs of the runner: it makes no services, changes neither pods nor what it did not make, and reads logs
+# and follows events only with feature flags that are not set.
+NEVER = {
+    *(("configmaps", ""), ("services", ""), ("pods", "update"), ("pods", "patch"), ("secrets", "list")),
+    *(("pods/log", ""), ("events", "watch")),
+}
 
 
 @pytest.fixture(scope="module")
