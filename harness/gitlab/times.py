@@ -43,7 +43,7 @@ def job_times(cell: Cell, suites: Collection[str], timeouts: Timeouts, expected_
 
 
 def _not_expected(cell: Cell, suites: Collection[str], timeouts: Timeouts) -> Iterator[float]:
-    """Yield the deadlines of what takes long and no estimate knows: it may have been another tier's runs that passed."""
+    """Yield the deadlines of what takes long and no estimate knows: those runs may have been another tier's."""
     for number, phase in enumerate(cell.phases):
         if phase.cluster:
             whole_set = timeouts.upstream_specs + timeouts.conformance_overrun

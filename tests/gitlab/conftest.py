@@ -14,6 +14,10 @@ import pytest
 from tests.gitlab import checkout
 from tests.gitlab.checkout import NODE, PREPARE, PROGRAM, Checkout
 from tests.gitlab.faults import FaultNotes
+from tests.gitlab.pods_site import site, smallest, teams, there
+
+# One infra cluster for all tests of a session: a module that imported these would have another one.
+__all__ = ["site", "smallest", "teams", "there"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ from tests.gitlab.server.model import PipelineJob
 KEPT = Path(__file__).with_name("faults.json")
 PAGE = Path(__file__).parents[2] / "docs" / "gitlab-faults.md"
 BEGIN, END = "<!-- faults -->", "<!-- end of faults -->"
-COLUMNS = ("fault", "the job ends as", "its trace says", "tries", "left", "seen")
+COLUMNS = ("fault", "the job ends as (exit code)", "its trace says", "tries", "left", "seen")
 # Every fault that is looked at: its name, and what happens.
 FAULTS: Mapping[str, str] = {
     "cancelled": "the job is cancelled",
@@ -27,9 +27,20 @@ FAULTS: Mapping[str, str] = {
     "image-missing": "no registry has the job's image",
     "artifacts-refused": "the artifacts are larger than GitLab takes",
     "server-away": "GitLab does not answer for 60 s",
+    "evicted": "the job's pod is evicted",
+    "out-of-memory": "the script needs more memory than its pod may have",
+    "node-away": "the node of all pods stands still for 60 s",
+    "runner-killed": "the runner is killed and starts again",
+    "trace-limit": "the trace is longer than GitLab takes",
+    "commit-missing": "the repository does not have the commit",
+    "audience": "the job's ID token is for another audience",
     "cell-provision": "the job is cancelled while its cell is provisioned",
     "cell-deploy": "the job is cancelled while its cell is deployed",
+    "cell-checks": "the job is cancelled while its cell is checked",
     "cell-teardown": "the job is cancelled while its cell is torn down",
+    "cell-evicted": "the pod is evicted while its cell is deployed",
+    "cell-pod-deleted": "the pod is deleted while its cell is deployed",
+    "token-expired": "the ID token expires while its cell is deployed",
 }
 
 
@@ -74,7 +85,7 @@ def written(results: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
             yield f"| {what} | not run yet |{' |' * (len(COLUMNS) - 2)}"
             continue
         end = f"`{found['reason']}`" if found["reason"] else found["state"]
-        code = "" if found["code"] is None else f", exit code {found['code']}"
+        code = "" if found["code"] is None else f" ({found['code']})"
         yield f"| {what} | {end}{code} | `{found['says']}` | {found['tries']} | {found['left']} | {found['seen']} |"
 
 

@@ -6,7 +6,7 @@ Needs VMATRIX_GITLAB_RUNNER, root and the built artifacts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from tests.gitlab.checkout import Checkout
 from tests.gitlab.deployed import NAMESPACE_NAME, RUNNER_NAME, Place
 from tests.gitlab.foreign import Foreign
 from tests.gitlab.inside import listening_for_pods
-from tests.gitlab.server.model import Pipeline, PipelineJob, Project, Variable
+from tests.gitlab.server.model import KnownRunner, Pipeline, PipelineJob, Project, Variable
 from tests.gitlab.server.projects import add_project, add_runner, begin
 from tests.gitlab.server.serve import RunningServer, serving
 from tests.gitlab.small import job, repository
@@ -40,6 +40,7 @@ class Site:
     there: Place
     project: Project
     folder: Path
+    runner: KnownRunner
 
     def begin(self, text: str, **more: object) -> Pipeline:
         """Begin the pipeline of a new repository, whose jobs have vmatrix's image."""
@@ -74,8 +75,11 @@ def there(tmp_path_factory: pytest.TempPathFactory, smallest: Cell) -> Iterator[
 @pytest.fixture(scope="session")
 def site(there: Place) -> Iterator[Site]:
     with serving(listening=listening_for_pods(there.infra, there.cluster)) as server:
-        deployed.deploy(there, server.url, add_runner(server, "vmatrix"))
-        yield Site(server, there, add_project(server, "platform/small", there.folder), there.folder)
+        issued = replace(server.site.payload, issuer=there.issuer.url, signing=there.issuer)
+        server.site.payload = issued
+        runner = add_runner(server, "vmatrix")
+        deployed.deploy(there, server.url, runner)
+        yield Site(server, there, add_project(server, "platform/small", there.folder), there.folder, runner)
         assert server.site.refused == [], "something asked for what the server does not speak"
 
 
@@ -87,17 +91,24 @@ class Teams:
     vmatrix: Path
     folder: Path
 
-    def with_tier(self, tier: str, playbook: str = "") -> Foreign:
+    def with_tier(self, tier: str, playbook: str = "", check: str = "", **more: str) -> Foreign:
         """Return a project with one cell for every pipeline and for the night, and a tier for changes.
 
         Args:
             playbook: what deploys clusters, in place of vmatrix's own.
+            check: a check of the project's own, in place of the suite `nodes`.
+            more: inputs of the include.
         """
         tiers = {"smoke_tier": "one", "tier": tier, "nightly_tier": "one"}
-        inputs = {"infra": foreign.INFRA, "image": self.site.there.image, "namespace": NAMESPACE_NAME, **tiers}
+        inputs = {"infra": foreign.INFRA, "image": self.site.there.image, "namespace": NAMESPACE_NAME, **tiers, **more}
         folder = self.folder / f"team-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
-        checkout = foreign.clusters(folder, suites=["nodes"], inputs=inputs)
+        checkout = foreign.clusters(folder, suites=["slow" if check else "nodes"], inputs=inputs)
+        if check:
+            own = checkout.directory / "checks" / "slow" / "test_slow.py"
+            own.parent.mkdir(parents=True)
+            own.write_text(check, encoding="utf-8")
+            checkout.commit("A check")
         if playbook:
             (checkout.directory / "deploy" / "cluster.yml").write_text(playbook, encoding="utf-8")
             checkout.commit("Another way to deploy")

@@ -12,42 +12,14 @@ import pytest
 from harness.kube.resources import POD
 from tests.gitlab.deployed import NAMESPACE_NAME
 from tests.gitlab.faults import FaultNotes
-from tests.gitlab.pods_site import Site, gone, site, smallest, there
-from tests.gitlab.server.model import Pipeline, PipelineJob, State
+from tests.gitlab.pods_site import Site, gone
+from tests.gitlab.server.model import State
 from tests.gitlab.server.projects import MERGE_REQUEST
-from tests.gitlab.small import ended, wait
+from tests.gitlab.small import ended
+from tests.gitlab.waiting_job import SHORT, at_work, busy, text, the_pod
 
-__all__ = ["site", "smallest", "there"]
 pytestmark = pytest.mark.cells
 AWAY_SECONDS = 60.0
-LONG, SHORT = 600, 30  # seconds of work: for ever, and until a fault is over
-# What the jobs of cells have.
-USUAL = """\
-  tags: [vmatrix]
-  after_script: ['echo "cleaning up after $CI_JOB_STATUS"']
-  retry: {max: 1, when: [runner_system_failure, scheduler_failure, api_failure], exit_codes: [75]}
-"""
-
-
-def text(script: str, *more: str) -> str:
-    """Return a pipeline of one job."""
-    return f"work:\n{USUAL}  script: [{script}]\n" + "".join(f"  {line}\n" for line in more)
-
-
-def busy(seconds: int = LONG) -> str:
-    return f"echo at work, sleep {seconds}, echo finished"
-
-
-def at_work(site: Site, pipeline: Pipeline) -> PipelineJob:
-    """Wait until the script is at work."""
-    found = site.job(pipeline, "work")
-    wait(site.server, "the script to be at work", lambda: "\nat work" in found.said)
-    return found
-
-
-def the_pod(site: Site) -> str:
-    (name,) = site.there.job_pods
-    return name
 
 
 def test_a_job_that_is_cancelled(site: Site, note: FaultNotes) -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
+from harness.cell.labels import cell_labels
+from harness.kube.resources import VM
+from harness.report.cell import CellResult
+from harness.report.results import load
+from tests.contract.test_guards import too_large
+from tests.gitlab import desk
 from tests.gitlab.checkout import Checkout
 from tests.gitlab.deployed import NAMESPACE_NAME
 from tests.gitlab.foreign import Foreign
-from tests.gitlab.pods_site import SECONDS, Site, Teams, gone, site, smallest, teams, there
+from tests.gitlab.pods_site import SECONDS, Site, Teams, gone
 from tests.gitlab.server.artifact_answers import unpacked
 from tests.gitlab.server.model import Pipeline, PipelineJob, State
-from tests.gitlab.server.projects import MERGE_REQUEST, begin
+from tests.gitlab.server.projects import MERGE_REQUEST, SCHEDULE, begin
 from tests.gitlab.small import ended
 
-__all__ = ["site", "smallest", "teams", "there"]
 pytestmark = pytest.mark.cells
 BEGUN = re.compile(r"section_start:(\d+):prepare_executor")
 
@@ -54,6 +60,58 @@ def test_a_merge_request_has_two_cells_side_by_side_a_page_and_a_note(site: Site
     assert pipeline.sha[:7] in page, "the page names the commit"
     assert pipeline.sha[:7] in written["body"], "so does the note"
     gone(site)
+
+
+def test_a_push_has_a_cell_and_a_page_and_a_cell_in_a_pod_takes_as_long_as_at_a_desk(
+    site: Site, teams: Teams, tmp_path: Path
+) -> None:
+    team = teams.with_tier("one")
+    pipeline = begin(site.server, team.project, team.checkout)
+    passed(site, pipeline)
+    smoke = site.job(pipeline, "smoke")
+    assert "every cell of tier one has run in tier one of this pipeline" in site.job(pipeline, "plan").said
+    assert pipeline.sha[:7] in unpacked(site.job(pipeline, "report"))["public/index.html"].decode()
+    assert site.job(pipeline, "publish").state is State.SUCCESS
+    in_pod, at_desk = map(desk.seconds, (cell_of(smoke, tmp_path), desk.cell(site.there, team.checkout, tmp_path)))
+    told(f"the cell in a job's pod: {in_pod:.0f} s; at a desk: {at_desk:.0f} s; {in_pod / at_desk:.2f} times as long")
+    gone(site)
+
+
+def test_a_schedule_runs_the_night(site: Site, teams: Teams, tmp_path: Path) -> None:
+    team = teams.with_tier("two")
+    pipeline = begin(
+        site.server, team.project, team.checkout, source=SCHEDULE, variables={"MATRIX_SCHEDULE": "nightly"}
+    )
+    passed(site, pipeline)
+    child = site.job(pipeline, "matrix").child
+    assert child is not None
+    (night,) = (one for one in child.latest if "provision ok" in one.said)
+    assert cell_of(night, tmp_path).outcome == "passed"
+    assert "all of tier one: the nightly schedule" in site.job(pipeline, "plan").said
+    gone(site)
+
+
+def test_the_reapers_job_takes_away_what_has_expired(site: Site, teams: Teams) -> None:
+    team = teams.with_tier("one")
+    labels = cell_labels(run="gone11", cell="old", attempt=1, expires_at=time.time() - 1, environment={})
+    left = too_large(NAMESPACE_NAME, "old-gone11-1-cp-0")
+    left["metadata"]["labels"] = labels
+    site.there.cluster.create(VM, left)
+    pipeline = begin(site.server, team.project, team.checkout, source=SCHEDULE, variables={"MATRIX_SCHEDULE": "reap"})
+    passed(site, pipeline)
+    (reap,) = pipeline.jobs
+    assert "1 expired cells removed" in reap.said
+    gone(site)
+
+
+def cell_of(job: PipelineJob, folder: Path) -> CellResult:
+    """Return what became of a job's one cell, by the results among its artifacts."""
+    ((name, content),) = ((name, c) for name, c in unpacked(job).items() if name.endswith("/results.jsonl"))
+    run = folder / name
+    run.parent.mkdir(parents=True)
+    run.write_bytes(content)
+    (found,) = load(run.parent).cells
+    return found
 
 
 def merge_request(site: Site, team: Foreign, number: str) -> Pipeline:

@@ -75,6 +75,7 @@ def _child(forge: Forge, job: PipelineJob, merged: Mapping[str, Any]) -> Pipelin
         merged=merged,
         variables=variables,
         merge_request=parent.merge_request,
+        fork=parent.fork,
         base=parent.base,
         parent=job,
         root=parent.root,

@@ -73,7 +73,8 @@ class Pipeline:
     """A pipeline of a commit.
 
     variables: of a schedule, a person or the parent's trigger job; they win over the file's.
-    merge_request: its number, "" of none.  base: the commit that its change is compared with.
+    merge_request: its number, "" of none.  fork: the project that it comes from, "" for this one.
+    base: the commit that its change is compared with.
     root: a checkout in which files of child pipelines can be read.
     """
 
@@ -85,6 +86,7 @@ class Pipeline:
     merged: Mapping[str, Any]
     variables: Mapping[str, str] = field(default_factory=dict)
     merge_request: str = ""
+    fork: str = ""
     base: str = ""
     parent: PipelineJob | None = None
     root: Path | None = None

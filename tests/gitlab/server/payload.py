@@ -22,11 +22,16 @@ PACKED = {"junit": "gzip", "annotations": "gzip", "codequality": "gzip", "dotenv
 
 @dataclass(frozen=True)
 class Payload:
-    """What is the same for all jobs: the server's address, and what it signs tokens with."""
+    """What is the same for all jobs: the server's address, and what it signs tokens with.
+
+    token_seconds: how long a token lives in place of the job's timeout, to see tokens expire.
+    issuer: of tokens, "" for this server.
+    """
 
     url: str
-    signing: tokens.Signing
-    token_seconds: int | None = None  # instead of the job's timeout, to see tokens expire
+    signing: tokens.Signs
+    token_seconds: int | None = None
+    issuer: str = ""
 
     def of(self, job: PipelineJob) -> dict[str, Any]:
         """Return the whole answer."""
@@ -69,10 +74,11 @@ class Payload:
         for one in _dependencies(job):
             yield from (Variable(name, value) for name, value in one.dotenv.items())
         guarded = pipeline.merge_request or pipeline.ref != pipeline.project.default_branch
-        yield from (one for one in pipeline.project.variables if not (one.protected and guarded))
+        if not pipeline.fork:
+            yield from (one for one in pipeline.project.variables if not (one.protected and guarded))
         yield from (Variable(name, value) for name, value in pipeline.variables.items())
         for name, wish in (job.definition.get("id_tokens") or {}).items():
-            said = tokens.claims(job, self.url, wish["aud"], self.token_seconds)
+            said = tokens.claims(job, self.issuer or self.url, wish["aud"], self.token_seconds)
             yield Variable(name, self.signing.token(said), masked=True)
 
     def _repository(self, job: PipelineJob) -> str:

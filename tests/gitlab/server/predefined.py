@@ -46,6 +46,8 @@ def of_pipeline(pipeline: Pipeline, url: str) -> dict[str, str]:
         "CI_MERGE_REQUEST_IID": pipeline.merge_request,
         "CI_MERGE_REQUEST_ID": str(1000 + int(pipeline.merge_request)),
         "CI_MERGE_REQUEST_PROJECT_ID": str(project.id),
+        "CI_MERGE_REQUEST_PROJECT_PATH": project.path,
+        "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": pipeline.fork or project.path,
         "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": pipeline.ref,
         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": project.default_branch,
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": pipeline.base,

@@ -46,6 +46,7 @@ def begin(
     source: str = PUSH,
     ref: str = "main",
     merge_request: str = "",
+    fork: str = "",
     variables: Mapping[str, str] | None = None,
 ) -> Pipeline:
     """Push a checkout's last commit, and begin its pipeline; NotSpoken when the file asks for what is not spoken."""
@@ -58,6 +59,7 @@ def begin(
         merged={},
         variables=dict(variables or {}),
         merge_request=merge_request,
+        fork=fork,
         base=_base(checkout),
         root=checkout.directory,
     )

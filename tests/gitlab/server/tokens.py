@@ -9,7 +9,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -19,6 +19,14 @@ from tests.gitlab.server.reading import limit_of
 
 KEY_ID = "gitlab"
 SKEW_SECONDS = 5  # how much earlier than now a token is valid
+
+
+class Signs(Protocol):
+    """What signs tokens."""
+
+    def token(self, claims: Mapping[str, Any]) -> str:
+        """Return a signed token."""
+        ...
 
 
 class Signing:
