@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,8 @@ import yaml
 
 from harness import proc
 from harness.artifacts import refs
+from harness.artifacts.disk import catalogue
+from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.own import push
 from harness.artifacts.recipe import Ref, silent
 from harness.artifacts.store import Store
@@ -23,9 +25,10 @@ from harness.infra.host.guests import guest_vars
 from harness.kube.client import Cluster
 from harness.kube.resources import DEPLOYMENT, POD, SECRET
 from harness.model import Cell
-from harness.paths import project_dir
+from harness.paths import MATRIX, packaged_dir, project_dir
 from harness.providers.embedded import embedded_provider
 from harness.providers.on_host import KUBERNETES
+from harness.spec.project import TEMPLATES
 from harness.until import Deadline, NotYet, until
 from tests.embedded.rights.audit import POLICY, Log
 from tests.embedded.rights.identity import Issuer, issuing
@@ -131,6 +134,14 @@ def pulled(store: Store, cells: list[Cell]) -> tuple[Ref, ...]:
         for ref in refs.images(store.catalogue, str(phase.vars["cluster_kubernetes_version"]), phase.vars)
     )
     return tuple(dict.fromkeys(found))
+
+
+def have_disks(systems: Iterable[str]) -> None:
+    """Have the disk images of operating systems at the mirror; one that is missing is built, which takes minutes."""
+    known = catalogue.load(packaged_dir() / MATRIX / "images.yml")
+    cache = ImageCache(recipes=packaged_dir() / TEMPLATES / "images")
+    for system in systems:
+        cache.ensure(known.find(system), lambda _: None)
 
 
 def variables(there: Place) -> list[Variable]:

@@ -25,6 +25,7 @@ VMATRIX = "platform/vmatrix"
 TEAM = "platform/clusters"
 ORIGIN = "https://gitlab.example.org"
 ADDRESSES = (f"{ORIGIN}/", f"{ORIGIN}:443/", "https://gitlab-ci-token:@gitlab.example.org/")
+SYSTEMS = {"one": ("debian-13",), "two": ("debian-13", "debian-12")}  # of the tiers' machines
 # An infra cluster that is reached by its API, and whose machines are the embedded KubeVirt's.
 INFRA = "kubevirt-offline"
 INIT_SECONDS = 120.0

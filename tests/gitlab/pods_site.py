@@ -101,6 +101,7 @@ class Teams:
         """
         tiers = {"smoke_tier": "one", "tier": tier, "nightly_tier": "one"}
         inputs = {"infra": foreign.INFRA, "image": self.site.there.image, "namespace": NAMESPACE_NAME, **tiers, **more}
+        deployed.have_disks(foreign.SYSTEMS[tier])
         folder = self.folder / f"team-{len(list(self.folder.iterdir()))}"
         folder.mkdir()
         checkout = foreign.clusters(folder, suites=["slow" if check else "nodes"], inputs=inputs)
