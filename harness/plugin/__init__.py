@@ -25,6 +25,7 @@ from harness.plugin.guest_fixtures import (
     inventory,
     probes,
     view,
+    waivers,
 )
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
@@ -51,6 +52,7 @@ __all__ = [
     "probes",
     "timeouts",
     "view",
+    "waivers",
     "witness",
 ]
 

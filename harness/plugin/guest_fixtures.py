@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.plugin.state import PLAN
+
 if TYPE_CHECKING:
     from harness.checks import Hosts, Inventory
     from harness.kube import Cluster
     from harness.model import GuestCluster, Mirror
     from harness.session import Cells
-    from harness.spec.models import Timeouts
+    from harness.spec.models import Timeouts, Waiver
     from harness.validate.facts.cluster import ClusterView
     from harness.validate.facts.expected import ExpectedGuest
     from harness.validate.facts.node import NodeFacts
@@ -74,6 +76,12 @@ def inventory(guest: GuestCluster, cells: Cells) -> Inventory:
 
     environment = guest.environment
     return Inventory.of(environment, plain(environment, cells.site.product_of(environment.cell)), guest.expected)
+
+
+@pytest.fixture(scope="session")
+def waivers(request: pytest.FixtureRequest) -> tuple[Waiver, ...]:
+    """The controls that the project does not want to meet."""
+    return request.config.stash[PLAN].project.spec.waivers
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.report import interruption, specs, words
+from harness.report import controls, interruption, specs, words
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
@@ -31,6 +31,7 @@ def render(result: RunResult) -> str:
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {line}" for line in measured), ""] if measured else []
     lines += _specs(result)
+    lines += controls.told(result.cells)
     many = len(result.cells) >= words.MANY_CELLS
     for cell in words.worth_showing(result):
         lines += _cell(cell, many=many, kept=cell.id in result.kept)

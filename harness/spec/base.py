@@ -28,6 +28,7 @@ URL = r"^https?://[^\s/]+/\S+$"
 QUANTITY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MACHINE = r"^[a-z][a-z0-9]{0,9}$"
+CONTROL = r"^[0-9]+(\.[0-9]+)+$"
 CHECK = r"^[^:\s]+: \S.*$"
 ARTIFACT = r"^[a-z0-9][-./a-zA-Z0-9]*(@[0-9A-Za-z][-+.0-9A-Za-z]*)?$"
 REPOSITORY = r"^[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][-.A-Za-z0-9_]*)?$"
@@ -44,6 +45,7 @@ WANTED = {
     QUANTITY: "expected a whole number of Mi or Gi, such as 2Gi",
     VARIABLE: "expected the name of a variable: letters, digits and '_', not a digit first",
     MACHINE: "expected a lower-case letter, then at most nine letters or digits",
+    CONTROL: 'expected the number of a control, such as "1.2.9", in quotes',
     CHECK: "expected `suite: name`, such as `network: test_dns*`",
     ARTIFACT: "expected NAME or NAME@VERSION of what `vmatrix artifacts list` shows",
     REPOSITORY: "expected a repository, such as coredns/coredns, with or without :TAG, and without a registry",

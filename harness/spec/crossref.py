@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec import left_out, own_words, phases, product_files, product_kinds, recipes, required, reserved, starts
+from harness.spec.controls import controls
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -43,6 +44,7 @@ def check(
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, directory.parent, suites),
+        "waivers.yml": _waivers(documents["waivers.yml"].content),
         "images.yml": recipes.check(documents["images.yml"].content, directory.parent),
     }
     problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
@@ -254,3 +256,10 @@ def _quarantine(content: Any, project: Path, suites: tuple[str, ...]) -> Iterato
             yield (*at, "check"), unknown(KIND, suite, suites)
         elif pair[1] and not left_out.fits_any(project, pair[1]):
             yield (*at, "check"), f"{pair[1]!r} matches no check; `vmatrix explain CELL --full` lists their files"
+
+
+def _waivers(content: Any) -> Iterator[Finding]:
+    named = list(texts(content, "waivers", EACH, "control"))
+    yield from _twice(iter(named), "control")
+    for at, number in named:
+        yield from _known(at, "control of the CIS Kubernetes Benchmark", number, controls())

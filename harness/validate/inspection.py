@@ -42,6 +42,7 @@ from harness.validate.remote.gather import (
     gather_programs,
     gather_setups,
 )
+from harness.validate.remote.hardening import HardeningLook, look_at_hardening
 from harness.validate.remote.hosts import open_hosts
 
 OK = 200
@@ -167,6 +168,12 @@ class Inspection:
         """Return how every machine is set up, gathered after the guest has settled."""
         assert self.view is not None  # noqa: S101 - the view is what waits
         return gather_setups(self.hosts, self.timeouts, self.expected)
+
+    @cached_property
+    def hardening(self) -> HardeningLook:
+        """Return how hard every machine is to break into, looked at after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return look_at_hardening(self.api, self.hosts, self.expected, self.timeouts)
 
     def dial(self, given: Mapping[str, Any]) -> dict[str, list[list[Any]]]:
         """Let machines themselves dial; see on_node_dials.py."""

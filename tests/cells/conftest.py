@@ -31,6 +31,7 @@ SUITES = (
     "nodes",
     "cluster",
     "network",
+    "hardening",
     "conformance",
     "certification",
     "e2e",

@@ -34,12 +34,14 @@ COMMON = {
     "scenario": "fresh",
     "source": "mirror",
     "product": "playbooks",
+    "profile": "plain",
 }
 # Every fault can be tried in one of these.
 LAYOUTS: Mapping[str, Mapping[str, str]] = {
     "single": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "all"},
     "three": {"os": "debian-13", "proxy": "iptables", "topology": "cp3-w2", "addons": "core"},
     "etcd": {"os": "debian-12", "proxy": "iptables", "topology": "cp2-etcd3-w1", "addons": "core"},
+    "hardened": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "core", "profile": "hardened"},
 }
 
 
@@ -48,6 +50,7 @@ def offers(layout: str) -> frozenset[Need]:
     values = LAYOUTS[layout]
     found = {Need(values["proxy"])}
     found |= {Need.ADDONS} if values["addons"] == "all" else set()
+    found |= {Need.HARDENED} if values.get("profile") == "hardened" else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
     return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
 

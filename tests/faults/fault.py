@@ -14,7 +14,7 @@ from harness.spec.base import Model, Text
 from harness.spec.loader import load_file
 
 DIRECTORY = Path(__file__).parent
-CHECK = r"^(nodes|cluster|network): test_[a-z0-9_]+$"
+CHECK = r"^(nodes|cluster|network|hardening): test_[a-z0-9_]+$"
 
 
 class Where(StrEnum):
@@ -36,6 +36,7 @@ class Need(StrEnum):
     ADDONS = "addons"
     NFTABLES = "nftables"
     IPTABLES = "iptables"
+    HARDENED = "hardened"
 
 
 Steps = dict[Where, Text]

@@ -109,6 +109,11 @@ kubelet_again() {
 # aged PROGRAM: wait until it runs for longer than the check of files and processes forgives.
 aged() { soon "[ \"\$(ps -o etimes= -p \$(running $1))\" -gt 5 ]"; }
 
+# reloads: how often the API server has read its keys for Secrets again.
+reloads() {
+  kubectl get --raw /metrics | awk '/^apiserver_encryption_config_controller_automatic_reloads_total.*"success"/ { print $NF }'
+}
+
 # changed NAMESPACE CONFIGMAP SED: change a ConfigMap. restored NAMESPACE CONFIGMAP: put it back.
 changed() {
   mkdir -p "$KEPT"

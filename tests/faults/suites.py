@@ -26,7 +26,7 @@ from harness.validate.remote.probe_pods import place_probes, remove_probes
 from harness.validate.remote.probes import Probes
 
 CELLS = Path(__file__).parents[1] / "cells"
-SUITES = ("nodes", "cluster", "network")  # that find faults, in the order in which they are tried
+SUITES = ("nodes", "cluster", "network", "hardening")  # that find faults, in the order in which they are tried
 OF_INSPECTION = ("expected", "api", "view", "facts", "hosts")
 
 
@@ -114,6 +114,7 @@ class _Look:
             "timeouts": self.timeouts,
             "cell": self.checks.cell,
             "phase": 0,
+            "waivers": (),
         }
         if name in known:
             return known[name]

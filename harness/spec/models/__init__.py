@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from harness.spec.base import Model, Name
+from harness.spec.controls import Waiver
 from harness.spec.models.ansible import AnsibleOptions, Sources
 from harness.spec.models.axes import Axis, AxisValue, Extension, Support
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
@@ -49,6 +50,7 @@ __all__ = [
     "Together",
     "Topology",
     "UrlSource",
+    "Waiver",
 ]
 
 
@@ -72,6 +74,7 @@ FILES: dict[str, type[Model]] = {
     "quarantine.yml": _file(
         "quarantine", tuple[QuarantineEntry, ...], "What runs and does not fail a run.", default=()
     ),
+    "waivers.yml": _file("waivers", tuple[Waiver, ...], "Controls that hardened clusters need not meet.", default=()),
     "images.yml": ImagesFile,
     "network_plugins.yml": NetworkPluginsFile,
 }

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from harness.spec.base import CHECK, Condition, Feature, Model, Name, Text, Url
+from harness.spec.controls import Waiver
 from harness.spec.models.axes import PRODUCT, Axis, AxisValue
 from harness.spec.models.network_plugins import NetworkPlugin
 from harness.spec.models.product import Product
@@ -98,6 +99,7 @@ class Spec(Space):
     product: Product
     products: dict[Name, Product] = Field(default_factory=dict)
     quarantine: tuple[QuarantineEntry, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
     network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)
 
     def product_of(self, values: Mapping[str, str]) -> Product:

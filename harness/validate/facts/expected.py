@@ -12,6 +12,7 @@ from harness.spec.models import NetworkPlugin
 from harness.spec.models.leaves import ClusterLeaves, RunsAs
 from harness.spec.models.network_plugins import LOOK
 from harness.validate.facts.addons import ADD_ONS
+from harness.validate.facts.hardening import hardened_kubelet
 from harness.validate.facts.images import system_of
 from harness.validate.facts.network_plugins import plugin_named, plugins
 
@@ -162,7 +163,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         service_cidr=text.get("cluster_service_cidr", ""),
         dns_domain=text.get("cluster_dns_domain", DOMAIN),
         registry=text.get("cluster_image_registry", ""),
-        kubelet_config=dict(guest.expected.get("cluster_kubelet_config") or {}),
+        kubelet_config={**hardened_kubelet(guest.expected), **(guest.expected.get("cluster_kubelet_config") or {})},
         variables=guest.expected,
         plugin=plugin,
         leaves=leaves,

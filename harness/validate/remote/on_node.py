@@ -6,6 +6,7 @@ of vmatrix. They read and never change anything, and private keys stay where the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -32,6 +33,7 @@ PROCESSES = {
 COMMAND_SECONDS = 20.0
 HTTP_SECONDS = 5.0
 DNS_SECONDS = 2.0
+VERSION, REFUSED = "/version", 401
 
 
 def said(argv: Sequence[str]) -> str | None:
@@ -172,11 +174,12 @@ def fetch(url: str, body: Any = None, context: ssl.SSLContext | None = None) -> 
         return {"status": 0, "body": str(error)}
 
 
-def own_api(said_ca: str, paths: Sequence[str]) -> dict[str, dict[str, Any]]:
+def own_api(said_ca: str, paths: Sequence[str], *, known_only: bool = False) -> dict[str, dict[str, Any]]:
     """Return what this machine's own API server answers without credentials, by path; nothing where none runs.
 
     Args:
         said_ca: the file of its CA; "": the one that it takes clients' certificates of.
+        known_only: ask for its version as somebody whom it knows where it tells strangers nothing.
     """
     for process in processes("kube-apiserver"):
         address = flag(process["argv"], "advertise-address") or "127.0.0.1"
@@ -185,5 +188,16 @@ def own_api(said_ca: str, paths: Sequence[str]) -> dict[str, dict[str, Any]]:
             context = trusting(cadata=read_of(process["pid"], ca) or "")
         except (OSError, ValueError) as error:
             return {path: {"status": 0, "body": f"{ca}: {error}"} for path in paths}
-        return {path: fetch(f"https://{address}:{port}{path}", None, context) for path in paths}
+        found = {path: fetch(f"https://{address}:{port}{path}", None, context) for path in paths}
+        if known_only and found.get(VERSION, {}).get("status") == REFUSED:
+            found[VERSION] = fetch(f"https://{address}:{port}{VERSION}", None, known(process, context))
+        return found
     return {}
+
+
+def known(process: dict[str, Any], context: ssl.SSLContext) -> ssl.SSLContext:
+    """Return a context with the certificate by which an API server's kubelets know it; as it is without one."""
+    pair = [flag(process["argv"], f"kubelet-client-{part}") for part in ("certificate", "key")]
+    with contextlib.suppress(OSError):
+        context.load_cert_chain(*pair)
+    return context

@@ -67,7 +67,7 @@ def programs() -> list[dict[str, Any]]:
 
 def api_version(said_ca: str) -> dict[str, Any] | None:
     """Return what this machine's own API server answers at /version, None where none runs; see `own_api`."""
-    return own_api(said_ca, ("/version",)).get("/version")
+    return own_api(said_ca, ("/version",), known_only=True).get("/version")
 
 
 def hosts(file: str) -> list[list[str]]:

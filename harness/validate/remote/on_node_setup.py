@@ -38,7 +38,7 @@ IMAGE = re.compile(r"^([^@\s]+/[^@\s]+:[^@\s]+)\s+\S+\s+(sha256:[0-9a-f]{64})\s"
 
 def api_answers(said_ca: str) -> dict[str, Any]:
     """Return what this machine's own API server answers to a stranger, by path; nothing where none runs."""
-    answers = own_api(said_ca, API_PATHS)
+    answers = own_api(said_ca, API_PATHS, known_only=True)
     # what a stranger gets of objects is in the status; the objects stay here
     return {p: a if "/api/" not in p else {**a, "body": a["body"][:200]} for p, a in answers.items()}
 

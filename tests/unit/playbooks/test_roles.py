@@ -26,6 +26,7 @@ LATER = {
         "recover",
         "remove-node",
         "reset",
+        "rotate-encryption-key",
         "scale",
         "upgrade",
     )
