@@ -16,6 +16,8 @@ from typing import Any
 
 from harness.until import Deadline
 
+MIB = 2**20
+LARGEST = 256 * MIB  # a month of a project's history has a few
 _END: ContextVar[Deadline | None] = ContextVar("when the conversation around this call has to be over", default=None)
 
 
@@ -32,6 +34,10 @@ def within(seconds: float) -> Iterator[None]:
         yield
     finally:
         _END.reset(token)
+
+
+class TooMuch(OSError):
+    """An answer that is larger than any that is asked for."""
 
 
 class _Timed(io.RawIOBase):
@@ -84,7 +90,23 @@ class _SecureWeb(urllib.request.HTTPSHandler):
         return self.do_open(_SecureConnection, req)
 
 
-def opened(request: urllib.request.Request, silence: float) -> http.client.HTTPResponse:
-    """Open a URL as urllib does, and keep to the limit of `within`; `silence`: seconds without a single byte."""
-    answer: http.client.HTTPResponse = urllib.request.build_opener(_Web(), _SecureWeb()).open(request, timeout=silence)
+def opened(
+    request: urllib.request.Request, silence: float, *handlers: urllib.request.BaseHandler
+) -> http.client.HTTPResponse:
+    """Open a URL as urllib does, and keep to the limit of `within`.
+
+    Args:
+        silence: seconds without a single byte.
+        handlers: of urllib, besides or in place of its own.
+    """
+    opener = urllib.request.build_opener(_Web(), _SecureWeb(), *handlers)
+    answer: http.client.HTTPResponse = opener.open(request, timeout=silence)
     return answer
+
+
+def whole(answer: http.client.HTTPResponse, largest: int = LARGEST) -> bytes:
+    """Return all of an answer that is to be kept in memory; TooMuch where it is larger than such an answer ever is."""
+    content = answer.read(largest + 1)
+    if len(content) > largest:
+        raise TooMuch(f"the answer has more than {largest // MIB} MiB")
+    return content

@@ -100,7 +100,7 @@ def product_file() -> Path | None:
         return None
     if not os.path.isfile(named):
         raise BadInput(
-            f"the product file {named} does not exist",
+            f"the product file {named} {'is no file' if os.path.exists(named) else 'does not exist'}",
             hint=f"--product-file and {PRODUCT} name a file like matrix/product.yml, from the working directory",
         )
     return Path(named).resolve()

@@ -23,6 +23,13 @@ KINDS = {
 }
 
 
+def wrong_path(text: str) -> str:
+    """Return what is wrong with a path that a person gave, "" when nothing is."""
+    if not text:
+        return "it is empty; name a path, `.` is the working directory"
+    return "" if all(ord(c) >= ord(" ") for c in text) else "it contains a control character"
+
+
 def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
     """Return the content of a regular file.
 

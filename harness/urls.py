@@ -67,3 +67,8 @@ def wrong_address(text: str, *, port_needed: bool = True) -> str:
     if not host:
         return "it names no host"
     return wrong_host(host)
+
+
+def wrong_token(text: str) -> str:
+    """Return what is wrong with a token that goes into a header, "" when nothing is."""
+    return "" if text.isascii() and text.isprintable() and " " not in text else "it has a blank or a strange character"

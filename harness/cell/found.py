@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from harness.cell.declared_kinds import DECLARED_KINDS
 from harness.cell.labels import LABEL_PROJECT, expired
@@ -91,9 +92,18 @@ def _found(obj: Json, shared: str | None) -> Found:
         namespace=obj["metadata"]["name"] if shared is None else shared,
         run=labels.get(LABEL_RUN, ""),
         cell=labels.get(LABEL_CELL, ""),
-        attempt=int(labels.get(LABEL_ATTEMPT, "1")),
-        expires_at=float(labels.get(LABEL_EXPIRES, "0")),
+        attempt=int(_number(labels, LABEL_ATTEMPT, 1)),
+        expires_at=_number(labels, LABEL_EXPIRES, 0),
         phase=(obj.get("status") or {}).get("phase", "") if shared is None else "",
         shared=shared is not None,
         declared=shared is None and DECLARED_KINDS in (obj["metadata"].get("annotations") or {}),
     )
+
+
+def _number(labels: Json, label: str, default: float) -> float:
+    """Return the number of a label; the default without one, and where somebody has written something else."""
+    try:
+        found = float(labels[label])
+    except (KeyError, ValueError):
+        return default
+    return found if isfinite(found) else default

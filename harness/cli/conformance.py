@@ -26,7 +26,9 @@ app = CommandSet(no_args_is_help=True, help="Upstream's own specs: list them, an
 
 @app.command("list")
 def list_(
-    version: Annotated[str, typer.Argument(help="Kubernetes version of the catalogue, such as 1.36.3.")],
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="Kubernetes version of the catalogue, such as 1.36.3.")
+    ],
     images: Annotated[bool, typer.Option("--images", help="The images that specs run, instead of the specs.")] = False,
 ) -> None:
     """Print the specs that suites run, as e2e.test of a version names them: the file upstream/MINOR.yml."""

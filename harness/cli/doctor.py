@@ -15,7 +15,7 @@ from rich.table import Column, Table
 
 from harness import proc, providers
 from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
+from harness.errors import EXIT_BAD_INPUT, EXIT_OK
 from harness.infra.cluster.checks import Use
 from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding, fatal, remedies
@@ -52,7 +52,7 @@ def doctor(
     The provider is that of the settings, as for `vmatrix run`; with --kubeconfig it is `kubeconfig`. Exits with code 2
     if something is missing.
     """
-    settings = _settings(given)
+    settings = settings_of(given)
     chosen = providers.of(settings)
     use = partial(use_of_plan, settings, memory, pods=pods)
     subject, findings = chosen.check(settings, memory, use)
@@ -64,21 +64,6 @@ def doctor(
     else:
         show(subject, findings)
     raise typer.Exit(EXIT_BAD_INPUT if fatal(findings) else EXIT_OK)
-
-
-def _settings(given: Given) -> Settings:
-    """Return the settings; a kubeconfig among the options says which provider is meant.
-
-    Raises:
-        BadInput: another one is asked for besides.
-    """
-    if given.get("kubeconfig") is None:
-        return settings_of(given)
-    if given.get("provider") not in (None, providers.KUBECONFIG):
-        raise BadInput(
-            f"--kubeconfig is for provider {providers.KUBECONFIG}, not {given['provider']}", hint="pass one of them"
-        )
-    return settings_of({**given, "provider": providers.KUBECONFIG})
 
 
 def use_of_plan(settings: Settings, memory: int | None, *, pods: bool) -> Use:

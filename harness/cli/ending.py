@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, drop
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+LOOP = "Symlink loop from "  # how pathlib says it of a path that it resolves
 
 
 @contextmanager
@@ -84,6 +87,8 @@ def _console(**options: Any) -> Console:
 
 def _of_system(error: Exception) -> VmatrixError | None:
     """Return an error of the operating system as one of ours; one of the output names the output."""
+    if isinstance(error, RuntimeError) and str(error).startswith(LOOP):
+        error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(error).removeprefix(LOOP).strip("'\""))
     if not isinstance(error, OSError):
         return None
     if error.filename == OUTPUT:

@@ -17,6 +17,7 @@ from harness.files import write_new
 from harness.paths import MATRIX
 from harness.spec.loader import load_spec
 from harness.spec.new_project import NewProject, refuse_project
+from harness.spec.new_project_playbooks import TeamPlaybooks
 from harness.spec.new_project_texts import GITLAB
 
 out = Console(soft_wrap=True, highlight=False)
@@ -56,6 +57,7 @@ def init(
 ) -> None:
     """Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file."""
     refuse_project(directory)
+    init_choice.refuse_name(name)
     phases = init_choice.phases_of(phase or [])
     start = init_choice.start_of(product, begin, own=bool(playbooks or phases), packaged=packaged)
     title = name or directory.resolve().name
@@ -67,6 +69,8 @@ def init(
         project = asked(directory, title, gitlab)
     else:
         begins = init_choice.beginning(directory, start, playbooks, phases)
+        if name is not None and not isinstance(begins, TeamPlaybooks):
+            raise BadInput("--name is for a product of your own playbooks", hint="leave out --name; product.yml has it")
         project = NewProject(directory, title, begins, init_choice.pipeline(gitlab))
     _write(project)
     _judge(project)

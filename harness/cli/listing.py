@@ -14,6 +14,7 @@ from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import folding, wide_console
 from harness.cli.rows import show_rows
 from harness.cli.warnings import tell_idle
+from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
@@ -50,6 +51,8 @@ def list_cells(
 ) -> None:
     """List planned cells. `vmatrix run` with the same selection runs exactly these."""
     if origin:
+        if cells or any(value is not None for value in given.values()):
+            raise BadInput("--origin lists the values of the matrix, not cells", hint="leave out cells and options")
         _print_origins(as_json=as_json)
         return
     project = Project.load(settings_of(given))

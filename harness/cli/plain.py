@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from harness.errors import BadInput
+from harness.reading import wrong_path
 
 F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "path": "PATH", "bool": ""}
@@ -43,6 +47,8 @@ class CommandSet(typer.Typer):
 
 def _worded(param: Any, ctx: Any) -> Any:
     """Give a parameter without a word for its value one; a flag has none."""
+    if _is_path(param):
+        _refusing(param)
     if getattr(param, "is_flag", False):
         param.metavar = ""
     elif param.param_type_name == "argument":
@@ -54,3 +60,28 @@ def _worded(param: Any, ctx: Any) -> Any:
         if "|" in kind and getattr(param, "help", None) is not None:
             param.help = f"{param.help} Choices: {', '.join(kind.split('|'))}."
     return param
+
+
+def _refusing(param: Any) -> None:
+    """Have a path that is none refused: an empty one, of a variable that is not set, would be the working directory."""
+    if "process_value" in vars(param):
+        return
+    plain = param.process_value
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        for one in [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ():
+            if isinstance(one, str) and (wrong := wrong_path(one)):
+                name = param.opts[0] if param.param_type_name == "option" else param.metavar or str(param.name).upper()
+                raise BadInput(f"{name}: {wrong}", hint=f"`{ctx.command_path} -h` says what the path is of")
+        return plain(ctx, value)
+
+    param.process_value = process_value
+
+
+def _is_path(param: Any) -> bool:
+    """Tell whether a parameter is a path, for the typer that has types of its own and for the one with click's."""
+    kind = getattr(param, "type", None)
+    if kind is not None:
+        return str(kind.name) == "path"
+    annotation = param.type_descriptor.annotation
+    return Path in (annotation, *get_args(annotation))

@@ -29,6 +29,7 @@ from harness.report.output.serve import server
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
+from harness.urls import wrong_url
 
 NAMED = 5  # unreadable lines that are named, not only counted
 
@@ -117,6 +118,8 @@ def report(
 ) -> None:
     """Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges."""
     wanted = _formats(page.format)
+    if page.url and (wrong := wrong_url(page.url)):
+        raise BadInput(f"--url {page.url!r}: {wrong}", hint="the address of the published page")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     project = Project.load(load_settings(settings_dir()).settings)
     asked = options.request()

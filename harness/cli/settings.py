@@ -70,6 +70,8 @@ def schema(
         if name not in made:
             raise BadInput(unknown("schema", name, made), hint="`vmatrix schema` writes all of them")
     if stdout:
+        if directory is not None:
+            raise BadInput("--stdout writes no file", hint="leave out --stdout or --directory")
         if len(wanted) != 1:
             raise BadInput("--stdout prints one schema", hint="name it: `vmatrix schema axes --stdout`")
         sys.stdout.write(made[wanted[0]])

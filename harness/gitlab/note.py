@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.conversation import opened, whole, within
 from harness.errors import BadInput, InfraError
+from harness.urls import wrong_token, wrong_url
 
 SECONDS = 20.0  # for one answer of GitLab; without a note nothing fails
+WHOLE_SECONDS = 40.0  # one answer as a whole: a page of notes
 PAGE = 100
 PAGES = 20  # 2000 notes; beyond these a second note is the lesser evil
 MOST = 900_000  # characters; GitLab takes a million
@@ -48,8 +51,10 @@ def merge_request(environment: Mapping[str, str]) -> tuple[MergeRequest | None, 
     if absent:
         raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
     api, project = environment["CI_API_V4_URL"], environment["CI_PROJECT_ID"]
-    if not api.startswith(("https://", "http://")):
-        raise BadInput(f"CI_API_V4_URL {api!r} is not a URL", hint="GitLab sets it in every job")
+    if wrong := wrong_url(api):
+        raise BadInput(f"CI_API_V4_URL {api!r} is not a URL: {wrong}", hint="GitLab sets it in every job")
+    if wrong := wrong_token(environment[TOKEN]):
+        raise BadInput(f"{TOKEN} cannot be used: {wrong}", hint="a token is one word")
     return MergeRequest(api, project, environment["CI_MERGE_REQUEST_IID"]), ""
 
 
@@ -106,10 +111,9 @@ def _ask(method: str, address: str, token: str, body: dict[str, str] | None = No
         data=None if body is None else json.dumps(body).encode(),
         headers={"PRIVATE-TOKEN": token, "Content-Type": "application/json"},
     )
-    opener = urllib.request.build_opener(_NoRedirect())
     try:
-        with opener.open(request, timeout=SECONDS) as answer:
-            return answer.status, json.loads(answer.read() or b"null")
+        with within(WHOLE_SECONDS), opened(request, SECONDS, _NoRedirect()) as answer:
+            return answer.status, json.loads(whole(answer) or b"null")
     except urllib.error.HTTPError as error:
         return error.code, None
     except (OSError, ValueError, http.client.HTTPException) as error:

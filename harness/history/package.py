@@ -21,7 +21,7 @@ from itertools import count, groupby
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from harness.conversation import opened, within
+from harness.conversation import opened, whole, within
 from harness.errors import InfraError
 from harness.history.lines import History, cut_down, missing, read, united
 from harness.history.record import Record
@@ -170,7 +170,7 @@ class PackageStore:
             request.add_unredirected_header(self.header, self.token)
             try:
                 with within(WHOLE_SECONDS), opened(request, HTTP_SECONDS) as answer:
-                    return (answer.read(),)
+                    return (whole(answer),)
             except urllib.error.HTTPError as error:
                 with error:
                     return self._refusal(method, path, error, absent_ok=absent_ok)

@@ -14,6 +14,7 @@ from harness.history.origin import JOB
 from harness.history.record import Record
 from harness.rundir import HISTORY
 from harness.spec.settings import Settings
+from harness.urls import wrong_token, wrong_url
 
 if TYPE_CHECKING:
     from harness.history.package import PackageStore
@@ -68,6 +69,7 @@ def _package(settings: Settings, environment: Mapping[str, str]) -> PackageStore
             f"report_history: package needs the variables {', '.join(missing)}",
             hint="GitLab jobs have them; elsewhere, set them and use a token with the scope api",
         )
+    _refuse_unusable(environment)
     from harness.history.package import PackageStore  # speaks HTTP, which a file does not need
 
     return PackageStore(
@@ -77,3 +79,14 @@ def _package(settings: Settings, environment: Mapping[str, str]) -> PackageStore
         header="PRIVATE-TOKEN" if token else "JOB-TOKEN",
         token=token or job_token,
     )
+
+
+def _refuse_unusable(environment: Mapping[str, str]) -> None:
+    """Refuse variables of GitLab that no request could be made with; a token is not shown."""
+    wrong = {
+        "CI_API_V4_URL": wrong_url(environment["CI_API_V4_URL"]),
+        **{name: wrong_token(environment.get(name, "")) for name in (TOKEN, JOB_TOKEN)},
+    }
+    for name, said in wrong.items():
+        if said:
+            raise BadInput(f"{name} cannot be used: {said}", hint="GitLab sets the address; a token is one word")

@@ -69,9 +69,18 @@ def a_list(body: Any, where: str) -> Json:
     """Return an answer that is a list of objects; NotAnApi when it is anything else."""
     if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
         items = body.get("items") or []
-        if isinstance(items, list) and all(isinstance(item, dict) for item in items):
+        if isinstance(items, list) and all(map(_is_item, items)):
             return body
     raise NotAnApi(where, f"answered {shown(body)}")
+
+
+def _is_item(item: Any) -> bool:
+    """Tell whether a part of a list is an object: every one has a name, and labels by name if it has some."""
+    meta = item.get("metadata") if isinstance(item, dict) else None
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+        return False
+    labels = meta.get("labels") or {}
+    return isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values())
 
 
 def the_version(body: Any, where: str) -> str:

@@ -77,7 +77,8 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
         elif path.is_file():
             files.append(path)
         elif len(paths) > 1 or path.suffix:
-            raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
+            said = "is neither a folder nor a regular file" if os.path.exists(path) else "does not exist"
+            raise BadInput(f"{path} {said}", hint="pass run directories or history files (.jsonl)")
     found, skipped = _runs(runs, quarantine)
     history: History = read((str(file), content(file)) for file in files)
     # what a run itself wrote down comes first: it knew the quarantine of its day

@@ -6,11 +6,14 @@ that a wrong word is never answered after a look at a cluster.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from harness import providers
+from harness import providers, system
 from harness.artifacts import listening
 from harness.errors import BadInput
 from harness.infra.findings import Finding, raise_if_any
@@ -83,6 +86,18 @@ def _settings(wish: Wish) -> Iterator[Finding]:
     return iter(())
 
 
+def _results(wish: Wish) -> Iterator[Finding]:
+    """Refuse a directory of results that cannot be made, or written to: there is always a nearest folder that is."""
+    there = next(p for p in (wish.settings.runs, *wish.settings.runs.absolute().parents) if os.path.lexists(p))
+    with system.told():
+        if not stat.S_ISDIR(there.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+        if not os.access(there, os.W_OK | os.X_OK):
+            code = errno.EROFS if os.statvfs(there).f_flag & os.ST_RDONLY else errno.EACCES
+            raise OSError(code, os.strerror(code), str(there))
+    return iter(())
+
+
 def _limits(wish: Wish) -> Iterator[Finding]:
     """Refuse cells that break the run's limits alone; KubeVirt's own rules may ask for more, and are asked later."""
     settings = wish.settings
@@ -129,6 +144,7 @@ LEAST_DEMAND = Rules(cpu_allocation_ratio=100, memory_overcommit=100, overhead_r
 CHECKS = (
     Precheck(Cost.GIVEN, frozenset({SERVE}), _addresses),
     Precheck(Cost.GIVEN, frozenset({RUN, CELL}), _settings),
+    Precheck(Cost.GIVEN, frozenset({RUN}), _results),
     Precheck(Cost.GIVEN, frozenset({RUN}), _limits),
     Precheck(Cost.HOST, frozenset({RUN}), _may_bring_up),
     Precheck(Cost.HOST, frozenset({RUN, CELL, UP}), _user),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -63,6 +63,7 @@ def looked_at(
     """
     history = history_of(asked.histories, spec, settings, environment)
     selection = selection_of(asked, history.records, environment)
+    _refuse_profile(asked.infra, {*spec.infras, *(record.infra for record in history.records)})
     planned = planned_of(selection, spec, settings, warn)
     return analyse(history.records, planned, selection, now), history
 
@@ -106,6 +107,13 @@ def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[s
         merge_requests=asked.branch is not None,
     )
     return replace(chosen, infra=_one(asked.infra or _last_infra(chosen, records)))
+
+
+def _refuse_profile(asked: str | None, known: Collection[str]) -> None:
+    if _one(asked) is not None and asked not in known:
+        raise BadInput(
+            f"there is no infra profile {asked!r}", hint=f"known: {', '.join(sorted(known))}; {ALL}: do not choose"
+        )
 
 
 def _one(word: str | None) -> str | None:

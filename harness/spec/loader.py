@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import packaged_dir
-from harness.spec import crossref, dates, layers, lines, products, sense
+from harness.spec import crossref, dates, layers, lines, overlooked, products, sense
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
@@ -42,6 +42,7 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
                 parts.update(dict(parsed))
         problems += found
     others, found = products.read(directory, documents)
+    overlooked.refuse_matrix(directory, {*FILES, *(document.file.name for document in others.values())})
     parts["products"], wrong = _products(others)
     problems += [*found, *wrong, *crossref.check(documents, directory, others)]
     space = _space(parts, {problem.file.name for problem in problems})

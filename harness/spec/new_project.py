@@ -18,7 +18,7 @@ from harness.spec.new_project_matrix import TIER, product_text, refuse_playbooks
 from harness.spec.new_project_playbooks import TeamPlaybooks
 from harness.spec.schemas import schemas
 
-GITLAB_PATH = re.compile(r"^[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)+$")
+GITLAB_PATH = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)+")
 Files = dict[str, tuple[str, int]]  # a file's text and mode, by its path in the project
 
 
@@ -47,7 +47,7 @@ class NewProject:
             BadInput: the folder is a project already, or a phase, a playbook or a path cannot be.
         """
         refuse_project(self.directory)
-        if self.gitlab and not GITLAB_PATH.match(self.gitlab):
+        if self.gitlab and not GITLAB_PATH.fullmatch(self.gitlab):
             raise BadInput(f"{self.gitlab!r} is no path of a GitLab project", hint="--gitlab GROUP/PROJECT, or `none`")
         made = self._beginning()
         inputs = texts.OWN_INPUTS.format(tier=self.tier) if self.begins is not None else ""

@@ -9,11 +9,12 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError, field_validator
 
 from harness.errors import BadInput
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
-from harness.spec import lines, product_sources, renamed
+from harness.reading import wrong_path
+from harness.spec import lines, overlooked, product_sources, renamed
 from harness.spec.base import Model, Name
 from harness.spec.chaos import checked
 from harness.spec.image_mirror import ImageMirror
@@ -25,6 +26,7 @@ FILE = SETTINGS
 PREFIX = "VMATRIX_"
 DEFAULT = "default"
 DEFAULT_RUNS = Path("runs")
+KUBECONFIG = "kubeconfig"  # the provider that has a kubeconfig
 # The last two: of vmatrix's own image, and of the tests with a real GitLab Runner.
 NOT_SETTINGS = frozenset(
     {PRODUCT, PROJECT, product_sources.VARIABLE, "VMATRIX_INSTANCE", "VMATRIX_REVISION", "VMATRIX_GITLAB_RUNNER"}
@@ -106,7 +108,7 @@ class Settings(Model):
         "`auto` for a new one.",
     )
     kubeconfig: Annotated[Path | None, CLUSTER] = Field(
-        default=None, description="Kubeconfig of the infra cluster, for provider kubeconfig."
+        default=None, description="Kubeconfig of the infra cluster; the option chooses provider kubeconfig."
     )
     context: str | None = Field(default=None, description="Context in the kubeconfig; default: its current context.")
     namespace: Annotated[
@@ -222,6 +224,13 @@ class Settings(Model):
         default=4.0, gt=0, le=168, description="Hours after which `vmatrix reap --expired` deletes a cell."
     )
 
+    @field_validator("releases", "kubeconfig", "guest_vars", "runs", "report_file", mode="before")
+    @classmethod
+    def _paths(cls, given: Any) -> Any:
+        if isinstance(given, str) and (wrong := wrong_path(given)):
+            raise ValueError(wrong)
+        return given
+
     @property
     def keeps(self) -> Literal["always", "failed", "never"]:
         """Return which cells are kept."""
@@ -264,7 +273,7 @@ def load_settings(
                 renamed.notice(variable, PREFIX + name.upper())
             values[name] = _parse(name, text, variable)
             origin[name] = variable
-    for name, value in (options or {}).items():
+    for name, value in _meant(options or {}).items():
         if value is not None:
             option = "--" + name.replace("_", "-")
             values[name] = _parse(name, value, option)
@@ -273,9 +282,23 @@ def load_settings(
     return Sourced(settings, {name: origin.get(name, DEFAULT) for name in Settings.model_fields})
 
 
+def _meant(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the provider that they mean: a kubeconfig among them says which.
+
+    Raises:
+        BadInput: another provider is asked for besides.
+    """
+    provider = options.get("provider")
+    if options.get("kubeconfig") is None or provider == KUBECONFIG:
+        return dict(options)
+    if provider is not None:
+        raise BadInput(f"--kubeconfig is for provider {KUBECONFIG}, not {provider}", hint="pass one of them")
+    return {**options, "provider": KUBECONFIG}
+
+
 def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if not file.exists():
-        _refuse_overlooked(file)
+        overlooked.refuse_settings(file)
         return {}, {}
     document, problems = lines.read(file)
     document = _with_present_names(document)
@@ -291,17 +314,6 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     values = {name: _beside(file.parent, value) if isinstance(value, Path) else value for name, value in values.items()}
     shown = _beside(file.parent, Path(file.name))
     return values, {name: f"{shown}:{document.line_of((name,))}" for name in given}
-
-
-def _refuse_overlooked(file: Path) -> None:
-    """Refuse a settings file that is meant and would not be read: a link to nothing, or one of another name."""
-    if file.is_symlink():
-        raise BadInput(
-            f"{file} is a link to {os.readlink(file)}, which does not exist", hint="correct or remove the link"
-        )
-    other = file.with_suffix(".yaml")
-    if other.exists():
-        raise BadInput(f"{other} is not read", hint=f"name it {file.name}")
 
 
 def _beside(folder: Path, path: Path) -> Path:
@@ -342,5 +354,6 @@ def _parse(name: str, value: Any, origin: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise BadInput(
-            f"{origin}: {first['msg']}, got {value!r}", hint="`vmatrix config` shows every setting"
+            f"{origin}: {first['msg'].removeprefix('Value error, ')}, got {value!r}",
+            hint="`vmatrix config` shows every setting",
         ) from error

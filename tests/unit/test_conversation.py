@@ -12,11 +12,14 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
+from urllib.request import Request
 
 import pytest
 
+from harness import conversation
 from harness.artifacts import download
-from harness.errors import InfraRetriable
+from harness.errors import InfraError, InfraRetriable
+from harness.gitlab import note
 from harness.history import package
 from harness.history.package import PackageStore
 from harness.infra.kind import downloads
@@ -106,6 +109,22 @@ def test_a_gitlab_that_drips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "RETRY_SECONDS", SHORT)
     with dripping() as url, pytest.raises(TimedOut, match="did not end in time"):
         PackageStore(url, "1", "history", "JOB-TOKEN", "t").load()
+
+
+def test_a_gitlab_that_drips_at_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(note, "WHOLE_SECONDS", SHORT)
+    with dripping() as url, pytest.raises(InfraError, match="did not end in time"):
+        note.put(note.MergeRequest(url, "1", "1"), "text", mark="m", token="t")
+
+
+def test_an_answer_that_is_larger_than_any_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(100))
+    with _folder(tmp_path) as url:
+        request = Request(f"{url}/large")  # noqa: S310 - of this test
+        with conversation.opened(request, SHORT * 100) as answer, pytest.raises(conversation.TooMuch):
+            conversation.whole(answer, largest=99)
+        with conversation.opened(request, SHORT * 100) as answer:
+            assert conversation.whole(answer, largest=100) == bytes(100)
 
 
 def test_a_release_that_drips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from harness.errors import BadInput
 from harness.infra.cluster.outer_network import read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
+from harness.spec import lines
+from harness.spec.base import VARIABLE
+from harness.spec.reserved import SET_BY_THE_RUN
+from harness.urls import PORTS
 
 POD_NETWORK, SERVICE_NETWORK = "cluster_pod_cidr", "cluster_service_cidr"
 NETWORKS = {POD_NETWORK: "pod network", SERVICE_NETWORK: "service network"}
@@ -23,36 +26,38 @@ def read_vars(file: Path | None) -> dict[str, Any]:
     """Return the variables of a file of the user; none without a file.
 
     Raises:
-        BadInput: it does not exist, is not YAML or not a mapping, or a network in it is not valid.
+        BadInput: it cannot be read, is not YAML or not a mapping, or has a variable that no cell could have.
     """
     if file is None:
         return {}
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
+    document, problems = lines.read(file)
+    content = {} if document.content is None else document.content
+    if not problems and not isinstance(content, Mapping):
+        problems = [document.problem((), "not `name: value` pairs")]
+    if not problems:
+        problems = [document.problem((name,), wrong) for name, wrong in _mistakes(content)]
+    if problems:
         raise BadInput(
-            f"guest_vars: {file}: {error.strerror}", hint="set it to a YAML file of playbook variables"
-        ) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        raise BadInput(f"guest_vars: {file}:{line}: not YAML: {error}", hint="fix that line") from error
-    if not isinstance(found or {}, Mapping):
-        raise BadInput(f"guest_vars: {file}:1: not `name: value` pairs", hint="docs/playbooks.md lists the variables")
-    variables = dict(found or {})
-    for name in NETWORKS:
-        if name in variables:
-            _refuse_no_network(file, name, variables[name])
-    return variables
+            "guest_vars: " + "\n".join(str(problem) for problem in problems),
+            hint="it is a YAML file of playbook variables; docs/playbooks.md lists them",
+        )
+    return dict(content)
 
 
-def _refuse_no_network(file: Path, name: str, value: object) -> None:
-    try:
-        ip_network(str(value))
-    except ValueError as error:
-        text = file.read_text(encoding="utf-8").splitlines()
-        line = next((n for n, t in enumerate(text, 1) if t.lstrip().startswith(name)), 1)
-        raise BadInput(f"guest_vars: {file}:{line}: {name}: {error}", hint="write it as 10.244.0.0/16") from error
+def _mistakes(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that no cell could have, and why."""
+    for name, value in variables.items():
+        if not re.fullmatch(VARIABLE, str(name)):
+            yield name, "no name of a variable: letters, digits and underscores"
+        elif name in SET_BY_THE_RUN:
+            yield name, f"vmatrix sets it itself: {SET_BY_THE_RUN[name]}; remove it"
+        elif name in NETWORKS:
+            try:
+                ip_network(str(value))
+            except ValueError as error:
+                yield name, f"{error}; write it as 10.244.0.0/16"
+        elif name == VXLAN_PORT and not (isinstance(value, int) and value in PORTS):
+            yield name, f"{value!r} is no port"
 
 
 def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
@@ -64,9 +69,15 @@ def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
     """
     folder = product / "group_vars"
     file = next((path for path in (folder / "all.yml", folder / "all" / "main.yml") if path.is_file()), None)
-    variables = yaml.safe_load(file.read_text(encoding="utf-8")) if file is not None else {}
-    both = {**(variables or {}), **given}
+    variables = _values(file) if file is not None else {}
+    both = {**variables, **given}
     return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
+
+
+def _values(file: Path) -> Mapping[str, Any]:
+    """Return what a file of the product says in plain YAML; nothing, where only Ansible can read it."""
+    document, problems = lines.read(file)
+    return document.content if not problems and isinstance(document.content, Mapping) else {}
 
 
 def variables(cluster: Cluster, given: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -24,14 +24,8 @@ def listed_specs(e2e_test: Path) -> tuple[ListedSpec, ...]:
     """
     with TemporaryDirectory() as folder:
         report = Path(folder) / "specs.json"
-        argv: list[str | Path] = [
-            e2e_test,
-            "--ginkgo.dry-run",
-            f"--ginkgo.json-report={report}",
-            "--ginkgo.silence-skips",
-        ]
-        with proc.failing_as_infra(f"{e2e_test} does not list its specs", hint="vmatrix artifacts build e2e.test"):
-            proc.run(argv, timeout=SECONDS, cwd=Path(folder))
+        argv = ["--ginkgo.dry-run", f"--ginkgo.json-report={report}", "--ginkgo.silence-skips"]
+        _asked(e2e_test, argv, folder, "specs")
         found = json.loads(report.read_text(encoding="utf-8"))
     return tuple(_specs(found))
 
@@ -42,12 +36,19 @@ def listed_images(e2e_test: Path) -> frozenset[str]:
     Raises:
         InfraError: it does not run, or lists none.
     """
-    with proc.failing_as_infra(f"{e2e_test} does not list its images", hint="vmatrix artifacts build e2e.test"):
-        said = proc.run([e2e_test, "--list-images"], timeout=SECONDS).stdout
+    with TemporaryDirectory() as folder:
+        said = _asked(e2e_test, ["--list-images"], folder, "images")
     images = frozenset(line.partition("/")[2] for line in said.split() if "/" in line)
     if not images:
         raise InfraError(f"{e2e_test} --list-images lists none")
     return images
+
+
+def _asked(e2e_test: Path, words: list[str], folder: str, what: str) -> str:
+    """Return what it prints; even while it lists, it writes folders of its own, and these lie in the folder."""
+    own = {"TMPDIR": folder, "HOME": folder, "KUBECACHEDIR": f"{folder}/kube"}
+    with proc.failing_as_infra(f"{e2e_test} does not list its {what}", hint="vmatrix artifacts build e2e.test"):
+        return proc.run([e2e_test, *words], timeout=SECONDS, cwd=Path(folder), env=own).stdout
 
 
 def _specs(report: list[dict[str, Any]]) -> Iterator[ListedSpec]:

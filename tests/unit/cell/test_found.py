@@ -12,6 +12,7 @@ from harness.cell.labels import cell_labels
 from harness.cell.teardown import reap
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.resources import NETWORK_POLICY, Resource
+from harness.model import LABEL_ATTEMPT, LABEL_EXPIRES
 
 SHARED = "vmatrix-cells"
 
@@ -64,3 +65,11 @@ def test_whoever_may_not_look_at_policies_has_made_none() -> None:
 def test_any_other_refusal_is_told() -> None:
     with pytest.raises(ApiFailure):
         find(cast(Cluster, Api(code=500)), CellSelector(namespace=SHARED))
+
+
+@pytest.mark.parametrize("written", ["never", "", "nan", "inf", "1e999"])
+def test_labels_that_somebody_has_changed_hide_no_cell(api: Api, written: str) -> None:
+    labels = api.policies["a-cell-run123-2-cell"]
+    labels |= {LABEL_ATTEMPT: written, LABEL_EXPIRES: written}
+    (found,) = find(cast(Cluster, api), CellSelector(namespace=SHARED))
+    assert (found.cell, found.attempt, found.expires_at) == ("a-cell", 1, 0.0)

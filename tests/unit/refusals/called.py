@@ -110,7 +110,10 @@ class Room:
     def call(self, words: str, env: Mapping[str, str] | None = None) -> Ended:
         """Run the command's own entry point in this process."""
         self.started.clear()
-        split = [word.replace("{WORK}", str(self.work)).replace("_BLANK_", " ") for word in words.split()]
+        split = [
+            word.replace("{WORK}", str(self.work)).replace("_BLANK_", " ").replace("_EMPTY_", "")
+            for word in words.split()
+        ]
         with self.monkeypatch.context() as patched:
             for name, value in (env or {}).items():
                 patched.setenv(name, value.replace("{WORK}", str(self.work)))

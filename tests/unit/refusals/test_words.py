@@ -200,3 +200,57 @@ def test_what_the_matrix_names_and_nobody_has(room: Room, command: str, file: st
     room.refuses(
         Refusal(command, says, files={f"matrix/{file}": text.replace("UNTIL", until)}, env={PROJECT: "{WORK}"})
     )
+
+
+PACKAGE = {
+    "VMATRIX_REPORT_HISTORY": "package",
+    "CI_PROJECT_ID": "1",
+    "CI_JOB_TOKEN": "t",
+    "CI_API_V4_URL": "http://127.0.0.1:9",
+}
+TOGETHER = [
+    *(
+        Refusal(f"list --origin {words}", "--origin lists the values of the matrix", "leave out")
+        for words in ("x", "--tier smoke", "--failed last", "--json --infra-profile embedded")
+    ),
+    Refusal("schema tiers --stdout --directory x", "--stdout writes no file", "leave out --stdout or --directory"),
+    *(
+        Refusal(
+            f"{command} --provider {provider} --kubeconfig kc",
+            f"--kubeconfig is for provider kubeconfig, not {provider}",
+        )
+        for command in ("run", "status", "reap --all", "login c m", "doctor", "bisect c")
+        for provider in ("embedded", "kind")
+    ),
+    *(Refusal(f"{words} --kubeconfig kc", "kubeconfig kc does not exist") for words in ("status", "reap --all")),
+    Refusal("run --kubeconfig kc", "provider kubeconfig needs the setting mirror_http and registry"),
+    *(
+        Refusal(f"init --{beginning} --name ours", "--name is for a product of your own playbooks")
+        for beginning in ("packaged", "from script", "from kubespray")
+    ),
+    *(
+        Refusal(f"init --packaged --name {name}", "is no name", "one line")
+        for name in ("_EMPTY_", "_BLANK_", "a" * 101)
+    ),
+    Refusal("init --packaged --gitlab _EMPTY_", "'' is no path of a GitLab project", "`none`"),
+    *(
+        Refusal(f"report --url {url}", "--url", "published page")
+        for url in ("nope", "javascript:alert(1)", "//h", "ftp://h")
+    ),
+    Refusal("report --infra-profile nope", "there is no infra profile 'nope'", "known: embedded"),
+    *(
+        Refusal("history show", "CI_API_V4_URL cannot be used", env={**PACKAGE, "CI_API_V4_URL": url})
+        for url in ("x", "ftp://x", "http://", "http://a b")
+    ),
+    *(
+        Refusal("history show", f"{name} cannot be used", "one word", env={**PACKAGE, name: token})
+        for name in ("CI_JOB_TOKEN", "MATRIX_HISTORY_TOKEN")
+        for token in ("a\nb", "a b", "\u00e4")
+    ),
+    Refusal("config", "VMATRIX_CHAOS: 'nope' is not executor@TASK", env={"VMATRIX_CHAOS": "nope"}),
+]
+
+
+@pytest.mark.parametrize("case", TOGETHER, ids=str)
+def test_what_does_not_go_together(room: Room, case: Refusal) -> None:
+    room.refuses(case)

@@ -141,7 +141,7 @@ def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> 
     ("text", "said"),
     [
         ("- a\n", "1: not `name: value` pairs"),
-        ("a: [\n", "not YAML"),
+        ("a: [\n", "malformed YAML"),
         ("x: 1\ncluster_pod_cidr: 10.0.0.1/16\n", ":2: cluster_pod_cidr: 10.0.0.1/16 has host bits set"),
     ],
 )
@@ -154,3 +154,16 @@ def test_a_file_of_variables_that_cannot_be_used_is_refused_with_its_line(tmp_pa
     assert said in refused.value.summary
     with pytest.raises(BadInput):
         nested.read_vars(tmp_path / "none.yml")
+
+
+@pytest.mark.parametrize("text", ["$ANSIBLE_VAULT;1.1;AES256\n6162\n", "a: [\n", "[1]\n", "\u00e9: {{ x }}\n", ""])
+def test_a_product_s_file_that_only_ansible_can_read_names_no_networks(tmp_path: Path, text: str) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text(text, encoding="utf-8")
+    assert nested.networks(tmp_path, {}) == {}
+
+
+def test_tags_of_ansible_s_do_not_hide_a_product_s_networks(tmp_path: Path) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text("a: !vault x\nb: !unsafe y\ncluster_pod_cidr: 10.1.0.0/16\n")
+    assert nested.networks(tmp_path, {}) == {"pod network": "10.1.0.0/16"}
