@@ -13,6 +13,7 @@ from harness.cli import complete
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import wide_console
 from harness.plan.select import Selected
+from harness.report.words import plural
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, profile_of
 from harness.session.explain import explained
@@ -67,10 +68,10 @@ def summary(one: Selected, durations: Durations) -> list[str]:
     """Return what a cell is in a few lines."""
     cell = one.cell
     phases = ", ".join(cell.stage(index) for index in range(len(cell.phases)))
-    minutes = durations.expected(cell).seconds / 60
+    minutes, machines = durations.expected(cell).seconds / 60, plural(len(cell.machines), "machine")
     return [
         cell.id,
-        f"  tiers: {', '.join(one.tiers)}; {len(cell.machines)} machines; {minutes:.1f} minutes; phases: {phases}",
+        f"  tiers: {', '.join(one.tiers)}; {machines}; {minutes:.1f} minutes; phases: {phases}",
         f"  {', '.join(f'{axis} {value}' for axis, value in cell.values.items())}",
     ]
 

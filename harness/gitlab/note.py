@@ -125,5 +125,7 @@ def _ask(method: str, address: str, token: str, body: dict[str, str] | None = No
 def _refused(method: str, address: str, status: int) -> InfraError:
     return InfraError(
         f"GitLab answered {status} to {method} {address}",
-        hint="MATRIX_NOTE_TOKEN must be a project access token with the scope api and the role Reporter or more",
+        hint="MATRIX_NOTE_TOKEN must be a project access token with the scope api and the role Reporter or more"
+        if status in (401, *GONE)
+        else "is CI_API_V4_URL GitLab's API, and is GitLab up?",
     )

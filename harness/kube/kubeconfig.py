@@ -26,6 +26,7 @@ from harness.errors import VmatrixError
 from harness.kube import exec_plugin
 from harness.kube.chosen import PROXIES, Chosen, choose, unusable
 from harness.kube.failures import Json
+from harness.kube.given_login import refuse_token, refuse_unreadable
 from harness.reading import read_text
 from harness.urls import wrong_url
 
@@ -56,14 +57,17 @@ def open_kubeconfig(path: Path, context: str | None) -> Opened:
     from kubernetes.config.kube_config import KubeConfigLoader
 
     chosen = choose(path, context)
+    refuse_unreadable(chosen)
     settings: Any = kubernetes.client.Configuration()
     settings.connection_pool_maxsize = CONNECTIONS
     settings.retries = False
     of_environment = settings.proxy
     status = exec_plugin.status_of(chosen) if "exec" in chosen.user else {}
+    login = _logging_in(chosen.user, status)
+    refuse_token(chosen, login)
     with ExitStack() as stack:
         try:
-            cluster, user = _in_memory(chosen.cluster, stack), _in_memory(_logging_in(chosen.user, status), stack)
+            cluster, user = _in_memory(chosen.cluster, stack), _in_memory(login, stack)
             folder = str(chosen.folder)
             KubeConfigLoader(_of_one_context(cluster, user), config_base_path=folder).load_and_set(settings)  # type: ignore[no-untyped-call]
             tls = tls_of(settings, _whose(chosen, status))

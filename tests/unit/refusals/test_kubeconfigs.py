@@ -77,6 +77,14 @@ USERS: dict[str, dict[str, Any]] = {
     "no-certificate": {"client-certificate": "nope", "client-key": "nope"},
     "token-file": {"tokenFile": "nope"},
 }
+NEVER_READ = {
+    "authority-device": ({"certificate-authority": "/dev/zero"}, {"token": "t"}, "certificate-authority: /dev/zero"),
+    "token-device": ({}, {"tokenFile": "/dev/zero"}, "tokenFile: /dev/zero is a device"),
+    "key-folder": ({}, {"client-certificate": ".", "client-key": "."}, "is a folder"),
+    "token-lines": ({}, {"token": "a\nb"}, "the token: it has a blank or a strange character"),
+    "token-words": ({}, {"token": "a b"}, "the token: it has a blank or a strange character"),
+    "removed": ({}, {"auth-provider": {"name": "gcp"}}, "auth-provider is not supported"),
+}
 EXPIRED = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1"}
 
 
@@ -158,6 +166,13 @@ def test_an_authority_that_cannot_be_read(room: Room, name: str) -> None:
 @pytest.mark.parametrize("name", USERS)
 def test_a_login_that_cannot_be_read(room: Room, name: str) -> None:
     room.refuses(refusal("status", kubeconfig({"server": SERVER}, USERS[name]), ""))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", NEVER_READ)
+def test_a_login_that_no_request_can_have(room: Room, command: str, name: str) -> None:
+    cluster, user, said = NEVER_READ[name]
+    room.refuses(refusal(command, kubeconfig({"server": SERVER, **cluster}, user), said))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
