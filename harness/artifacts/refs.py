@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.recipe import Ref
+from harness.errors import BadInput
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GUEST = ("kubeadm", "kubelet", "kubectl")
@@ -85,10 +86,13 @@ def parse(catalogue: Catalogue, words: Sequence[str]) -> tuple[Ref, ...]:
     """Read `NAME` or `NAME@VERSION`; a bare name means every version of it. Unknown ones raise BadInput."""
     refs: list[Ref] = []
     for word in words:
-        name, _, version = word.partition("@")
+        name, at, version = word.partition("@")
+        every = catalogue.versions(name)
+        if at and not version:
+            raise BadInput(f"{word} names no version", hint=f"leave out the @ for every version: {name}")
         if version:
             catalogue.require(name, version)
-        refs += [Ref(name, each) for each in ([version] if version else catalogue.versions(name))]
+        refs += [Ref(name, each) for each in ([version] if version else every)]
     return tuple(dict.fromkeys(refs))
 
 

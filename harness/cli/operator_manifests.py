@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator import manifests as made
 from harness.paths import packaged_dir
+
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def register(app: typer.Typer) -> None:
@@ -65,6 +68,10 @@ def manifests(
         )
     if host_network and not webhooks:
         raise BadInput("--host-network is about webhooks", hint="add --webhooks, or leave it out")
+    if image and any(not c.isprintable() or c in " \"'" for c in image):
+        raise BadInput(f"--image {image!r} is no image", hint="REGISTRY/PATH/vmatrix:TAG")
+    if namespace is not None and not NAMESPACE.fullmatch(namespace):
+        raise BadInput(f"--namespace {namespace!r} is no name", hint="use lower-case letters, digits and hyphens")
     name = image or pushing.pushed_name(registry or "", Store())
     where = namespace or made.NAMESPACE
     wanted = made.Installation(where, name, apart, all_namespaces, webhooks, host_network)

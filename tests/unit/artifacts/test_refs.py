@@ -101,3 +101,9 @@ def test_references_are_parsed() -> None:
     assert refs.parse(CATALOGUE, ["runc", "etcd@3.6.8"]) == (Ref("runc", "1.5.2"), Ref("etcd", "3.6.8"))
     with pytest.raises(BadInput):
         refs.parse(CATALOGUE, ["nothing"])
+
+
+@pytest.mark.parametrize("word", ["runc@", "etcd@"])
+def test_a_version_that_is_left_out_is_not_every_version(word: str) -> None:
+    with pytest.raises(BadInput, match="names no version"):
+        refs.parse(CATALOGUE, [word])

@@ -32,7 +32,19 @@ def test_the_image_is_the_one_that_this_vmatrix_pushes() -> None:
     assert f"image: host:5000/group/vmatrix:{push.ref(Store()).version}\n" in printed.stdout
 
 
-@pytest.mark.parametrize("words", [["--image", "a", "--registry", "b"], ["--registry", "https://b"], ["--image", ""]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--image", "a", "--registry", "b"],
+        ["--registry", "https://b"],
+        ["--image", ""],
+        ["--image", "a b"],
+        ["--image", "a\nb"],
+        ["--image", "a", "--namespace", "UP"],
+        ["--image", "a", "--namespace", ""],
+        ["--image", "a", "--namespace", "-a"],
+    ],
+)
 def test_an_image_is_named_once_and_as_registries_take_it(words: list[str]) -> None:
     refused = CliRunner().invoke(app, ["operator", "manifests", *words])
     assert isinstance(refused.exception, BadInput)
