@@ -84,7 +84,7 @@ class UpOptions:
 def up(given: Given, options: UpOptions, name: InstanceName = None) -> None:
     """Create an instance, or repair one that is broken."""
     name = _named(name)
-    chosen = providers.holder(name, given["provider"], settings_of({}).provider)
+    chosen = providers.holder(name, given["provider"], settings_of({**given, "provider": None}).provider)
     choices = {**{name: given[name] for name in KIND_SETTINGS}, **asdict(options)}
     foreign = [option for option, value in choices.items() if value is not None and option not in chosen.choices]
     if foreign:

@@ -217,3 +217,9 @@ def test_a_job_whose_api_does_not_answer_keeps_no_token(room: Room, server: str,
 def test_what_was_given_is_judged_without_asking_anybody(room: Room) -> None:
     refusals.refuse(refusals.RUN, Wish(), Cost.GIVEN)
     assert room.started == []
+
+
+@pytest.mark.parametrize("words", ["--timeout-scale nan", "--timeout-scale 0", "--provider kind --kvm maybe"])
+def test_a_wrong_option_is_refused_before_a_word_of_bringing_up(room: Room, words: str) -> None:
+    ended = room.refuses(Refusal(f"infra up {words}", "Input should be", "vmatrix config"))
+    assert ended.stdout == ""
