@@ -68,11 +68,14 @@ def manifests(
         )
     if host_network and not webhooks:
         raise BadInput("--host-network is about webhooks", hint="add --webhooks, or leave it out")
+    _refuse_wrong(image, namespace)
+    name = image or pushing.pushed_name(registry or "", Store())
+    wanted = made.Installation(namespace or made.NAMESPACE, name, apart, all_namespaces, webhooks, host_network)
+    typer.echo(made.text(wanted.objects()), nl=False)
+
+
+def _refuse_wrong(image: str | None, namespace: str | None) -> None:
     if image and any(not c.isprintable() or c in " \"'" for c in image):
         raise BadInput(f"--image {image!r} is no image", hint="REGISTRY/PATH/vmatrix:TAG")
     if namespace is not None and not NAMESPACE.fullmatch(namespace):
         raise BadInput(f"--namespace {namespace!r} is no name", hint="use lower-case letters, digits and hyphens")
-    name = image or pushing.pushed_name(registry or "", Store())
-    where = namespace or made.NAMESPACE
-    wanted = made.Installation(where, name, apart, all_namespaces, webhooks, host_network)
-    typer.echo(made.text(wanted.objects()), nl=False)
