@@ -8,10 +8,13 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness.errors import BadInput
 from harness.infra.cluster.outer_network import read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
+from harness.reading import read_text
 from harness.spec import lines
 from harness.spec.base import VARIABLE
 from harness.spec.reserved import SET_BY_THE_RUN
@@ -74,10 +77,20 @@ def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
     return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
 
 
+class _Tagless(yaml.SafeLoader):
+    """Reads Ansible's own tags, such as !vault, as nothing."""
+
+
+_Tagless.add_multi_constructor("!", lambda *_: None)
+
+
 def _values(file: Path) -> Mapping[str, Any]:
     """Return what a file of the product says in plain YAML; nothing, where only Ansible can read it."""
-    document, problems = lines.read(file)
-    return document.content if not problems and isinstance(document.content, Mapping) else {}
+    try:
+        found = yaml.load(read_text(file), _Tagless)  # noqa: S506 - a SafeLoader
+    except (BadInput, ValueError, yaml.YAMLError, RecursionError):
+        return {}
+    return found if isinstance(found, Mapping) else {}
 
 
 def variables(cluster: Cluster, given: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[str, Any]:
