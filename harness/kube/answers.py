@@ -79,8 +79,8 @@ def _is_item(item: Any) -> bool:
     meta = item.get("metadata") if isinstance(item, dict) else None
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
         return False
-    labels = meta.get("labels") or {}
-    return isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values())
+    labels = meta.get("labels")
+    return labels is None or (isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values()))
 
 
 def the_version(body: Any, where: str) -> str:

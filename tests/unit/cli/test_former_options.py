@@ -107,12 +107,11 @@ def test_the_former_profile_option_of_a_report(monkeypatch: pytest.MonkeyPatch, 
 
 NOTES = [
     "note: --infra-kind is now called --infra-profile",
-    "note: --infra-kubeconfig is now called --kubeconfig",
     "note: --infra-namespace is now called --namespace",
     "note: provider local is now called embedded (--provider)",
 ]
-FORMER = ["--infra-kind", "embedded", "--infra-namespace", "shared", "--infra-kubeconfig", "kc", "--provider", "local"]
-PRESENT = ["--infra-profile", "embedded", "--namespace", "shared", "--kubeconfig", "kc", "--provider", "embedded"]
+FORMER = ["--infra-kind", "embedded", "--infra-namespace", "shared", "--provider", "local"]
+PRESENT = ["--infra-profile", "embedded", "--namespace", "shared", "--provider", "embedded"]
 
 
 @pytest.mark.parametrize(
