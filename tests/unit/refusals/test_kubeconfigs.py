@@ -77,7 +77,7 @@ USERS: dict[str, dict[str, Any]] = {
     "no-certificate": {"client-certificate": "nope", "client-key": "nope"},
     "token-file": {"tokenFile": "nope"},
 }
-NEVER_READ = {
+NEVER_READ: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "authority-device": ({"certificate-authority": "/dev/zero"}, {"token": "t"}, "certificate-authority: /dev/zero"),
     "token-device": ({}, {"tokenFile": "/dev/zero"}, "tokenFile: /dev/zero is a device"),
     "key-folder": ({}, {"client-certificate": ".", "client-key": "."}, "is a folder"),
