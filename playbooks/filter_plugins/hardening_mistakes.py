@@ -35,7 +35,7 @@ def hardening_mistakes(given: Mapping[str, Any], flags: Mapping[str, Any], made:
     return [
         *_key(given["cluster_encryption_key"]),
         *_audit(given["cluster_audit_policy"]),
-        *_tls(given["cluster_tls_min_version"], given["cluster_tls_cipher_suites"]),
+        *_tls(given["cluster_tls_minimum"], given["cluster_tls_cipher_suites"]),
         *_pod_security(given["cluster_pod_security"]),
         *_limits(given["cluster_event_rate_limits"]),
         *_plugins(given["cluster_admission_plugins"]),
@@ -62,7 +62,7 @@ def _audit(policy: Any) -> Iterator[str]:
 
 def _tls(version: Any, suites: Any) -> Iterator[str]:
     if version and version not in VERSIONS:
-        yield f"cluster_tls_min_version is {version!r}: use {' or '.join(VERSIONS)}"
+        yield f"cluster_tls_minimum is {version!r}: use {' or '.join(VERSIONS)}"
     if not isinstance(suites, list):
         yield "cluster_tls_cipher_suites is no list: give the names of cipher suites as one"
         return
@@ -72,7 +72,7 @@ def _tls(version: Any, suites: Any) -> Iterator[str]:
     if suites and version == "VersionTLS13":
         yield (
             "cluster_tls_cipher_suites: TLS 1.3 leaves no choice: leave them out,"
-            " or set cluster_tls_min_version to VersionTLS12"
+            " or set cluster_tls_minimum to VersionTLS12"
         )
     if suites and not set(suites) & set(HTTP2):
         yield f"cluster_tls_cipher_suites: HTTP/2 needs {' or '.join(HTTP2)}: add one"

@@ -20,11 +20,12 @@ PARTS = ("attempt-", "answers-", "kubeconfig.")  # beginnings of names that are 
 FOLDERS = frozenset(("inventory", "logs", "checks", "kubeconfig"))  # words of everyday, but for behind a slash
 # Rooms that know nothing of runs: the same words name other things there.
 OTHER = ("artifacts", "embedded", "infra", "kube", "operator", "spec")
-# File -> its own file of such a name: the report's folder, the cache's logs.
+# File -> its own word of such a name: the report's folder, the cache's logs, a key of kube-proxy's ConfigMap.
 OWN = {
     "report/output/files.py": "summary.md",
     "cli/artifacts.py": "logs",
     "gitlab/access.py": "kubeconfig",
+    "validate/judge/kubeadm_settings.py": "kubeconfig.conf",
 }
 
 

@@ -12,7 +12,7 @@ FOLDER, LOGS = "/etc/kubernetes/hardening", "/var/log/kubernetes"
 KEY, AUDIT, TLS, SUITES = (
     "cluster_encryption_key",
     "cluster_audit_policy",
-    "cluster_tls_min_version",
+    "cluster_tls_minimum",
     "cluster_tls_cipher_suites",
 )
 HEALTH_ONLY, SIGNED = "cluster_anonymous_health_only", "cluster_kubelet_certificates_signed"

@@ -20,7 +20,7 @@ MISTAKES = module("filter_plugins/hardening_mistakes.py")
 NONE: dict[str, Any] = {
     "cluster_encryption_key": "",
     "cluster_audit_policy": {},
-    "cluster_tls_min_version": "",
+    "cluster_tls_minimum": "",
     "cluster_tls_cipher_suites": [],
     "cluster_pod_security": {},
     "cluster_event_rate_limits": [],
@@ -132,7 +132,7 @@ def test_the_profile_has_no_mistake() -> None:
         ("cluster_encryption_key", key(33), "has 33 bytes"),
         ("cluster_encryption_key", "not base64!", "is no base64"),
         ("cluster_audit_policy", {"omitStages": []}, "has no rules"),
-        ("cluster_tls_min_version", "VersionTLS11", "use VersionTLS12 or VersionTLS13"),
+        ("cluster_tls_minimum", "VersionTLS11", "use VersionTLS12 or VersionTLS13"),
         ("cluster_tls_cipher_suites", [GCM, "TLS_RSA_WITH_AES_128_CBC_SHA"], "is no strong cipher suite"),
         ("cluster_tls_cipher_suites", ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"], "HTTP/2 needs"),
         ("cluster_tls_cipher_suites", GCM, "is no list"),
@@ -153,7 +153,7 @@ def test_mistakes_are_said_with_their_remedy(name: str, value: Any, words: str) 
 
 
 def test_settings_that_exclude_each_other_are_refused() -> None:
-    versions_ = {"cluster_tls_min_version": "VersionTLS13", "cluster_tls_cipher_suites": [GCM]}
+    versions_ = {"cluster_tls_minimum": "VersionTLS13", "cluster_tls_cipher_suites": [GCM]}
     (said,) = MISTAKES.hardening_mistakes({**NONE, **versions_}, {}, {})
     assert "TLS 1.3 leaves no choice" in said
     made = {"authentication-config": "a", "profiling": "false"}

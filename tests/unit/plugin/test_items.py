@@ -66,7 +66,7 @@ def test_a_cell_goes_through_its_phases(reset_cell: str) -> None:
 
 
 def test_a_filter_leaves_checks_out_and_no_step(reset_cell: str) -> None:
-    items = collected("--tier", "lifecycle", "--cell", reset_cell, "-k", "test_services")
+    items = collected("--tier", "lifecycle", "--cell", reset_cell, "-k", "test_services_run")
     assert {suite for suite, _ in items} == {"nodes", "life"}
     assert [name for suite, name in items if suite == "life"][-2:] == ["test_teardown", "test_gone"]
 

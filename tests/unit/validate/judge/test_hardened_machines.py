@@ -120,7 +120,7 @@ def test_a_kubelet_that_shows_its_profile_is_found() -> None:
 
 
 def test_a_cell_of_the_newest_version_accepts_no_other() -> None:
-    newest = expected(cluster_tls_min_version="VersionTLS13", cluster_tls_cipher_suites=[])
+    newest = expected(cluster_tls_minimum="VersionTLS13", cluster_tls_cipher_suites=[])
     assert {one.seen for one in judge.weak_listeners(seen(), newest)} == {
         "accepted (TLSv1.2 ECDHE-RSA-AES128-GCM-SHA256)"
     }
