@@ -19,6 +19,7 @@ MADE = (VM, DATA_VOLUME, NETWORK_POLICY)  # identify a cell in a namespace that 
 class Found:
     """A cell that exists in the infra cluster.
 
+    expires_at: when anyone may take it away, in seconds since the epoch; None: its label does not say, so never.
     shared: whether its namespace is shared with other cells.  declared: whether its product's objects are in it.
     """
 
@@ -26,7 +27,7 @@ class Found:
     run: str
     cell: str
     attempt: int
-    expires_at: float
+    expires_at: float | None
     phase: str
     shared: bool = False
     declared: bool = False
@@ -92,18 +93,18 @@ def _found(obj: Json, shared: str | None) -> Found:
         namespace=obj["metadata"]["name"] if shared is None else shared,
         run=labels.get(LABEL_RUN, ""),
         cell=labels.get(LABEL_CELL, ""),
-        attempt=int(_number(labels, LABEL_ATTEMPT, 1)),
-        expires_at=_number(labels, LABEL_EXPIRES, 0),
+        attempt=int(_number(labels, LABEL_ATTEMPT) or 1),
+        expires_at=_number(labels, LABEL_EXPIRES),
         phase=(obj.get("status") or {}).get("phase", "") if shared is None else "",
         shared=shared is not None,
         declared=shared is None and DECLARED_KINDS in (obj["metadata"].get("annotations") or {}),
     )
 
 
-def _number(labels: Json, label: str, default: float) -> float:
-    """Return the number of a label; the default without one, and where somebody has written something else."""
+def _number(labels: Json, label: str) -> float | None:
+    """Return the number of a label; None without one, and where somebody has written something else."""
     try:
         found = float(labels[label])
     except (KeyError, ValueError):
-        return default
-    return found if isfinite(found) else default
+        return None
+    return found if isfinite(found) else None

@@ -47,12 +47,19 @@ def status(given: Given, as_json: AsJson = False) -> None:
     headings = ("run", "cell", "attempt", "namespace", "expires in", "machine", "status", "address")
     rows: list[tuple[str, ...]] = []
     for cell in found:
-        left = (cell.expires_at - time.time()) / 60
-        expires = f"{left:.0f} min" if left > 0 else "expired"
+        expires = _expires_in(cell)
         for machine in machine_states(cluster, cell) or [MachineState("-", cell.phase or "-", "-")]:
             where = (cell.run, cell.cell, str(cell.attempt), cell.namespace, expires)
             rows.append((*where, machine.name, machine.status, machine.address))
     show_rows(out, headings, rows, whole=("cell", "namespace"))
+
+
+def _expires_in(cell: Found) -> str:
+    """Return when a cell expires, for a person; `vmatrix reap --expired` leaves alone what does not say."""
+    if cell.expires_at is None:
+        return "never"
+    left = (cell.expires_at - time.time()) / 60
+    return f"{left:.0f} min" if left > 0 else "expired"
 
 
 def _state(cell: Found, machines: Sequence[MachineState]) -> dict[str, Any]:

@@ -46,6 +46,16 @@ def test_existing_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told("status") == []
 
 
+@pytest.mark.parametrize(("expires_at", "words"), [(None, "never"), (5.0, "expired"), (4e9, " min ")])
+def test_a_cell_that_no_sweep_takes_never_expires(
+    monkeypatch: pytest.MonkeyPatch, expires_at: float | None, words: str
+) -> None:
+    monkeypatch.setattr(providers, "open_cluster", lambda _: None)
+    monkeypatch.setattr(cells, "find", lambda *_: [Found("ns", "abcdef", "k1-aaaaaa", 2, expires_at, "Active")])
+    monkeypatch.setattr(cells, "machine_states", lambda *_: [])
+    assert words in runner.invoke(app, ["status"], catch_exceptions=False).stdout
+
+
 def test_the_history(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "history.jsonl").write_text("rubbish\n", encoding="utf-8")
