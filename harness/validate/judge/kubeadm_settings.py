@@ -13,6 +13,7 @@ from harness.kube.resources import CONFIG_MAP
 from harness.validate.facts.cluster import Json, value_at
 from harness.validate.facts.command_lines import OF_THE_CELL
 from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.facts.hardening import hardened_flags
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.command_lines import wanted_flags
 from harness.validate.judge.finding import unjudged
@@ -82,7 +83,8 @@ def strange_arguments(kept: Json, expected: ExpectedGuest) -> Iterator[Mismatch]
         settings = value_at(kept, part)
         if not isinstance(settings, dict) and part == ETCD:  # it runs elsewhere
             continue
-        asked = {**own.get(program, {}), **(expected.variables.get(OF_THE_CELL[program]) or {})}
+        asked = {**own.get(program, {}), **hardened_flags(program, expected.variables)}
+        asked |= expected.variables.get(OF_THE_CELL[program]) or {}
         every = wanted_flags(program, expected.control_plane[0], expected)
         there = _arguments((settings or {}).get("extraArgs") or ())
         for flag in sorted({*asked, *there}):

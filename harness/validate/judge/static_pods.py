@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from harness.validate.facts.cluster import ClusterView, Json, by_name
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.hardening import AUDIT, LOGS
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.layout import static_by_view
 from harness.validate.judge.mismatch import Mismatch, differs, same_set
@@ -34,11 +35,14 @@ def strange_static_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     for program, wanted in static_by_view(view, expected).items():
         for node in expected.control_plane if wanted else ():
             name = f"{program}-{node}"
-            found += _judge(program, pods[name]) if name in pods else [Mismatch(f"pod {name}", "to exist", "none")]
+            known = (*FOLDERS, *((LOGS,) if expected.variables.get(AUDIT) and program == "kube-apiserver" else ()))
+            found += (
+                _judge(program, pods[name], known) if name in pods else [Mismatch(f"pod {name}", "to exist", "none")]
+            )
     return found
 
 
-def _judge(program: str, pod: Json) -> Iterator[Mismatch]:
+def _judge(program: str, pod: Json, known: Sequence[str]) -> Iterator[Mismatch]:
     spec, where = pod["spec"], f"pod {pod['metadata']['name']}"
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
     yield from same_set(where, "containers", [program], [one["name"] for one in containers])
@@ -48,7 +52,7 @@ def _judge(program: str, pod: Json) -> Iterator[Mismatch]:
         if one["name"] == program:
             yield from _container(f"{where} {program}", one)
     folders = [volume["hostPath"]["path"] for volume in spec.get("volumes", ()) if "hostPath" in volume]
-    strange = [path for path in folders if not any(PurePath(path).is_relative_to(known) for known in FOLDERS)]
+    strange = [path for path in folders if not any(PurePath(path).is_relative_to(one) for one in known)]
     yield from differs(where, "folders of the machine that kubeadm does not give it", [], strange)
 
 

@@ -61,6 +61,15 @@ def test_a_well_cluster_passes(kubeconfig: Path) -> None:
     assert template() == []
 
 
+def test_flags_of_a_hardened_cell_are_asked_for(kubeconfig: Path) -> None:
+    hardened = guests.expected(variables={**guests.VARIABLES, **ETCD, "cluster_profiling": False})
+    (missing, *_) = wrong_cluster_settings(KeptApi(), kubeconfig, hardened)
+    assert "apiServer.extraArgs profiling 'false'; saw None" in str(missing)
+    there = edited("kubeadm-config", "scheduler: {}", "scheduler: {extraArgs: [{name: profiling, value: 'false'}]}")
+    found = wrong_cluster_settings(KeptApi(there), kubeconfig, hardened)
+    assert not [one for one in found if "scheduler" in str(one)]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -59,6 +59,20 @@ def test_a_strange_pod_is_found(change: Change, words: str) -> None:
     assert SCHEDULER in found.where
 
 
+def test_the_folder_of_an_audit_log_that_the_cell_asks_for_is_the_api_servers_alone() -> None:
+    def change(raw: Json) -> None:
+        as_made(raw)
+        for program in ("kube-apiserver", "kube-scheduler"):
+            spec = views.named(raw["pods"], f"{program}-cp-0")["spec"]
+            spec["volumes"].append({"hostPath": {"path": "/var/log/kubernetes"}})
+
+    view = views.view(change)
+    audited = {**guests.VARIABLES, "cluster_audit_policy": {"rules": [{"level": "Metadata"}]}}
+    found = strange_static_pods(view, guests.expected(variables=audited))
+    assert [one.where for one in found] == [f"pod {SCHEDULER}"]
+    assert len(strange_static_pods(view, guests.expected())) == 2
+
+
 def test_a_proxy_that_kubeadm_hands_on_is_none_of_it() -> None:
     env = [{"name": "HTTPS_PROXY", "value": "http://192.0.2.1"}, {"name": "no_proxy", "value": "10.0.0.0/8"}]
     change = with_change(lambda spec: spec["containers"][0].update(env=env))
