@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -35,14 +35,12 @@ def strange_static_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     for program, wanted in static_by_view(view, expected).items():
         for node in expected.control_plane if wanted else ():
             name = f"{program}-{node}"
-            known = (*FOLDERS, *((LOGS,) if expected.variables.get(AUDIT) and program == "kube-apiserver" else ()))
-            found += (
-                _judge(program, pods[name], known) if name in pods else [Mismatch(f"pod {name}", "to exist", "none")]
-            )
+            there = pods.get(name)
+            found += _judge(program, there, expected) if there else [Mismatch(f"pod {name}", "to exist", "none")]
     return found
 
 
-def _judge(program: str, pod: Json, known: Sequence[str]) -> Iterator[Mismatch]:
+def _judge(program: str, pod: Json, expected: ExpectedGuest) -> Iterator[Mismatch]:
     spec, where = pod["spec"], f"pod {pod['metadata']['name']}"
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
     yield from same_set(where, "containers", [program], [one["name"] for one in containers])
@@ -51,6 +49,8 @@ def _judge(program: str, pod: Json, known: Sequence[str]) -> Iterator[Mismatch]:
     for one in containers:
         if one["name"] == program:
             yield from _container(f"{where} {program}", one)
+    audited = program == "kube-apiserver" and expected.variables.get(AUDIT)
+    known = (*FOLDERS, LOGS) if audited else FOLDERS
     folders = [volume["hostPath"]["path"] for volume in spec.get("volumes", ()) if "hostPath" in volume]
     strange = [path for path in folders if not any(PurePath(path).is_relative_to(one) for one in known)]
     yield from differs(where, "folders of the machine that kubeadm does not give it", [], strange)
