@@ -70,7 +70,7 @@ def api() -> Api:
 
 def test_no_program_is_left_when_the_namespace_is_deleted(api: Api) -> None:
     (gone,) = reap(cast("Cluster", api), CellSelector(), seconds=SECONDS)
-    assert gone == Found("ns", "r", "c", 1, 0.0, "Active", declared=True)
+    assert gone == Found("ns", "r", "c", 1, None, "Active", declared=True)
     assert api.deleted == [
         ("Deployment", "manager", None),
         ("ReplicaSet", "manager", None),
