@@ -50,9 +50,9 @@ class RunController:
             return refuse(self.run, wrong)
         self.run.console_to(sys.stdout)
         try:
-            self.run.start()
+            live = self.run.start()
             tell_unused(self.run, own)
-            self.waiting = Waiting.on(self.run.site, self.plan)
+            self.waiting = Waiting.on(self.run.site, self.plan, live.on_waiting)
         except VmatrixError as error:
             return refuse(self.run, error)
         timeouts = self.run.site.timeouts

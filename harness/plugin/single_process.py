@@ -45,7 +45,7 @@ class SingleProcess:
             tell_unused(self.run, own)
             here = {found.id for item in session.items if (found := cell_of(item)) is not None}
             self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
-            self.waiting = Waiting.on(self.run.site, self.run.plan)
+            self.waiting = Waiting.on(self.run.site, self.run.plan, live.on_waiting)
         except VmatrixError as error:
             return refuse(self.run, error)
         self.cells.console = self.run.console

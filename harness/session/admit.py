@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from harness.cell.site import Site
@@ -25,16 +25,21 @@ LOOK_SECONDS = 2.0  # between looks for room
 
 @dataclass
 class Waiting:
-    """A run's admission with its sign of life, and what its cells are expected to take."""
+    """A run's admission with its sign of life, and what its cells are expected to take.
+
+    tell: shows people why a cell waits ("" for all cells), once for each kind of reason.
+    """
 
     admission: Admission
     durations: Durations
     seconds: float
+    tell: Callable[[str, str], None] | None = None
+    _told: dict[str, str] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     @staticmethod
-    def on(site: Site, plan: RunPlan) -> Waiting:
-        """Open the admission of a run on its infra cluster.
+    def on(site: Site, plan: RunPlan, tell: Callable[[str, str], None]) -> Waiting:
+        """Open the admission of a run on its infra cluster; `tell` as above.
 
         Raises:
             BadInput: a cell can never fit there.  InfraError: the cluster takes no machines.
@@ -45,7 +50,7 @@ class Waiting:
             site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation, namespace=site.namespace
         )
         admission.check_possible(plan.cells)
-        made = Waiting(admission, Durations.load(settings, os.environ), site.timeouts.admission)
+        made = Waiting(admission, Durations.load(settings, os.environ), site.timeouts.admission, tell)
         threading.Thread(target=made._renew, daemon=True, name="reservations").start()
         return made
 
@@ -56,6 +61,13 @@ class Waiting:
             except InfraRetriable as error:
                 log.warning("renewing this run's reservations failed: %s", error.summary)
 
+    def say(self, cell: str, reason: str) -> None:
+        """Say why a cell waits; again only when the reason is another, not only its numbers."""
+        kind = "".join(c for c in reason if not c.isdigit())
+        if self._told.get(cell) != kind and self.tell is not None:
+            self._told[cell] = kind
+            self.tell(cell, reason)
+
     def expected(self, cell: Cell) -> Expectation:
         """Return how long a cell is expected to take."""
         return self.durations.expected(cell)
@@ -65,18 +77,23 @@ class Waiting:
         return self.admission.admit_first(cells)
 
     def admit(self, cell: Cell, steps: Steps) -> None:
-        """Wait until a cell may begin; a wait is a step of its own.
+        """Wait until a cell may begin; a wait is a step of its own, and says what for.
 
         Raises:
             InfraRetriable: no room for it in time.
         """
-        if self.admission.try_admit(cell) is None:
+        refused = self.admission.try_admit(cell)
+        if refused is None:
             return
+        self.say(cell.id, refused.reason)
         with steps.step("admission"):
 
             def probe() -> bool | NotYet:
                 answer = self.admission.try_admit(cell)
-                return NotYet(answer.reason) if answer is not None else True
+                if answer is None:
+                    return True
+                self.say(cell.id, answer.reason)
+                return NotYet(answer.reason)
 
             try:
                 until(

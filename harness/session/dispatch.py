@@ -49,7 +49,6 @@ class Dispatch:
     _next_look: float = 0.0
     _idle_since: float | None = None
     _attempts: dict[str, int] = field(default_factory=dict)  # by cell: a worker may have begun another one
-    _said: dict[str, str] = field(default_factory=dict)
     _bad: set[str] = field(default_factory=set)  # cells in whose present attempt something failed
     _stop_at: float | None = None
 
@@ -149,23 +148,16 @@ class Dispatch:
         try:
             decision = self.waiting.first(self.queue.waiting)
         except InfraRetriable as error:
-            self._say("", error.summary)
+            self.waiting.say("", error.summary)
             reason = error.summary
         else:
             if decision.admitted is not None:
                 return decision.admitted
             for refused in decision.refused:
-                self._say(refused.cell.id, refused.reason)
+                self.waiting.say(refused.cell.id, refused.reason)
             reason = decision.refused[0].reason
         self._give_up_late(reason)
         return None
-
-    def _say(self, cell: str, reason: str) -> None:
-        """Say why a cell waits; again only when the reason is another, not only its numbers."""
-        kind = "".join(c for c in reason if not c.isdigit())
-        if self._said.get(cell) != kind and self.run.live is not None:
-            self._said[cell] = kind
-            self.run.live.on_waiting(cell, reason)
 
     def _give_up_late(self, reason: str) -> None:
         """End the wait when none of our cells is under way and others have left us no room for too long."""
@@ -210,7 +202,7 @@ class Dispatch:
             reap(self.run.site.cluster, selector, seconds=seconds)
             self.waiting.admission.gone(cell.id)
         except (Leaked, InfraError) as error:
-            self._say(cell.id, f"what it left still exists: {error.summary}")
+            self.waiting.say(cell.id, f"what it left still exists: {error.summary}")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the run: every worker tears its cell down; one that takes too long is killed."""

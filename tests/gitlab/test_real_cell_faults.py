@@ -31,7 +31,7 @@ PLAYBOOK = """\
 WAITS = PLAYBOOK.format(task="wait_for: {timeout: 600}")
 FAILS = PLAYBOOK.format(task="fail: {msg: this deployment fails}")
 NOTHING_LEFT = "nothing of run"  # what after_script says at its end
-CHECK = "import time\n\n\ndef test_slow() -> None:\n    time.sleep(600)\n"
+CHECK = "import time\n\n\ndef test_slow(guest: object) -> None:\n    time.sleep(600)\n"
 INTO_CHECK_SECONDS = 10.0  # from the end of the deployment
 TOKEN_SECONDS = 150  # more than until a cell is deployed, less than its deployment takes
 OUTLIVES = PLAYBOOK.format(task=f"wait_for: {{timeout: {TOKEN_SECONDS}}}")

@@ -51,11 +51,10 @@ def roomy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dispatched:
     world = World((node("a", 10**6),), Random(1))  # noqa: S311 - the simulation's dice, no secret
     said = io.StringIO()
     admission = Admission(NO_CLUSTER, plan.run, outlook=world.outlook())
-    waiting = Waiting(admission, Durations(), 600.0)
     run = Run(plan, parallel=2)
     run.recorder.write("run-start", run=plan.run, cells=[c.id for c in plan.cells], parallel=2)
     run.live = Live(Console(file=said, width=300), gitlab=False, parallel=True, cells=len(plan.cells))
-    made = Dispatch.of(run, waiting)
+    made = Dispatch.of(run, Waiting(admission, Durations(), 600.0, run.live.on_waiting))
     for number, name in enumerate(("gw0", "gw1")):
         made.add_worker(name, 10**8 + number)  # no process has such an id
     return Dispatched(made, said)
