@@ -34,7 +34,7 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     """Return the slugs in the axes' order and six digits of a hash of the canonical cell, both without axes' defaults.
 
     Raises:
-        BadInput: longer than 42 characters.
+        BadInput: longer than 44 characters.
     """
     told = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
     canonical = json.dumps({axis: value.id for axis, value in sorted(told.items())}, sort_keys=True)

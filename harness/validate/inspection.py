@@ -19,6 +19,7 @@ from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.facts.cluster import ClusterView, view_of
+from harness.validate.facts.customised import CustomisedFacts
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.files import MachineFiles
@@ -34,6 +35,7 @@ from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.judge.system_pods import unready_pods
 from harness.validate.remote.gather import (
     asked_of_programs,
+    gather_customised,
     gather_dials,
     gather_facts,
     gather_files,
@@ -168,6 +170,12 @@ class Inspection:
         """Return how every machine is set up, gathered after the guest has settled."""
         assert self.view is not None  # noqa: S101 - the view is what waits
         return gather_setups(self.hosts, self.timeouts, self.expected)
+
+    @cached_property
+    def customised(self) -> dict[str, CustomisedFacts]:
+        """Return what every control plane shows of a customised kubeadm, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_customised(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def hardening(self) -> HardeningLook:

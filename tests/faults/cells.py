@@ -35,6 +35,7 @@ COMMON = {
     "source": "mirror",
     "product": "playbooks",
     "profile": "plain",
+    "kubeadm": "plain",
 }
 # Every fault can be tried in one of these.
 LAYOUTS: Mapping[str, Mapping[str, str]] = {
@@ -42,6 +43,13 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
     "three": {"os": "debian-13", "proxy": "iptables", "topology": "cp3-w2", "addons": "core"},
     "etcd": {"os": "debian-12", "proxy": "iptables", "topology": "cp2-etcd3-w1", "addons": "core"},
     "hardened": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "core", "profile": "hardened"},
+    "customised": {
+        "os": "debian-13",
+        "proxy": "nftables",
+        "topology": "cp1-w1",
+        "addons": "core",
+        "kubeadm": "customised",
+    },
 }
 
 
@@ -51,6 +59,7 @@ def offers(layout: str) -> frozenset[Need]:
     found = {Need(values["proxy"])}
     found |= {Need.ADDONS} if values["addons"] == "all" else set()
     found |= {Need.HARDENED} if values.get("profile") == "hardened" else set()
+    found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
     return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
 

@@ -37,6 +37,7 @@ class Need(StrEnum):
     NFTABLES = "nftables"
     IPTABLES = "iptables"
     HARDENED = "hardened"
+    CUSTOMISED = "customised"
 
 
 Steps = dict[Where, Text]

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from harness.spec.base import Feature, Model, Name, Slug, Text, Variables
 
-ID_LENGTH = 42  # of a cell: namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
+ID_LENGTH = 44  # of a cell: namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
 HASH_DIGITS = 6  # at the end of a cell's id
 PRODUCT_LETTERS = 2  # of a product's slug that do not count: such cells have no shared namespace, with longer names
 PRODUCT = "product"  # the axis whose values may be products of their own

@@ -56,6 +56,7 @@ class NetworkPlugin(Model):
     tunnel: interface that wraps packets between nodes; without it, packets travel as they are.
     daemon_set: NAMESPACE/NAME of its DaemonSet; without it, it runs no pods.
     image: repository of its image in the registry.  version: the variable with the version of the image.
+    replaces_kube_proxy: whether it leads to Services itself, so that kube-proxy may be left out.
     leaves: what `reset` removes.
     """
 
@@ -66,6 +67,7 @@ class NetworkPlugin(Model):
     daemon_set: NamespacedName | None = None
     image: Text | None = None
     version: Text | None = None
+    replaces_kube_proxy: bool = False
     leaves: Traces = Traces()
 
     @property

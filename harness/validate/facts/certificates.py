@@ -11,10 +11,11 @@ from cryptography.exceptions import InvalidSignature
 
 @dataclass(frozen=True)
 class Certificate:
-    """Where a certificate lies, its subject (RFC 4514), its end, its alternative names, its text."""
+    """Where a certificate lies, its subject (RFC 4514), its beginning and end, its alternative names, its text."""
 
     path: str
     subject: str
+    not_before: datetime
     not_after: datetime
     names: tuple[str, ...]
     pem: str = ""
@@ -40,6 +41,7 @@ def certificate_of(path: str, pem: str) -> Certificate:
     return Certificate(
         path=path,
         subject=read.subject.rfc4514_string(),
+        not_before=read.not_valid_before_utc,
         not_after=read.not_valid_after_utc,
         names=names,
         pem=pem.strip(),

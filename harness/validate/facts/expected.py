@@ -12,6 +12,7 @@ from harness.spec.models import NetworkPlugin
 from harness.spec.models.leaves import ClusterLeaves, RunsAs
 from harness.spec.models.network_plugins import LOOK
 from harness.validate.facts.addons import ADD_ONS
+from harness.validate.facts.customised import CERTIFICATES, without_kube_proxy
 from harness.validate.facts.hardening import hardened_kubelet
 from harness.validate.facts.images import system_of
 from harness.validate.facts.network_plugins import plugin_named, plugins
@@ -22,6 +23,7 @@ ETCD = "etcd"
 CONTROL_PLANE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 RUNTIMES = {"containerd": "containerd", "crio": "crio", "cri-o": "crio"}  # name in variables -> its process
 PROXY_MODES = ("iptables", "ipvs", "nftables")
+LEFT_OUT = "left out"  # in the place of a mode: the cell asks for no kube-proxy
 DOMAIN = "cluster.local"  # Kubernetes' default
 VERSIONS = {  # what is called `own_versions` in product.yml -> variable
     "runc": "cluster_runc_version",
@@ -128,7 +130,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     Raises:
         HarnessBug: the cell has no version of Kubernetes.
     """
-    environment = guest.environment
+    environment, leaves = guest.environment, _in_own_folder(leaves, guest.expected)
     control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
@@ -158,7 +160,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         addons={
             name: text[add_on.variable].removeprefix("v") for name, add_on in ADD_ONS.items() if add_on.variable in text
         },
-        kube_proxy_mode=text.get("cluster_kube_proxy_mode", ""),
+        kube_proxy_mode=LEFT_OUT if without_kube_proxy(guest.expected) else text.get("cluster_kube_proxy_mode", ""),
         pod_cidr=text.get("cluster_pod_cidr", ""),
         service_cidr=text.get("cluster_service_cidr", ""),
         dns_domain=text.get("cluster_dns_domain", DOMAIN),
@@ -167,6 +169,18 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         variables=guest.expected,
         plugin=plugin,
         leaves=leaves,
+    )
+
+
+def _in_own_folder(leaves: ClusterLeaves, variables: Mapping[str, Any]) -> ClusterLeaves:
+    """Return what a product leaves behind, with its certificates in the folder that the cell asks for."""
+    usual, asked = leaves.certificates, variables.get(CERTIFICATES)
+    if not asked or usual is None or asked == usual:
+        return leaves
+    ca = leaves.local_api.ca
+    moved = f"{asked}{ca.removeprefix(usual)}" if ca is not None and ca.startswith(f"{usual}/") else ca
+    return leaves.model_copy(
+        update={"certificates": str(asked), "local_api": leaves.local_api.model_copy(update={"ca": moved})}
     )
 
 

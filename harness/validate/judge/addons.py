@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.validate.facts.addons import ADD_ONS
 from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json
-from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.facts.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.judge.finding import lasting, together, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs
 
@@ -73,7 +73,10 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     for place in filter(None, (proxy, daemon)):
         daemon_set = view.find(view.daemon_sets, *place)
         parts.append(_wrong_counts(f"DaemonSet {'/'.join(place)}", daemon_set, counts, len(expected.nodes)))
-    if proxy is None:
+    if expected.kube_proxy_mode == LEFT_OUT:
+        kept = view.find(view.daemon_sets, *_split(expected.leaves.kube_proxy or f"kube-system/{KUBE_PROXY}"))
+        parts.append([] if kept is None else [_unwanted(kept)])
+    elif proxy is None:
         why = f"there is none of that name, in mode {expected.kube_proxy_mode!r}"
         parts.append([unjudged("kube-proxy's DaemonSet", why)])
     if expected.plugin is None:
@@ -82,8 +85,15 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     return together(*parts)
 
 
+def _unwanted(obj: Json) -> Mismatch:
+    where = f"DaemonSet {obj['metadata']['namespace']}/{obj['metadata']['name']}"
+    return Mismatch(where, "not to exist: the cell leaves out kube-proxy", "it exists", lasting=True)
+
+
 def _proxy(view: ClusterView, expected: ExpectedGuest) -> tuple[str, str] | None:
     """Return where kube-proxy's DaemonSet must be; None where nothing says that there is one."""
+    if expected.kube_proxy_mode == LEFT_OUT:
+        return None
     if expected.leaves.kube_proxy is not None:
         return _split(expected.leaves.kube_proxy) if expected.kube_proxy_mode in PROXY_MODES else None
     named = (one["metadata"] for one in view.daemon_sets if one["metadata"]["name"] == KUBE_PROXY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
+from harness.validate.facts.customised import customised_flags
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening import hardened_flags
 from harness.validate.facts.node import NodeFacts, Process
@@ -35,7 +36,7 @@ def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[st
     given = expected.variables.get(OF_THE_CELL.get(program, ""), None) or {}
     of_minor = OF_A_MINOR.get(expected.minor, {}).get(program, {})
     wanted = {**KUBEADM.get(program, {}), **of_minor, **(expected.leaves.flags or {}).get(program, {})}
-    wanted |= hardened_flags(program, expected.variables)
+    wanted |= {**hardened_flags(program, expected.variables), **customised_flags(program, expected.variables)}
     wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
     words = {
         "{address}": expected.addresses[machine],

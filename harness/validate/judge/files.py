@@ -26,6 +26,7 @@ NEWER_SECONDS = 3.0  # files are written just before a program starts, and clock
 
 def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     """Return files of the cluster that others may read or change, and those that a machine must not have."""
+    folder = expected.leaves.certificates or "/etc/kubernetes/pki"
     strict = expected.leaves.kubeadm is not None  # kubeadm writes keys for root alone; other products for a group
     if files and not strict and not any(one.secret for seen in files.values() for one in seen.files.values()):
         return [unjudged("who may read private keys", "there are none in the places that checks know", whole=True)]
@@ -34,7 +35,7 @@ def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
         if strict and name in expected.nodes and not any(one.secret for one in seen.files.values()):
             yield Mismatch(name, "a private key of kubelet's", "none in the places that checks know")
         for path, one in sorted(seen.files.items()):
-            forbidden = _forbidden(path, one, strict=strict)
+            forbidden = _forbidden(path, one, folder, strict=strict)
             if one.mode & forbidden:
                 yield Mismatch(f"{name} {path}", f"permissions {one.mode & ~forbidden:04o}", f"{one.mode:04o}")
             if strict and one.secret and one.owner != ROOT:
@@ -62,14 +63,14 @@ def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     return on_every(expected.machines, files, judge)
 
 
-def _forbidden(path: str, one: FileRights, *, strict: bool) -> int:
+def _forbidden(path: str, one: FileRights, folder: str, *, strict: bool) -> int:
     """Return the permissions that a file must not have."""
     if one.kind == "socket":
         return OTHERS
     if one.kind == "place":
         return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
     if one.kind == "folder":  # of etcd: its data, or certificates
-        return NOT_OWNER if strict and "/pki/" not in path else OTHERS_WRITE
+        return NOT_OWNER if strict and "/pki/" not in path and not path.startswith(f"{folder}/") else OTHERS_WRITE
     return (NOT_OWNER if strict else OTHERS) if one.secret else OTHERS_WRITE
 
 

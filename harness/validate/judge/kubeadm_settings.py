@@ -12,6 +12,7 @@ from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.validate.facts.cluster import Json, value_at
 from harness.validate.facts.command_lines import OF_THE_CELL
+from harness.validate.facts.customised import customised_flags, patched_settings, patches_of_others
 from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.hardening import hardened_flags
 from harness.validate.facts.setup import MachineSetup
@@ -84,6 +85,7 @@ def strange_arguments(kept: Json, expected: ExpectedGuest) -> Iterator[Mismatch]
         if not isinstance(settings, dict) and part == ETCD:  # it runs elsewhere
             continue
         asked = {**own.get(program, {}), **hardened_flags(program, expected.variables)}
+        asked |= customised_flags(program, expected.variables)
         asked |= expected.variables.get(OF_THE_CELL[program]) or {}
         every = wanted_flags(program, expected.control_plane[0], expected)
         there = _arguments((settings or {}).get("extraArgs") or ())
@@ -121,8 +123,12 @@ def wrong_kubelet_template(
     wanted = {"clusterDNS": [dns_address], "clusterDomain": expected.dns_domain, **expected.kubelet_config}
     found = [one for path, value in wanted.items() for one in differs(KUBELET, path, value, value_at(kept, path))]
 
+    patched = patched_settings(expected.variables)  # another check looks at these
+
     def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
         for path, value in given(kept):
+            if path.partition(".")[0] in patched:
+                continue
             there = value_at(seen, path)
             yield from differs(
                 f"{name} kubelet",
@@ -139,13 +145,13 @@ def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expe
     kept = settings_in(api, KUBELET, "kubelet")
     if kept is None or expected.leaves.kubeadm is None:
         return _missing(KUBELET, expected)
-    if any(value for name, value in expected.variables.items() if name.endswith("patches")):
+    if patches_of_others(expected.variables):
         return [unjudged("settings in kubelets' files", "the cell has patches, which change them on each machine")]
-    known = dict(given(kept))
+    known, patched = dict(given(kept)), patched_settings(expected.variables)
 
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         for path, value in given(seen.kubelet):
-            if path not in known and path not in ADDED_ON_NODES:
+            if path not in known and path not in ADDED_ON_NODES and path.partition(".")[0] not in patched:
                 yield Mismatch(f"{name} kubelet's file", f"no setting that {KUBELET} does not have", f"{path}: {value}")
         if seen.kubelet.get("resolvConf") not in RESOLV_CONF:
             wanted = f"resolvConf {' or '.join(filter(None, RESOLV_CONF))}, as kubeadm sets it"

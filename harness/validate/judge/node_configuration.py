@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.finding import lasting, together, unjudged
 from harness.validate.judge.layout import absent
@@ -174,8 +174,19 @@ def confused_identities(facts: Facts, expected: ExpectedGuest, clock_margin: flo
     return on_every(expected.machines, facts, judge)
 
 
+@of_each("nodes")
+def running_proxies(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Return the nodes that run kube-proxy, or have its rules, although the cell leaves it out."""
+    if seen.running("kube-proxy"):
+        yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
+    if NFTABLES_TABLE in seen.nft_tables:
+        yield Mismatch(name, f"no {NFTABLES_TABLE!r}: the cell leaves out kube-proxy", "it exists")
+
+
 def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return where the running kube-proxy is in another mode than expected, or has written no rules of that mode."""
+    if expected.kube_proxy_mode == LEFT_OUT:
+        return running_proxies(facts, expected)
     if expected.kube_proxy_mode not in PROXY_MODES:
         why = f"{expected.kube_proxy_mode!r} is none of {', '.join(PROXY_MODES)}"
         return [unjudged("kube-proxy's mode", why, whole=True)]

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import PurePath
 
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.judge.finding import together, unjudged
 from harness.validate.judge.layout import absent, etcd_is_used, runtime_of, static_by_facts
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.judge.node_configuration import running_proxies
 
 Facts = Mapping[str, NodeFacts]
 JOURNAL = "systemd-journald.service"  # writes the logs of all others
@@ -123,6 +124,8 @@ def unhealthy_agents(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
             yield Mismatch(f"{name} {agent} /healthz", "200", f"{answer.status} {answer.body[:200]}")
 
     proxies = on_every(expected.nodes, facts, partial(judge, "kube-proxy"))
-    if expected.kube_proxy_mode not in PROXY_MODES and absent(facts, "kube-proxy"):
+    if expected.kube_proxy_mode == LEFT_OUT:
+        proxies = running_proxies(facts, expected)
+    elif expected.kube_proxy_mode not in PROXY_MODES and absent(facts, "kube-proxy"):
         proxies = [unjudged("kube-proxy's health", f"none runs, in mode {expected.kube_proxy_mode!r}")]
     return together(on_every(expected.nodes, facts, partial(judge, "kubelet")), proxies)

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
-from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.facts.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.packets import MachinePackets
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.proxy_form import UNKNOWN, setting_of
@@ -40,6 +40,9 @@ def wrong_proxy_settings(
 ) -> list[Mismatch]:
     """Return settings of running kube-proxies that are not those of the cell, or not those of the ConfigMap."""
     place = expected.leaves.kube_proxy
+    if expected.kube_proxy_mode == LEFT_OUT:
+        kept = settings_in(api, place, "config.conf") if place is not None else None
+        return [] if kept is None else [Mismatch(f"ConfigMap {place}", "none: the cell leaves out kube-proxy", "one")]
     if expected.kube_proxy_mode not in PROXY_MODES or place is None:
         return [unjudged("kube-proxy's settings", "product.yml does not say that it runs (kube_proxy)", whole=True)]
     kept = settings_in(api, place, "config.conf") or {}
@@ -89,6 +92,8 @@ def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:
 
 def missing_rules(services: set[Rule], setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:
     """Return the Services' ports that kube-proxy has no rules for on a node."""
+    if expected.kube_proxy_mode == LEFT_OUT:
+        return on_every(expected.nodes, setups, _none_runs)
     if expected.kube_proxy_mode not in ("nftables", "iptables"):
         why = f"in mode {expected.kube_proxy_mode!r} they are not looked at"
         return [unjudged("kube-proxy's rules", why, whole=True)]
@@ -102,6 +107,11 @@ def missing_rules(services: set[Rule], setups: Mapping[str, MachineSetup], expec
 
     found = [] if services else lasting([Mismatch("the API", "Services", "none")])
     return found + on_every(expected.nodes, setups, judge)
+
+
+def _none_runs(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+    if seen.rules is not None:
+        yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
 
 
 def services_of(api: Cluster) -> set[Rule]:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from harness.validate.facts.cluster import ClusterView, Json, by_name
+from harness.validate.facts.customised import patches_of, patches_of_others, touched, volumes_of
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening import AUDIT, LOGS
 from harness.validate.judge.finding import unjudged
@@ -14,6 +15,8 @@ from harness.validate.judge.layout import static_by_view
 from harness.validate.judge.mismatch import Mismatch, differs, same_set
 
 PRIORITY = "system-node-critical"
+# What patches may change that is judged here
+JUDGED = frozenset(("hostNetwork", "priorityClassName", "initContainers", "volumes", "env", "securityContext"))
 PROBES = ("livenessProbe", "startupProbe")  # that each of the four has, in Kubernetes 1.34 to 1.37
 # Folders that kubeadm lets them see: `kubeadm init phase control-plane all --dry-run`.
 FOLDERS = (
@@ -28,11 +31,15 @@ def strange_static_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     if expected.leaves.kubeadm is None:
         why = "product.yml does not say that kubeadm made the cluster (kubeadm)"
         return [unjudged("the static pods' containers", why, whole=True)]
-    if any(value for name, value in expected.variables.items() if name.endswith("patches")):
+    if patches_of_others(expected.variables):
         return [unjudged("the static pods' containers", "the cell has patches, which change them", whole=True)]
     pods = by_name(view.system_pods)
     found: list[Mismatch] = []
     for program, wanted in static_by_view(view, expected).items():
+        changed = sorted(JUDGED & touched(patches_of(program, expected.variables)))
+        if changed:
+            found.append(unjudged(f"the static pods of {program}", f"a patch changes {', '.join(changed)}"))
+            continue
         for node in expected.control_plane if wanted else ():
             name = f"{program}-{node}"
             there = pods.get(name)
@@ -50,7 +57,8 @@ def _judge(program: str, pod: Json, expected: ExpectedGuest) -> Iterator[Mismatc
         if one["name"] == program:
             yield from _container(f"{where} {program}", one)
     audited = program == "kube-apiserver" and expected.variables.get(AUDIT)
-    known = (*FOLDERS, LOGS) if audited else FOLDERS
+    asked = [str(volume["hostPath"]) for volume in volumes_of(program, expected.variables)]
+    known = (*FOLDERS, *asked, *((LOGS,) if audited else ()))
     folders = [volume["hostPath"]["path"] for volume in spec.get("volumes", ()) if "hostPath" in volume]
     strange = [path for path in folders if not any(PurePath(path).is_relative_to(one) for one in known)]
     yield from differs(where, "folders of the machine that kubeadm does not give it", [], strange)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.layout import absent, static_by_facts
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
@@ -48,6 +48,8 @@ def _agents(seen: Observation) -> dict[str, str]:
         wanted[f"{node}: kubelet, as its Node reports"] = expected.kubernetes
         if expected.leaves.kubelet.unit is not None or not absent(seen.facts, "kubelet"):
             wanted[f"{node}: kubelet, running"] = expected.kubernetes
+        if expected.kube_proxy_mode == LEFT_OUT:
+            continue
         if expected.leaves.kube_proxy is not None or not absent(seen.facts, "kube-proxy"):
             wanted[f"{node}: kube-proxy, running"] = expected.kubernetes
             wanted[f"{node}: kube-proxy, image"] = expected.kubernetes
@@ -60,6 +62,8 @@ def not_judged(seen: Observation) -> list[Mismatch]:
     components = ("kubelet, running", "kube-proxy, running", *(f"{p}, running" for p in CONTROL_PLANE_PROGRAMS))
     components = (*components, "etcd, running", "CoreDNS, running")
     why = "no machine runs it under that name, or its version is not known"
+    if seen.expected.kube_proxy_mode == LEFT_OUT:
+        components = tuple(name for name in components if not name.startswith("kube-proxy"))
     return [unjudged(name, why) for name in components if not any(place.endswith(name) for place in places)]
 
 

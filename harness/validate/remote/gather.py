@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec.models import Timeouts
+from harness.validate.facts.customised import CustomisedFacts, asked_volumes, customised_of
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles, files_of
 from harness.validate.facts.keys import MachineKeys, keys_of
@@ -24,6 +25,7 @@ FILES = Path(__file__).with_name("on_node_files.py")
 SETUP = Path(__file__).with_name("on_node_setup.py")
 PACKETS = Path(__file__).with_name("on_node_packets.py")
 KEYS = Path(__file__).with_name("on_node_keys.py")
+CUSTOMISED = Path(__file__).with_name("on_node_customised.py")
 DIALS = Path(__file__).with_name("on_node_dials.py")
 STATE = Path(__file__).with_name("on_node_state.py")
 
@@ -134,6 +136,19 @@ def gather_keys(hosts: Mapping[str, Any], timeouts: Timeouts, expected: Expected
     """
     given = {"certificates": expected.leaves.certificates or ""}
     return run_on_each(hosts, KEYS, keys_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_customised(
+    hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest
+) -> dict[str, CustomisedFacts]:
+    """Return what every control plane shows of a customised kubeadm.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    chosen = {name: hosts[name] for name in expected.control_plane}
+    given = {"volumes": asked_volumes(expected.variables)}
+    return run_on_each(chosen, CUSTOMISED, customised_of, timeouts, given=dict.fromkeys(chosen, given))
 
 
 def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts) -> dict[str, list[list[Any]]]:

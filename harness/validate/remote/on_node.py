@@ -6,6 +6,7 @@ of vmatrix. They read and never change anything, and private keys stay where the
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -34,6 +35,8 @@ COMMAND_SECONDS = 20.0
 HTTP_SECONDS = 5.0
 DNS_SECONDS = 2.0
 VERSION, REFUSED = "/version", 401
+ADMIN = "/etc/kubernetes/admin.conf"
+CREDENTIAL = re.compile(r"client-(certificate|key)-data: *(\S+)")
 
 
 def said(argv: Sequence[str]) -> str | None:
@@ -134,6 +137,13 @@ def read_of(pid: int, path: str) -> str | None:
     return text if text is not None else read(f"/proc/{pid}/root{path}")
 
 
+def age(pid: int) -> float:
+    """Return for how many seconds a process has run (proc_pid_stat(5), field 22; proc_uptime(5))."""
+    fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    uptime = float((read("/proc/uptime") or "0").split()[0])
+    return uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
 def effective(process: dict[str, Any], name: str) -> str:
     """Return the value of a setting: that of the flag, or what the process takes from elsewhere."""
     return flag(process["argv"], name) or process["settings"].get(name, "")
@@ -200,4 +210,22 @@ def known(process: dict[str, Any], context: ssl.SSLContext) -> ssl.SSLContext:
     pair = [flag(process["argv"], f"kubelet-client-{part}") for part in ("certificate", "key")]
     with contextlib.suppress(OSError):
         context.load_cert_chain(*pair)
+    return context
+
+
+def admins(kubeconfig: str = ADMIN) -> ssl.SSLContext:
+    """Return what asks as the admin, whose key is only copied in memory; it verifies nothing. Raises OSError."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    found = dict(CREDENTIAL.findall(read(kubeconfig) or ""))
+    places = []
+    for part in ("certificate", "key"):
+        place = os.memfd_create(part)
+        os.write(place, base64.b64decode(found.get(part, "")))
+        places.append(place)
+    try:
+        context.load_cert_chain(*(f"/proc/self/fd/{place}" for place in places))
+    finally:
+        for place in places:
+            os.close(place)
     return context

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.validate.remote.on_node import PATH, PROCESSES, effective, flag, processes, read, said
+from harness.validate.remote.on_node import PATH, PROCESSES, age, effective, flag, processes, read, said
 
 FILES = [
     "/etc/kubernetes/*.conf",
@@ -99,13 +99,6 @@ def written(running: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
         ]
         found[path] = [bool(seen.f_flag & os.ST_RDONLY), *shares]
     return found
-
-
-def age(pid: int) -> float:
-    """Return for how many seconds a process has run (proc_pid_stat(5), field 22; proc_uptime(5))."""
-    fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
-    uptime = float((read("/proc/uptime") or "0").split()[0])
-    return uptime - int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def newer_files(process: dict[str, Any]) -> dict[str, float]:

@@ -11,7 +11,6 @@ import contextlib
 import glob
 import json
 import os
-import re
 import socket
 import ssl
 import stat
@@ -23,12 +22,12 @@ from typing import Any
 
 from harness.validate.remote.on_node import (
     HTTP_SECONDS,
+    admins,
     effective,
     fetch,
     flag,
     own_api,
     processes,
-    read,
     read_of,
     trusting,
 )
@@ -46,8 +45,6 @@ OFFERS: dict[str, tuple[Any, Any, str]] = {
 }
 TAIL = 16 << 20  # bytes of an audit log that are looked at
 SEALED = b"k8s:enc:"  # how the API server begins what it has encrypted (k8s.io/apiserver, encryptionconfig)
-ADMIN = "/etc/kubernetes/admin.conf"
-CREDENTIAL = re.compile(r"client-(certificate|key)-data: *(\S+)")
 TRIES, PAUSE = 20, 0.1
 PROFILE = "/debug/pprof/cmdline"
 SILENCE = 2.0  # seconds after which a listener that says nothing has accepted
@@ -114,24 +111,6 @@ def etcd_strangers(running: Mapping[str, dict[str, Any]], address: str) -> dict[
         return {}
     offer = (V12, V13, STRONG)
     return {f"etcd {port}": handshake(address, port, offer, wait=True) for port in (2379, 2380)}
-
-
-def admins(kubeconfig: str = ADMIN) -> ssl.SSLContext:
-    """Return what asks as the admin, whose key is only copied in memory; it verifies nothing. Raises OSError."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    found = dict(CREDENTIAL.findall(read(kubeconfig) or ""))
-    places = []
-    for part in ("certificate", "key"):
-        place = os.memfd_create(part)
-        os.write(place, base64.b64decode(found.get(part, "")))
-        places.append(place)
-    try:
-        context.load_cert_chain(*(f"/proc/self/fd/{place}" for place in places))
-    finally:
-        for place in places:
-            os.close(place)
-    return context
 
 
 def profiles(running: Mapping[str, dict[str, Any]], address: str) -> dict[str, int]:

@@ -133,7 +133,7 @@ def test_a_too_long_id_is_refused(spec: Spec) -> None:
     for axis in raw["axes"]:
         axis["values"][0]["slug"] = "verylong" + axis["name"][:2]
     wide = Spec.model_validate(raw)
-    with pytest.raises(BadInput, match="the limit is 42"):
+    with pytest.raises(BadInput, match="the limit is 44"):
         make_cell(wide, {axis.name: axis.values[0].id for axis in wide.axes})
 
 

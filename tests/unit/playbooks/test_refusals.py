@@ -98,7 +98,7 @@ def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: P
         "cluster_pod_cidr 10.0.0.0/16 overlaps cluster_service_cidr 10.0.128.0/20: choose separate networks",
         "cluster_network_plugin 'cilium' is unknown: choose one of flannel, routes",
         "cluster_timeout_scale is 0: set it to a number above 0",
-        "cluster_kubeadm_patches: kubelet0.json names no patch of a static pod: use a name such as kube-apiserver1+",
+        "cluster_kubeadm_patches: kubelet0.json names no patch of kubeadm's: use a name such as kube-apiserver1+",
         "cluster_metrics_server_version 'v0.9.0' is not a version such as 1.36.3",
     ):
         assert mistake in ended.said

@@ -64,7 +64,7 @@ def test_ids_that_can_grow_too_long_name_the_slugs(matrix: Path) -> None:
     edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
     (said,) = mistakes(matrix)
     assert said == (
-        "axes.yml:1: axes: a cell's id can be 45 characters long, the limit is 42; use shorter slugs than "
+        "axes.yml:1: axes: a cell's id can be 45 characters long, the limit is 44; use shorter slugs than "
         "version version3, os ubu2404, topology twomachine, scenario theupgrade"
     )
 

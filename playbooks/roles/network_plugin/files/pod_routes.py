@@ -141,7 +141,7 @@ def ask(server: str, query: str, context: ssl.SSLContext) -> Any:
 
 def look_and_wait(chosen: argparse.Namespace) -> None:
     """Bring this node in line with all nodes, then wait until something of them that matters changes, or a while."""
-    context = ssl.create_default_context(cafile=CA)
+    context = ssl.create_default_context(cafile=chosen.ca)
     context.load_cert_chain(CREDENTIALS)
     with ask(chosen.server, "", context) as answer:
         listed = json.load(answer)
@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument(
         "--portmap", required=True, choices=["nftables", "iptables"], help="kind of rules for hostPorts"
     )
+    parser.add_argument("--ca", default=CA, help="the cluster's CA")
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     said = ""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.validate.remote import on_node_files
+from harness.validate.remote.on_node import age
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"
 
@@ -48,7 +49,7 @@ def test_files_are_told_by_how_much_they_are_newer_than_the_process(
 ) -> None:
     config = tmp_path / "config.yaml"
     config.touch()
-    started = time.time() - on_node_files.age(os.getpid())
+    started = time.time() - age(os.getpid())
     os.utime(config, (started + seconds, started + seconds))
     found = on_node_files.newer_files(process("kubelet", f"--config={config}"))
     assert (found[str(config)] > 0) is newer

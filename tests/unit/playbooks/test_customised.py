@@ -1,0 +1,231 @@
+"""What the playbooks write for a customised kubeadm, and that they write nothing of it for another."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+
+from harness import paths, proc
+from tests.unit.playbooks.playbook_files import load, module
+from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, started, versions
+from tests.unit.playbooks.test_templates import documents, render
+
+AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
+CHOICES = {v["id"]: v.get("vars", {}) for axis in AXES if axis["name"] == "kubeadm" for v in axis["values"]}
+CUSTOMISED: dict[str, Any] = CHOICES["customised"]
+MISTAKES = module("filter_plugins/kubeadm_mistakes.py")
+NONE: dict[str, Any] = {
+    "patches": {},
+    "volumes": {},
+    "scheduler": {},
+    "scheduler_flags": {},
+    "skip_phases": [],
+    "certificates": "/etc/kubernetes/pki",
+    "certificates_validity": "",
+    "ca_validity": "",
+    "renew_before_days": 90,
+    "network_plugin": "flannel",
+    "replaces_kube_proxy": False,
+}
+FILES = frozenset(
+    {"kubeadm.yml", "kubeadm-join.yml", "patches.json", "scheduler.yml", "addons.sh", "kubelet-update.sh"}
+)
+IGNORED = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
+SHARE = {"name": "share", "hostPath": "/usr/share", "mountPath": "/srv/share"}
+
+
+@pytest.fixture(scope="module")
+def customised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the files of a control plane whose kubeadm is customised."""
+    return render("cp1-w1", tmp_path_factory.mktemp("customised"), FILES, **CUSTOMISED)
+
+
+def test_nothing_is_customised_without_being_asked_for(tmp_path: Path) -> None:
+    place = render("cp1-w1", tmp_path, FILES)
+    cluster = documents(place / "kubeadm.yml")["ClusterConfiguration"]
+    for component in ("apiServer", "controllerManager", "scheduler"):
+        assert "extraVolumes" not in cluster[component]
+    assert cluster["scheduler"]["extraArgs"] == []
+    assert "patches" not in (place / "kubeadm-join.yml").read_text(encoding="utf-8")
+    assert "--patches" not in (place / "kubelet-update.sh").read_text(encoding="utf-8")
+    assert "\npatches=\n" in (place / "addons.sh").read_text(encoding="utf-8")
+
+
+def test_each_program_gets_its_volumes_and_the_scheduler_its_file(customised: Path) -> None:
+    cluster = documents(customised / "kubeadm.yml")["ClusterConfiguration"]
+    names = {part: [one["name"] for one in cluster[part]["extraVolumes"]] for part in ("apiServer", "scheduler")}
+    assert names == {"apiServer": ["machine-share"], "scheduler": ["scheduler-config", "hosts"]}
+    assert {"name": "config", "value": "/etc/kubernetes/scheduler/config.yml"} in cluster["scheduler"]["extraArgs"]
+    written = yaml.safe_load((customised / "scheduler.yml").read_text(encoding="utf-8"))
+    assert written["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
+    assert written["profiles"] == CUSTOMISED["cluster_scheduler_config"]["profiles"]
+
+
+def test_a_scheduler_starts_anew_when_its_file_changes(customised: Path, tmp_path: Path) -> None:
+    other = {**CUSTOMISED, "cluster_scheduler_config": {"parallelism": 4}}
+    place = render("cp1-w1", tmp_path, frozenset({"patches.json"}), **other)
+    name = "kube-scheduler0config+strategic.json"
+    before, after = (json.loads((at / "patches.json").read_text(encoding="utf-8"))[name] for at in (customised, place))
+    assert before != after
+
+
+def test_workers_have_the_patches_of_kubelets(customised: Path) -> None:
+    join = documents(customised / "kubeadm-join.yml")["JoinConfiguration"]
+    assert join["patches"] == {"directory": "/etc/kubernetes/patches"}
+    script = (customised / "kubelet-update.sh").read_text(encoding="utf-8")
+    assert script.count("phase kubelet-config --patches /etc/kubernetes/patches") == 2
+    assert "kubeletconfiguration1+merge.json" in script
+    assert "corednsdeployment" not in script
+
+
+@versions
+def test_kubeadm_applies_the_patches_and_gives_the_volumes(version: str, tmp_path: Path) -> None:
+    program = kubeadm(version)
+    place = render("cp1-w1", tmp_path, FILES, **VERSIONS[version], **CUSTOMISED, **IGNORED)
+    manifests = started(program, place)
+    server = manifests["kube-apiserver"]
+    assert server["metadata"]["annotations"]["vmatrix/patched"] == "strategic"
+    assert server["spec"]["containers"][0]["resources"]["requests"]["memory"] == "200Mi"
+    assert manifests["kube-controller-manager"]["metadata"]["labels"]["patched"] == "merge"
+    assert manifests["kube-scheduler"]["metadata"]["labels"]["patched"] == "json"
+    assert (
+        "--config=/etc/kubernetes/scheduler/config.yml"
+        in manifests["kube-scheduler"]["spec"]["containers"][0]["command"]
+    )
+    mounts = manifests["kube-scheduler"]["spec"]["containers"][0]["volumeMounts"]
+    assert {"/etc/kubernetes/scheduler", "/srv/machine-hosts"} <= {one["mountPath"] for one in mounts}
+    (kubelet,) = (place / "dry").rglob("config.yaml")
+    assert yaml.safe_load(kubelet.read_text(encoding="utf-8"))["maxPods"] == 97
+
+
+@versions
+def test_kubeadm_patches_coredns_in_the_phase_that_the_playbooks_run(version: str, tmp_path: Path) -> None:
+    program = kubeadm(version)
+    place = render("cp1-w1", tmp_path, FILES, **VERSIONS[version], **CUSTOMISED, **IGNORED)
+    started(program, place)  # which puts the patches into their place
+    argv: list[str | Path] = [program, "init", "phase", "addon", "coredns", "--print-manifest", "--config"]
+    done = proc.run([*argv, place / "kubeadm.yml"], timeout=60)
+    (text,) = [one for one in re.split("^---", done.stdout, flags=re.M) if "kind: Deployment\n" in one]
+    deployment = yaml.safe_load(text)
+    assert deployment["metadata"]["labels"]["patched"] == "strategic"
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "180Mi"
+
+
+def test_the_values_of_the_axis_have_no_mistake() -> None:
+    given = {
+        "patches": CUSTOMISED["cluster_kubeadm_patches"],
+        "volumes": {name: value for name, value in CUSTOMISED.items() if name.endswith("_extra_volumes")},
+        "scheduler": CUSTOMISED["cluster_scheduler_config"],
+        "scheduler_flags": {"v": "2"},
+        "skip_phases": CUSTOMISED["cluster_kubeadm_skip_phases"],
+        "certificates": CUSTOMISED["cluster_certificates_folder"],
+        "certificates_validity": CUSTOMISED["cluster_certificates_validity"],
+        "ca_validity": CUSTOMISED["cluster_ca_validity"],
+    }
+    given = {**NONE, **given}
+    assert len(given["volumes"]) == 3
+    assert MISTAKES.kubeadm_mistakes(given) == []
+    assert MISTAKES.kubeadm_mistakes(NONE) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("patches", {"kubelet0.json": {}}, "names no patch of kubeadm's: use a name such as kube-apiserver1+"),
+        ("patches", {"kube-apiserver1+jsonpatch.json": {}}, "names no patch"),
+        ("patches", {"etcd0+json.json": {"op": "add"}}, "etcd0+json.json is no list of operations"),
+        ("patches", {"etcd0.json": []}, "etcd0.json is no mapping"),
+        ("patches", ["etcd0.json"], "cluster_kubeadm_patches is no mapping"),
+        ("scheduler", ["profiles"], "cluster_scheduler_config is no mapping"),
+        ("scheduler", {"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "use kubescheduler.config.k8s.io/v1"),
+        ("skip_phases", "preflight", "cluster_kubeadm_skip_phases is no list"),
+        (
+            "skip_phases",
+            ["certs"],
+            "certs is none that these playbooks can do without: use addon/kube-proxy, preflight",
+        ),
+        ("skip_phases", ["addon/kube-proxy"], "the network plugin flannel does not replace kube-proxy: use one whose"),
+        ("certificates", "/var/lib/pki", "give a folder of its own below /etc/kubernetes, such as"),
+        ("certificates", "/etc/kubernetes", "give a folder of its own"),
+        ("certificates", "/etc/kubernetes/manifests", "give a folder of its own"),
+        ("certificates", "/etc/kubernetes/../ssl", "give a folder of its own"),
+        ("certificates_validity", "180d", "is '180d': use whole hours, such as 4392h"),
+        (
+            "certificates_validity",
+            "2160h",
+            "would renew at every run; set cluster_certificates_renew",
+        ),
+        ("certificates_validity", "90000h", "90000h, longer than CAs are valid (87600h)"),
+        ("ca_validity", "8000h", "cluster_certificates_validity is 8760h, longer than CAs are valid (8000h)"),
+        ("volumes", {"v": SHARE}, "v is no list"),
+        ("volumes", {"v": ["/usr/share"]}, "v[0] is no mapping"),
+        ("volumes", {"v": [{**SHARE, "path": "/"}]}, "v[0].path is unknown: use name, hostPath"),
+        ("volumes", {"v": [{**SHARE, "name": "A_b"}]}, "v[0].name is 'A_b': use lower-case letters"),
+        ("volumes", {"v": [{**SHARE, "name": "k8s-certs"}]}, "which a pod has already"),
+        ("volumes", {"v": [{**SHARE, "hostPath": "share"}]}, "v[0].hostPath is 'share': give an absolute path"),
+        ("volumes", {"v": [{**SHARE, "mountPath": "/a/../b"}]}, "v[0].mountPath"),
+        ("volumes", {"v": [{**SHARE, "readOnly": "yes"}]}, "v[0].readOnly is 'yes': use true or false"),
+        ("volumes", {"v": [{**SHARE, "pathType": "Dir"}]}, "v[0].pathType is 'Dir': use DirectoryOrCreate"),
+        ("volumes", {"v": [SHARE, {**SHARE, "mountPath": "/b"}]}, "v[1].name is 'share', as that of a volume before"),
+        ("volumes", {"v": [SHARE, {**SHARE, "name": "b"}]}, "v[1].mountPath is '/srv/share', as that"),
+    ],
+)
+def test_mistakes_are_said_with_their_remedy(name: str, value: Any, words: str) -> None:
+    (said,) = MISTAKES.kubeadm_mistakes({**NONE, name: value})
+    assert words in said
+
+
+def test_a_file_of_the_scheduler_is_named_once() -> None:
+    twice = {**NONE, "scheduler": {"parallelism": 4}, "scheduler_flags": {"config": "/a"}}
+    (said,) = MISTAKES.kubeadm_mistakes(twice)
+    assert said.startswith("cluster_scheduler_extra_args: config also follows from cluster_scheduler_config")
+
+
+def test_kube_proxy_may_be_left_out_where_the_plugin_takes_its_place(tmp_path: Path) -> None:
+    skipped = {"skip_phases": ["addon/kube-proxy"], "network_plugin": "mesh", "replaces_kube_proxy": True}
+    assert MISTAKES.kubeadm_mistakes({**NONE, **skipped}) == []
+    names = frozenset({"kubeadm.yml", "kubeadm-join.yml", "addons.sh", "kubeadm-upgrade.sh", "finish.sh"})
+    place = render("cp1-w1", tmp_path, names, cluster_kubeadm_skip_phases=["addon/kube-proxy", "preflight"])
+    init = documents(place / "kubeadm.yml")["InitConfiguration"]
+    assert init["skipPhases"] == ["addon/kube-proxy", "preflight"]
+    assert documents(place / "kubeadm-join.yml")["JoinConfiguration"]["skipPhases"] == ["preflight"]
+    assert 'skipPhases: ["addon/kube-proxy", "preflight"]' in (place / "kubeadm-upgrade.sh").read_text(encoding="utf-8")
+    for name in ("addons.sh", "finish.sh"):
+        assert "daemonset/kube-proxy" not in (place / name).read_text(encoding="utf-8")
+
+
+@versions
+def test_kubeadm_puts_certificates_where_and_for_as_long_as_asked(version: str, tmp_path: Path) -> None:
+    program = kubeadm(version)
+    place = render("cp1-w1", tmp_path, FILES, **VERSIONS[version], **CUSTOMISED, **IGNORED)
+    config = place / "kubeadm.yml"
+    text = config.read_text(encoding="utf-8").replace("/etc/kubernetes/ssl", str(tmp_path / "ssl"))
+    config.write_text(text, encoding="utf-8")
+    proc.run([program, "init", "phase", "certs", "all", "--config", config], timeout=60)
+    lasts = {}
+    for name in ("ca", "apiserver", "etcd/peer"):
+        read = x509.load_pem_x509_certificate((tmp_path / "ssl" / f"{name}.crt").read_bytes())
+        lasts[name] = (read.not_valid_after_utc - read.not_valid_before_utc) // timedelta(hours=1)
+    assert lasts == {"ca": 43800, "apiserver": 4392, "etcd/peer": 4392}
+
+
+@versions
+def test_kubeadm_leaves_out_the_phases_and_nothing_else(version: str, tmp_path: Path) -> None:
+    program = kubeadm(version)
+    skipped = {"cluster_kubeadm_skip_phases": ["addon/kube-proxy", "preflight", "show-join-command"]}
+    place = render("cp1-w1", tmp_path, frozenset({"kubeadm.yml"}), **VERSIONS[version], **IGNORED, **skipped)
+    (tmp_path / "dry").mkdir()
+    argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
+    done = proc.run(argv, timeout=120, env={"KUBEADM_INIT_DRYRUN_DIR": str(tmp_path / "dry")})
+    assert "coredns" in done.stdout
+    assert "k8s-app: kube-proxy" not in done.stdout
+    assert "[preflight]" not in done.stdout
+    for phase in (["addon", "coredns", "--print-manifest"], ["control-plane", "all", "--dry-run"]):
+        proc.run([program, "init", "phase", *phase, "--config", place / "kubeadm.yml"], timeout=60)
