@@ -1,4 +1,4 @@
-"""Something that will be needed, begun while something else is under way."""
+"""What is done while something else is under way: what will be needed, and what only tidies up."""
 
 from __future__ import annotations
 
@@ -38,3 +38,22 @@ def beside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[
     finally:
         stop.set()
         thread.join(stopping.END_SECONDS)
+
+
+def behind(call: Callable[[], object], tell: Callable[[str], None]) -> threading.Thread:
+    """Do something in a thread that nobody has to wait for; it ends with this process at the latest.
+
+    Args:
+        call: may end anywhere, and does the rest the next time.
+        tell: told why it failed.
+    """
+
+    def work() -> None:
+        try:
+            call()
+        except (VmatrixError, OSError) as error:
+            tell(f"{error}; it is tried again after the next build")
+
+    thread = threading.Thread(target=work, name="behind", daemon=True)
+    thread.start()
+    return thread

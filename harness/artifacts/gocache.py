@@ -12,11 +12,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkdtemp
 
 from harness import paths
 from harness.files import if_unlocked, shared
 
 KEEP_MIB = 512  # of compiled packages: those that all programs share take about 200
+ASIDE = "aside-"  # what Go does not look at any more, and is being removed
 
 
 def folder() -> Path:
@@ -67,15 +69,22 @@ def trim(keep_mib: int = KEEP_MIB, *, always: bool = False) -> int:
 
 
 def _unpacked(modules: Path) -> int:
-    """Remove modules' unpacked sources, which Go makes read-only; return their bytes."""
+    """Remove modules' unpacked sources, which Go makes read-only; return their bytes.
+
+    They are put aside first: where this is ended half-way, Go finds no module of which a part is missing.
+    """
+    entries = [entry for entry in modules.glob("*") if entry.name != "cache"]
+    if entries:
+        aside = Path(mkdtemp(prefix=ASIDE, dir=modules.parent))
+        for entry in entries:
+            entry.chmod(stat.S_IRWXU)
+            entry.rename(aside / entry.name)
     freed = 0
-    for entry in modules.glob("*"):
-        if entry.name == "cache":
-            continue
-        for directory, _, files in os.walk(entry):
+    for old in modules.parent.glob(f"{ASIDE}*"):
+        for directory, _, files in os.walk(old):
             os.chmod(directory, stat.S_IRWXU)
             freed += sum(os.lstat(os.path.join(directory, file)).st_size for file in files)
-        shutil.rmtree(entry)
+        shutil.rmtree(old)
     return freed
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from harness.artifacts import elsewhere, gocache, refs
-from harness.artifacts.beside import beside
+from harness.artifacts.beside import behind, beside
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import CachedImage, ImageCache
 from harness.artifacts.download import trouble
@@ -127,12 +128,17 @@ def open_site(
         progress(f"{len(absent)} artifacts are not cached and are made first; cached ones take no time")
     with beside(lambda: _disks(project, cells, provider.mirror(), progress), progress) if absent else nullcontext():
         store.ensure(wanted, tell)
-    if freed := gocache.trim():
-        progress(f"{freed / 1e6:.0f} MB of what the builds left in Go's caches removed")
+    behind(partial(_trim, progress), progress)
     found = offered.publish(offer, store)
     provider.up()
     told = offered.told(offer, found, store, definition, provider.mirror())
     return replace(_site(project, provider, progress, told, controllers), held=held)
+
+
+def _trim(progress: OnProgress) -> None:
+    """Cut Go's caches back: half a minute of the disk after a first run's builds, in which cells can begin."""
+    if freed := gocache.trim():
+        progress(f"{freed / 1e6:.0f} MB of what the builds left in Go's caches removed")
 
 
 def _not_there(

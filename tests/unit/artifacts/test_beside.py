@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from harness import proc
-from harness.artifacts.beside import beside
+from harness.artifacts.beside import behind, beside
 from harness.errors import InfraError
 
 SOON = 60.0  # until what is certain to happen has happened, on a host that stands still for a while
@@ -55,3 +55,20 @@ def test_its_own_failure_is_told_and_ends_nothing() -> None:
     with beside(call, told.append):
         pass
     assert told == ["no mirror; it is tried again when it is needed"]
+
+
+def test_nobody_waits_for_what_tidies_up_and_its_failure_is_told() -> None:
+    told: list[str] = []
+    going, goes = threading.Event(), threading.Event()
+
+    def call() -> None:
+        going.set()
+        assert goes.wait(SOON)
+        raise OSError("no room")
+
+    thread = behind(call, told.append)
+    assert going.wait(SOON)
+    assert thread.daemon
+    goes.set()
+    thread.join(SOON)
+    assert told == ["no room; it is tried again after the next build"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,28 @@ def test_there_may_be_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert gocache.trim(always=True) == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_trim_that_was_ended_had_put_aside_is_removed_by_the_next(
+    go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", ended_at(gocache.ASIDE, shutil.rmtree))
+        with pytest.raises(KeyboardInterrupt):
+            gocache.trim(2)
+    assert [path.name for path in (go / "mod").iterdir()] == ["cache"]
+    assert "a.go" in left(go)
+    assert gocache.trim(2) == KIB
+    assert "a.go" not in left(go)
+    assert not list(go.glob(f"{gocache.ASIDE}*"))
+
+
+def ended_at(prefix: str, remove: Callable[..., None]) -> Callable[..., None]:
+    """Return what removes folders as before, and is interrupted at one of a name."""
+
+    def removing(path: Path, *, ignore_errors: bool = False) -> None:
+        if path.name.startswith(prefix):
+            raise KeyboardInterrupt
+        remove(path, ignore_errors=ignore_errors)
+
+    return removing
