@@ -26,4 +26,5 @@ def pytest_configure(config: pytest.Config) -> None:
 def _options_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put back what `--project` and `--product-file` set for the process of a command, which here is the tests'."""
     monkeypatch.setenv(PROJECT, str(packaged_dir()))
-    monkeypatch.delenv(PRODUCT, raising=False)
+    monkeypatch.setenv(PRODUCT, "")  # noted as absent before, so that what a test sets does not outlive it
+    monkeypatch.delenv(PRODUCT)
