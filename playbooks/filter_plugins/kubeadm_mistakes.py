@@ -27,7 +27,6 @@ TARGETS = (
 PATCH = re.compile(rf"(?:{'|'.join(TARGETS)})[^+./]*(?:\+(?:strategic|merge|json))?\.(?:json|yaml)")
 JSON_PATCH = re.compile(r".*\+json\.(?:json|yaml)")
 
-
 CONFIGURATION = PurePosixPath("/etc/kubernetes")
 # What these playbooks or kubeadm keep there
 KEPT = ("manifests", "patches", "hardening", "scheduler", "tmp", "recover")

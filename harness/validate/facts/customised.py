@@ -129,6 +129,12 @@ def gives_volumes(cell: Cell, index: int) -> bool:
     return phase.cluster and any(volumes_of(program, phase.vars) for program in VOLUMES)
 
 
+def limits_validity(cell: Cell, index: int) -> bool:
+    """Tell whether a cell says after a phase for how long certificates or CAs are valid."""
+    phase = cell.phases[index]
+    return phase.cluster and any(phase.vars.get(name) for name in (VALIDITY, CA_VALIDITY))
+
+
 @dataclass(frozen=True)
 class SeenVolume:
     """A volume as a process sees it: whether it is the machine's own file or folder, and whether it can be written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.customised import CERTIFICATES, VALIDITY, gives_volumes
+from harness.validate.facts.customised import CERTIFICATES, gives_volumes, limits_validity
 from harness.validate.facts.hardening import asks
 from harness.validate.inspection import Inspection
 from harness.validate.judge import validity, volumes
@@ -31,7 +31,7 @@ def test_certificates_are_in_the_folder_of_the_cell(inspection: Inspection) -> N
     )
 
 
-@pytest.mark.when(phase=asks(VALIDITY))
+@pytest.mark.when(phase=limits_validity)
 def test_certificates_are_valid_for_as_long_as_the_cell_asks(inspection: Inspection) -> None:
     require(
         validity.other_validity(inspection.facts, inspection.keys, inspection.expected),
