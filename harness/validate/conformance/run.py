@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -65,7 +67,7 @@ def run_specs(
     # not the option --kube-test-repo-list: several specs choose their images before options are read
     environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
     grace = timeouts.conformance_overrun
-    with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:  # e2e.test and kubectl leave files
+    with _temporary(directory) as temporary:  # e2e.test and kubectl leave files
         environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
         try:
             limit = extent.seconds + grace
@@ -75,6 +77,21 @@ def run_specs(
         except CommandFailed as unstarted:
             return verdicts | dict.fromkeys(names, SpecVerdict(SpecOutcome.FAILED, text=unstarted.summary))
     return verdicts | read_verdicts(report, names)
+
+
+@contextmanager
+def _temporary(directory: Path) -> Iterator[str]:
+    """Yield a folder that is gone afterwards, by a short name: a socket in it must have a path of at most 107 bytes.
+
+    A descriptor of this process is such a name, and ends with it. Where a system has none, it is the folder's own.
+    """
+    with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:
+        held = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            short = f"/proc/{os.getpid()}/fd/{held}"
+            yield short if Path(short).is_dir() else temporary
+        finally:
+            os.close(held)
 
 
 def cut_short(verdicts: Mapping[str, SpecVerdict], log: Path) -> str:

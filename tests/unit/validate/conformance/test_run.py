@@ -64,15 +64,17 @@ def test_an_earlier_runs_report_is_not_taken_for_this_runs(registry: str, tmp_pa
 def test_files_that_specs_leave_are_gone_with_the_run(registry: str, tmp_path: Path) -> None:
     ginkgo = tmp_path / "ginkgo"
     left = 'touch "$TMPDIR/test-kuberc1"; mkdir -p "$HOME/.kube" "$KUBECACHEDIR/discovery"'
-    said = 'echo "in $TMPDIR and $HOME, $KUBECACHEDIR"'
+    said = 'echo "in $TMPDIR and $HOME, $KUBECACHEDIR, which is $(realpath "$TMPDIR")"'
     ginkgo.write_text(f"#!/bin/sh\n{left}\n{said}\n", encoding="utf-8")
     ginkgo.chmod(0o755)
-    directory = tmp_path / "out"
+    directory = tmp_path / ("out" * 30)  # a path of a socket has at most 107 bytes
     tools = Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl")
     specs = [ConformanceSpec("a", ())]
     run_specs(specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=directory, timeouts=TIMEOUTS)
     log = (directory / "ginkgo.log").read_text(encoding="utf-8")
-    assert re.search(rf"in ({directory}/tmp-\w+) and \1, \1/kube$", log, re.MULTILINE)
+    found = re.search(rf"in (\S+) and \1, \1/kube, which is {directory}/tmp-\w+$", log, re.MULTILINE)
+    assert found
+    assert len(f"{found[1]}/kubectl-proxy-unix1234567890/test") <= 107
     assert sorted(path.name for path in directory.iterdir()) == ["ginkgo.log", "repositories.yml"]
 
 
