@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,8 @@ from harness.validate.remote.objects import HTTP_PORT
 
 NAME = "vmatrix-probe"
 PROXY_ERRORS = (500, 502, 503, 504)  # of the API server; a probe itself answers 200 or 400
+NO_ANSWER = "no answer of the API server's proxy"
+THERE_SECONDS = 3.0  # for a probe that says no more than its name
 DIAL_SECONDS = 5  # agnhost gives up a request after that (test/images/agnhost/netexec/netexec.go)
 
 
@@ -48,6 +50,7 @@ class Probes:
     """The probes of a guest: by node those that dial and those that are dialled, and the Service of the former.
 
     proxy_seconds: what the API server's proxy may take on top of the probe's own limit.
+    silent: nodes whose probes it did not reach when they were last asked -> what was seen of that.
     """
 
     api: Cluster
@@ -56,17 +59,33 @@ class Probes:
     service_address: str
     node_port: int
     proxy_seconds: float
+    silent: dict[str, str] = field(default_factory=dict)
 
     def dial(
         self, node: str, host: str, port: int, request: str, *, protocol: str = "http", tries: int = 1
     ) -> DialResult:
         """Let the probe on `node` request `request` from host:port, `tries` times on a new connection each.
 
-        A request that the API server's proxy does not answer is made once more: a busy host answers late.
+        A request that the API server's proxy does not answer is made once more: a busy host answers late. After that,
+        the probe is only asked whether it is there, until it says so: else every check would wait for so long.
         """
+        if node in self.silent and not self._speaks_again(node):
+            return DialResult((), (), self.silent[node])
         once = partial(self._dial, node, host, port, request, protocol, tries)
         first = once()
-        return once() if first.unasked else first
+        answer = once() if first.unasked else first
+        if answer.unasked.startswith(NO_ANSWER):
+            self.silent[node] = answer.unasked
+        return answer
+
+    def _speaks_again(self, node: str) -> bool:
+        path = f"{POD.path(NAME, f'{self.dialling[node].name}:{HTTP_PORT}', 'proxy')}/hostname"
+        try:
+            self.api.send("GET", path, read_seconds=THERE_SECONDS)
+        except Unreachable:
+            return False
+        self.silent.pop(node, None)
+        return True
 
     def _dial(self, node: str, host: str, port: int, request: str, protocol: str, tries: int) -> DialResult:
         source = self.dialling[node].name
@@ -79,7 +98,7 @@ class Probes:
                 read_seconds=seconds,
             )
         except Unreachable:
-            return DialResult((), (), f"no answer of the API server's proxy in {seconds:.0f} s")
+            return DialResult((), (), f"{NO_ANSWER} in {seconds:.0f} s")
         if answer.code in PROXY_ERRORS:
             return DialResult((), (), f"{answer.code}: {words_of(answer.body)}")
         said = _decoded(answer.body)

@@ -52,8 +52,8 @@ class Api(Cluster):
 
     def send(self, method: str, path: str, *, query: Any = None, **_: Any) -> Answer:
         source = path.split("/")[6].removesuffix(":8080")
-        self.asked.append((source, dict(query)))
-        return self.reply(source, dict(query))
+        self.asked.append((source, dict(query or {})))
+        return self.reply(source, dict(query or {"tries": "1", "port": "", "request": "", "host": ""}))
 
 
 def probes(reply: Reply = well) -> Probes:
@@ -123,6 +123,28 @@ def test_a_probe_that_the_api_server_does_not_reach_is_found_once_and_blames_no_
     assert network.only_unasked([found])
     assert not network.only_unasked([found, Mismatch("w-0 -> cp-0", "an answer", "none")])
     assert words in found.seen
+
+
+def test_a_probe_that_is_silent_is_only_asked_whether_it_is_there_until_it_says_so() -> None:
+    there: list[bool] = []
+
+    def reply(source: str, query: Query) -> Answer:
+        if source == "probe-w" and not there:
+            raise NO_ANSWER
+        return well(source, query)
+
+    asked = probes(reply)
+    (first,) = network.unreachable_pods(asked, guests.expected(), protocol="http")
+    before = len(asked.api.asked)  # type: ignore[attr-defined]
+    for _ in range(3):
+        (again,) = network.closed_off(asked, guests.expected(), OUTSIDE)
+        assert again.where == first.where
+        assert "no answer" in again.seen
+    questions = [query for source, query in asked.api.asked[before:] if source == "probe-w"]  # type: ignore[attr-defined]
+    assert questions == [{}, {}, {}], "no request that would wait for what is dialled"
+    there.append(True)
+    assert network.closed_off(asked, guests.expected(), OUTSIDE) == []
+    assert not asked.silent
 
 
 @pytest.mark.parametrize("judge", JUDGES)
