@@ -20,7 +20,7 @@ from harness.until import Deadline
 from harness.validate.conformance.curated import load_curated
 from harness.validate.conformance.ginkgo import Tools
 from harness.validate.conformance.run import left_of_specs
-from harness.validate.conformance.upstream import load_upstream
+from harness.validate.conformance.upstream import load_selection, load_upstream
 from harness.validate.conformance.whole import SpecSet, WholeRun, run_whole
 from harness.validate.facts.expected import minor_of
 from harness.validate.inspection import Inspection
@@ -123,12 +123,10 @@ def whole_run(
 
     @functools.cache
     def run(suite: str) -> WholeRun:
+        selected = tuple(_selected(request.session.items, suite, cell, phase))
+        listed = load_upstream(inspection.expected.minor).of(suite)
         found = run_whole(
-            SpecSet(
-                suite,
-                load_upstream(inspection.expected.minor).of(suite),
-                tuple(_selected(request.session.items, suite, cell, phase)),
-            ),
+            SpecSet(suite, listed, selected, load_selection().unfit(selected, guest.expected)),
             tools,
             load_catalogue(),
             version,

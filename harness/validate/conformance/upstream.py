@@ -53,11 +53,13 @@ class Selection:
 
     areas: labels of SIGs -> the expression that names must match.
     without: expressions for labels, and for names, of what is left out -> why.
+    needs: variables that say what machines have -> the expression for names of specs that need it.
     """
 
     areas: Mapping[str, str]
     without_labels: Mapping[str, str]
     without_names: Mapping[str, str]
+    needs: Mapping[str, str]
 
     def takes(self, spec: ListedSpec) -> bool:
         """Tell whether the suite runs a spec."""
@@ -68,6 +70,20 @@ class Selection:
             and not any(re.fullmatch(out, label) for out in self.without_labels for label in spec.labels)
             and not any(re.search(out, spec.name) for out in self.without_names)
         )
+
+    def unfit(self, names: Iterable[str], machines: Mapping[str, Any]) -> dict[str, str]:
+        """Return the specs that need what machines do not have, each with why. A fact that nobody tells is true.
+
+        Args:
+            machines: the variables of a phase.
+        """
+        lacking = [(fact, pattern) for fact, pattern in self.needs.items() if not machines.get(fact, True)]
+        return {
+            name: f"the machines do not have what it needs ({fact})"
+            for name in names
+            for fact, pattern in lacking
+            if re.search(pattern, name)
+        }
 
 
 def upstream_path(minor: str) -> Path:
@@ -106,13 +122,15 @@ def load_selection() -> Selection:
     path = _file(SELECTION)
     try:
         raw = yaml.safe_load(read_text(path))
-        found = Selection(*(dict(raw[key]) for key in ("areas", "without_labels", "without_names")))
-        for pattern in (*found.areas.values(), *found.without_labels, *found.without_names):
+        parts = [dict(raw[key]) for key in ("areas", "without_labels", "without_names")]
+        found = Selection(*parts, dict(raw.get("needs") or {}))
+        for pattern in (*found.areas.values(), *found.without_labels, *found.without_names, *found.needs.values()):
             re.compile(pattern)
     except (yaml.YAMLError, KeyError, TypeError, ValueError, re.error) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
-            hint="it needs `areas` (label: expression), `without_labels` and `without_names` (expression: why)",
+            hint="it needs `areas` (label: expression), `without_labels` and `without_names` (expression: why); "
+            "it may have `needs` (variable: expression)",
             paths=[path],
         ) from error
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.artifacts import e2e_images
@@ -35,16 +35,25 @@ class WholeRun:
 
 @dataclass(frozen=True)
 class SpecSet:
-    """What is run: a suite's specs as they are listed, and those of them that were selected."""
+    """What is run: a suite's specs as they are listed, and those of them that were selected.
+
+    unfit: those of the latter that these machines cannot run -> why.
+    """
 
     suite: str
     listed: Sequence[str]
     selected: Sequence[str]
+    unfit: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> tuple[str, ...]:
+        """Return the selected specs that the machines can run."""
+        return tuple(name for name in self.selected if name not in self.unfit)
 
     @property
     def label(self) -> str:
         """Return the label that selects just the selected specs; "" where there is none."""
-        whole = self.suite == CERTIFICATION and set(self.selected) == set(self.listed)
+        whole = self.suite == CERTIFICATION and set(self.run) == set(self.listed)
         return CONFORMANCE if whole else ""
 
 
@@ -70,7 +79,7 @@ def run_whole(
     """
     images = e2e_images.listed(catalogue, version)
     verdicts = run_specs(
-        [ConformanceSpec(name, ()) for name in specs.selected],
+        [ConformanceSpec(name, ()) for name in specs.run],
         tools,
         kubeconfig=kubeconfig,
         registry=registry,
@@ -78,8 +87,9 @@ def run_whole(
         timeouts=timeouts,
         extent=Extent(timeouts.upstream_specs, PROCESSES, specs.label),
     )
+    unfit = {name: SpecVerdict(SpecOutcome.NOT_RUN, text=why) for name, why in specs.unfit.items()}
     return WholeRun(
-        {name: judged(verdict, images.missing) for name, verdict in verdicts.items()},
+        unfit | {name: judged(verdict, images.missing) for name, verdict in verdicts.items()},
         tuple(sorted(missing_images(registry, images.made, timeouts.registry_request))),
     )
 

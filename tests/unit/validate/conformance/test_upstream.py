@@ -33,6 +33,19 @@ def test_a_suite_has_the_set_or_what_the_selection_leaves_of_features() -> None:
     assert sets[E2E] == ("[sig-apps] b", "[sig-storage] PersistentVolumes-local e")
 
 
+def test_specs_that_need_what_machines_lack_say_so() -> None:
+    names = [
+        "[sig-storage] PersistentVolumes-local [Volume type: blockfswithformat] a",
+        "[sig-storage] b [Volume type: dir]",
+    ]
+    selection = load_selection()
+    assert selection.unfit(names, {"guest_loop_devices": False}) == {
+        names[0]: "the machines do not have what it needs (guest_loop_devices)"
+    }
+    assert selection.unfit(names, {"guest_loop_devices": True}) == {}
+    assert selection.unfit(names, {}) == {}, "a cluster of which nobody tells"
+
+
 MINORS = sorted({minor_of(version) for version in load().kubernetes})
 
 

@@ -16,6 +16,8 @@ MISSING = {"volume/nfs:1.6.0": "its server is a part of the kernel"}
 def test_all_of_the_set_is_selected_by_its_label_and_less_by_names() -> None:
     assert SpecSet(CERTIFICATION, ("a", "b"), ("b", "a")).label == "Conformance"
     assert SpecSet(CERTIFICATION, ("a", "b"), ("b",)).label == ""
+    assert SpecSet(CERTIFICATION, ("a", "b"), ("b", "a"), {"a": "why"}).label == ""
+    assert SpecSet(E2E, ("a", "b"), ("b", "a"), {"a": "why"}).run == ("b",)
     assert SpecSet(E2E, ("a",), ("a",)).label == ""
 
 
