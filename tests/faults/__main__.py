@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.faults.trial import Stuck, Trials, Verdict
 def main(argv: Sequence[str]) -> int:
     """Try faults; return 0 when every one is found or missed as the list says, and the score is reached."""
     given = _arguments(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the fault is undone, the cell torn down
     try:
         return _passed(given) if given.passes else _tried(given)
     except VmatrixError as error:
