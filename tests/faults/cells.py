@@ -14,6 +14,7 @@ from harness import providers
 from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.steps import Steps
+from harness.errors import BadInput
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
@@ -105,9 +106,14 @@ def kept(layout: str, directory: Path) -> Patient:
 
     Args:
         directory: the cell's, in that of the run.
+
+    Raises:
+        BadInput: it is another cell, in which some checks would fail without a fault.
     """
     spec = load_spec(project_dir() / "matrix")
     cell = cell_of(spec, layout)
+    if directory.name != cell.id:
+        raise BadInput(f"{directory} is not a cell of the layout {layout}", hint=f"that is {cell.id}")
     hosts = _yaml(directory / "inventory/hosts.yml")["all"]["hosts"]
     variables = _yaml(directory / "inventory/extra-vars.yml")
     machines = tuple(
