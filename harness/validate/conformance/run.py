@@ -76,7 +76,7 @@ def run_specs(
             return verdicts | (read_verdicts(report, names) if report.is_file() else read_log(log, names))
         except CommandFailed as unstarted:
             return verdicts | dict.fromkeys(names, SpecVerdict(SpecOutcome.FAILED, text=unstarted.summary))
-    return verdicts | read_verdicts(report, names)
+    return verdicts | read_verdicts(report, names) | ({} if report.is_file() else _ended(log, names))
 
 
 @contextmanager
@@ -145,6 +145,12 @@ def refuse_missing(verdicts: Iterable[SpecVerdict], known: Collection[str]) -> N
             f"specs were not run because the mirror lacks {', '.join(lost)}",
             hint="push the image to the mirror, or name it in `may_be_missing` of conformance/MINOR.yml",
         )
+
+
+def _ended(log: Path, names: Sequence[str]) -> dict[str, SpecVerdict]:
+    """Return the verdicts of the specs that had ended when ginkgo was killed."""
+    logged = read_log(log, names)
+    return {name: verdict for name, verdict in logged.items() if verdict.outcome is not SpecOutcome.NOT_RUN}
 
 
 def _lacks(spec: ConformanceSpec, absent: frozenset[str]) -> tuple[str, ...]:

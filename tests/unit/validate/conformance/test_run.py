@@ -124,6 +124,24 @@ def test_a_run_that_its_time_out_ends_keeps_the_verdicts_of_the_specs_that_ended
     assert ("running: b" in said) is obeys
 
 
+def test_a_run_that_is_killed_keeps_the_verdicts_of_the_specs_that_ended(registry: str, tmp_path: Path) -> None:
+    (tmp_path / "said").write_text(SAID, encoding="utf-8")
+    ginkgo = tmp_path / "ginkgo"
+    ginkgo.write_text(f"#!/bin/sh\ncat {tmp_path}/said\nkill -KILL $$\n", encoding="utf-8")
+    ginkgo.chmod(0o755)
+    verdicts = run_specs(
+        [ConformanceSpec(name, ()) for name in "ab"],
+        Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl"),
+        kubeconfig=tmp_path / "k",
+        registry=registry,
+        directory=tmp_path / "out",
+        timeouts=TIMEOUTS,
+    )
+    assert verdicts["a"].outcome is SpecOutcome.PASSED
+    assert verdicts["b"].outcome is SpecOutcome.FAILED
+    assert "killed" in verdicts["b"].text
+
+
 def test_nothing_is_said_of_specs_that_had_enough_time(tmp_path: Path) -> None:
     verdicts = {
         "a": SpecVerdict(SpecOutcome.PASSED),
