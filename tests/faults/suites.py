@@ -20,6 +20,7 @@ from harness.session.blame import blame_of
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
+from harness.validate.facts import addons
 from harness.validate.inspection import Inspection
 from harness.validate.judge.finding import NotJudged, parts_not_judged
 from harness.validate.remote.probe_pods import place_probes, remove_probes
@@ -62,7 +63,7 @@ class Checks:
         for suite in suites:
             for module in modules(suite):
                 for name, check in checks_in(module):
-                    if self._applies(module, check) and (add_ons or not _marks(module, check)):
+                    if self._applies(module, check) and (add_ons or not _of_add_on(module, check)):
                         found += look.ask(f"{suite}: {name}", module, check)
         return found
 
@@ -139,10 +140,14 @@ def gather(inspection: Inspection) -> None:
 
 
 def _marks(module: ModuleType, check: Callable[..., None]) -> list[Any]:
-    """Return the conditions of a check: those of add-ons are the only ones of these suites."""
+    """Return the conditions of a check."""
     given = getattr(module, "pytestmark", [])
     marks = [*(given if isinstance(given, list) else [given]), *getattr(check, "pytestmark", [])]
     return [mark for mark in marks if mark.name == "when"]
+
+
+def _of_add_on(module: ModuleType, check: Callable[..., None]) -> bool:
+    return any(mark.kwargs["phase"].__module__ == addons.__name__ for mark in _marks(module, check))
 
 
 def modules(suite: str) -> list[ModuleType]:

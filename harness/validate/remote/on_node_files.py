@@ -5,6 +5,7 @@ facts/files.py reads it. No content of a file leaves the machine, only whether t
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -149,6 +150,15 @@ def executable(process: dict[str, Any]) -> dict[str, Any]:
     return {"runs": process["executable"], "own": same(process["argv"][0]), "found": found, "same": same(found)}
 
 
+def executables(running: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what each program runs, by its name; one that has ended meanwhile is left out."""
+    found = {}
+    for process in running:
+        with contextlib.suppress(OSError):
+            found[process["name"]] = executable(process)
+    return found
+
+
 def listeners() -> list[list[Any]]:
     """Return [address, port, program] of the cluster's programs that listen on TCP; pods' own networks do not count."""
     found = []
@@ -200,7 +210,7 @@ def main(argv: Sequence[str]) -> None:
         "files": {**places(running), **files(running, json.loads(argv[0])["certificates"])},
         "written": written(running),
         "newer": {name: newer_files(process) for name, process in readers.items()},
-        "executables": {process["name"]: executable(process) for process in agents},
+        "executables": executables(agents),
         "os_release": {
             key: value.strip("\"'") for key, _, value in release if key in ("ID", "VERSION_ID", "VERSION_CODENAME")
         },

@@ -64,6 +64,11 @@ def test_a_process_is_compared_with_the_file_that_started_it(tmp_path: Path) -> 
     assert on_node_files.executable({**process("kubelet"), "argv": ["kubelet"]})["own"] is None
 
 
+def test_a_process_that_ends_meanwhile_is_no_finding() -> None:
+    ended = {**process("containerd"), "pid": 2**22 + 1}  # above the most that the kernel gives
+    assert list(on_node_files.executables([ended, process("kubelet")])) == ["kubelet"]
+
+
 def test_listeners_are_those_of_the_clusters_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         'LISTEN 0 4096 *:10250 *:* users:(("kubelet",pid=7,fd=17))',
