@@ -24,6 +24,7 @@ class Site:
 
     image: gives a disk image's source for this infra cluster, by its name in matrix/images.yml.
     guest_vars: the variables that the infra's machines need of the playbooks.
+    spare: tells ranges of a machine's network that no machine gets, by the machine's address.
     product_vars: tells a phase, by its variables, where the artifacts are that the product asks for.
     project: the checkout with vm-templates/ and the product.
     access: how machines are reached.  kubeconfig, context: of the infra cluster, for ways through its API.
@@ -55,6 +56,7 @@ class Site:
     ingress_networks: tuple[str, ...] = ()
     timeout_scale: float = 1.0
     product_vars: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
+    spare: Callable[[str], tuple[str, ...]] = lambda _: ()
     controller_images: Mapping[str, str] = field(default_factory=dict)
     held: ExitStack = field(default_factory=ExitStack)
     blows: Sequence[Blow] = ()

@@ -12,6 +12,7 @@ from harness.spec.merged import merged
 from harness.spec.own_words import translated
 
 WAY_OUT = "guest_internet"
+METALLB, POOL = "cluster_metallb_version", "cluster_load_balancer_addresses"
 
 
 def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
     made = {
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),
+        **_pool(site, environment, phase),
         **merged(phase.vars, site.guest_vars),
         **_way_out(site, environment),
         "cluster_mirror_url": site.mirror.http,
@@ -40,6 +42,14 @@ def _sources(site: Site) -> dict[str, str]:
     given = site.spec.product.sources
     folder = product_sources.folder(given.model_dump(), site.project) if given is not None else None
     return {"product_sources": str(folder)} if folder is not None else {}
+
+
+def _pool(site: Site, environment: Environment, phase: Phase) -> dict[str, list[str]]:
+    """Return addresses for load balancers where a cell has some; the matrix and the infra may say others."""
+    if not phase.vars.get(METALLB) or not environment.machines:
+        return {}
+    spare = site.spare(environment.machines[0].address)
+    return {POOL: list(spare)} if spare else {}
 
 
 def _way_out(site: Site, environment: Environment) -> dict[str, bool]:

@@ -72,6 +72,10 @@ class KubeconfigProvider:
     def _nested(self) -> Mapping[str, Any]:
         return nested.variables(self._cluster(), self._given, self._use.outer)
 
+    def spare_addresses(self, _: str) -> tuple[str, ...]:
+        """Return nothing: who gives out addresses here is not known."""
+        return ()
+
     def mirror(self) -> Mirror:
         """Return the mirror that was given."""
         return self._mirror

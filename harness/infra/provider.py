@@ -33,6 +33,9 @@ class Provider(Protocol):
     def guest_vars(self) -> Mapping[str, Any]:
         """Return the variables that the playbooks need because of how this infra's machines are made."""
 
+    def spare_addresses(self, address: str) -> tuple[str, ...]:
+        """Return ranges (FIRST-LAST) of the network of a machine with this address that no machine gets."""
+
     def mirror(self) -> Mirror:
         """Return where guests find binaries and images."""
 

@@ -211,6 +211,7 @@ def _site(
         timeouts=project.timeouts,
         mirror=provider.mirror(),
         guest_vars=provider.guest_vars(),
+        spare=provider.spare_addresses,
         product_vars=told,
         controller_images={n: f"{provider.mirror().registry}/{n}:{ref.version}" for n, ref in controllers.items()},
         blows=blows(settings.chaos),

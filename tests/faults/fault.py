@@ -34,6 +34,7 @@ class Need(StrEnum):
     EXTERNAL = "external-etcd"
     STACKED = "stacked-etcd"
     ADDONS = "addons"
+    LOAD_BALANCER = "load-balancer"
     NFTABLES = "nftables"
     IPTABLES = "iptables"
     HARDENED = "hardened"
@@ -70,6 +71,11 @@ class Fault(Model):
     def digest(self) -> str:
         """Return what changes when the fault does: what is known of the old one says nothing of the new one."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+    @property
+    def of_add_ons(self) -> bool:
+        """Tell whether the checks of add-ons, which work for seconds, are to be run."""
+        return bool({Need.ADDONS, Need.LOAD_BALANCER} & set(self.needs))
 
     @model_validator(mode="after")
     def _undone_where_injected(self) -> Self:

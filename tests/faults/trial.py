@@ -14,7 +14,7 @@ from harness.model import Environment
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from tests.faults.cells import Patient
-from tests.faults.fault import Fault, Need, Where
+from tests.faults.fault import Fault, Where
 from tests.faults.suites import SUITES, Checks, Said
 
 SHELL = Path(__file__).with_name("shell.sh")
@@ -135,13 +135,13 @@ class Trials:
 
     def _look(self, fault: Fault) -> tuple[Said, ...]:
         inspection = self.patient.inspection(hasty(self.patient.timeouts))
-        return tuple(self.checks.failures(inspection, (fault.suite,), add_ons=Need.ADDONS in fault.needs))
+        return tuple(self.checks.failures(inspection, (fault.suite,), add_ons=fault.of_add_ons))
 
     def _undo(self, fault: Fault) -> None:
         with self._timed("undo"):
             self._steps(fault.undo, fault.id)
         with self._timed("proof"):
-            self.prove_healthy((fault.suite,), add_ons=Need.ADDONS in fault.needs)
+            self.prove_healthy((fault.suite,), add_ons=fault.of_add_ons)
 
     def _steps(self, steps: Mapping[Where, str], name: str) -> None:
         hosts = self.patient.inspection().hosts

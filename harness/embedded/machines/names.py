@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv4Network
 MAX_INSTANCES = 16
 FIRST_SECOND_OCTET = 213
 MAX_NAMESPACES = 250
+FIRST_SPARE, LAST_SPARE = 240, 253  # host numbers that load balancers of guests may have
 PODS_NETWORK = MAX_NAMESPACES  # of the machine that runs the infra cluster's pods; no cell's
 API_PORT = 6443
 MIRROR_PORT = 8080
@@ -64,6 +65,10 @@ class Names:
     def gateway(self, namespace_index: int) -> IPv4Address:
         """Return the guests' default gateway, which forwards nothing."""
         return self.network(namespace_index)[254]
+
+    def spare_addresses(self, namespace_index: int) -> tuple[IPv4Address, IPv4Address]:
+        """Return the first and the last address of a VM namespace's network that no machine gets."""
+        return self.network(namespace_index)[FIRST_SPARE], self.network(namespace_index)[LAST_SPARE]
 
     @staticmethod
     def open_ports(namespace_index: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from harness.embedded.machines.names import PODS_NETWORK
+from harness.embedded.machines.names import FIRST_SPARE, PODS_NETWORK
 from harness.errors import InfraError
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer
@@ -19,7 +19,7 @@ from harness.kube.resources import NAMESPACE
 
 NETWORK_INDEX = "local.vmatrix.dev/network-index"
 FIRST_NETWORK, LAST_NETWORK = 1, PODS_NETWORK - 1
-FIRST_HOST, LAST_HOST = 2, 253  # .1 is the host's end, .254 the guests' default gateway
+FIRST_HOST, LAST_HOST = 2, FIRST_SPARE - 1  # .1 is the host's end, .254 the guests' default gateway
 
 
 def index_of(namespace: Json) -> int | None:

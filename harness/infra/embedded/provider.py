@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Address
 from typing import Any
 
+from harness.embedded.machines.names import Names
 from harness.errors import VmatrixError
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
@@ -115,6 +117,11 @@ class EmbeddedProvider(Occupant):
     def guest_vars(self) -> Mapping[str, Any]:
         """Return what the playbooks need to know about machines that share this host's kernel."""
         return guests.guest_vars()
+
+    def spare_addresses(self, address: str) -> tuple[str, ...]:
+        """Return what embedded KubeVirt gives no machine of a VM namespace."""
+        first, last = Names(self.host.index()).spare_addresses(IPv4Address(address).packed[2])
+        return (f"{first}-{last}",)
 
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories and programs."""

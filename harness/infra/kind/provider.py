@@ -188,6 +188,10 @@ class KindProvider(Occupant):
             return guests.guest_vars()
         return nested.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), {})
 
+    def spare_addresses(self, _: str) -> tuple[str, ...]:
+        """Return nothing: who gives out addresses here is not known."""
+        return ()
+
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
         made, made_whole = record.load(self.layout), self.layout.kubeconfig.is_file()

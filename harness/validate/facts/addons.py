@@ -10,21 +10,34 @@ from harness.model import Cell
 
 @dataclass(frozen=True)
 class AddOn:
-    """An add-on: the variable that names its version, its Deployment, and the repository of its image."""
+    """An add-on: the variable that names its version, its Deployment, and the repository of its image.
+
+    daemon_set: the DaemonSet that it has on every node, too.  ports: what that opens on nodes to others.
+    """
 
     variable: str
     deployment: tuple[str, str]
     image: str
+    daemon_set: tuple[str, str] | None = None
+    ports: tuple[int, ...] = ()
 
 
 METRICS_SERVER = "metrics-server"
 LOCAL_PATH_PROVISIONER = "local-path-provisioner"
+METALLB = "metallb"
 ADD_ONS: Mapping[str, AddOn] = {
     METRICS_SERVER: AddOn("cluster_metrics_server_version", ("kube-system", "metrics-server"), METRICS_SERVER),
     LOCAL_PATH_PROVISIONER: AddOn(
         "cluster_local_path_provisioner_version",
         ("local-path-storage", "local-path-provisioner"),
         LOCAL_PATH_PROVISIONER,
+    ),
+    METALLB: AddOn(
+        "cluster_metallb_version",
+        ("metallb-system", "controller"),
+        METALLB,
+        daemon_set=("metallb-system", "speaker"),
+        ports=(7946, 9120),  # speakers among each other; their metrics, to who may have them
     ),
 }
 

@@ -70,7 +70,8 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     proxy, daemon = _proxy(view, expected), expected.plugin.daemon if expected.plugin is not None else None
     counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
     parts: list[list[Mismatch]] = []
-    for place in filter(None, (proxy, daemon)):
+    others = [ADD_ONS[name].daemon_set for name in expected.addons]
+    for place in filter(None, (proxy, daemon, *others)):
         daemon_set = view.find(view.daemon_sets, *place)
         parts.append(_wrong_counts(f"DaemonSet {'/'.join(place)}", daemon_set, counts, len(expected.nodes)))
     if expected.kube_proxy_mode == LEFT_OUT:

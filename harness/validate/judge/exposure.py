@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.validate.facts.addons import ADD_ONS
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
 from harness.validate.judge.finding import unjudged
@@ -29,6 +30,8 @@ def open_ports(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
         allowed = {port for group, ports in said.items() if name in groups[group] for port in ports}
         if not seen.listening:
             yield Mismatch(name, "programs of the cluster that listen", "none")
+        if name in expected.nodes:
+            allowed |= {port for add_on in expected.addons for port in ADD_ONS[add_on].ports}
         for one in seen.listening:
             if not one.local and one.port not in allowed:
                 ports = ", ".join(map(str, sorted(allowed)))

@@ -43,6 +43,8 @@ def _known(view: ClusterView, expected: ExpectedGuest) -> set[str]:
     found = {f"Deployment {leaves.dns.deployment}"}
     for name in expected.addons:
         found.add(f"Deployment {(leaves.add_ons or {}).get(name, '/'.join(ADD_ONS[name].deployment))}")
+        if (daemon_set := ADD_ONS[name].daemon_set) is not None:
+            found.add(f"DaemonSet {'/'.join(daemon_set)}")
     if expected.kube_proxy_mode in PROXY_MODES and leaves.kube_proxy is not None:
         found.add(f"DaemonSet {leaves.kube_proxy}")
     if plugin is not None and plugin.daemon is not None:

@@ -81,9 +81,10 @@ def test_a_cells_variables_choose_versions() -> None:
 
 def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
     plain = {"cluster_kubernetes_version": "1.36.3"}
-    asked = {**plain, "cluster_metrics_server_version": "0.9.0", "cluster_local_path_provisioner_version": "0.0.30"}
+    versions = {"metrics-server": "0.9.0", "local-path-provisioner": "0.0.30", "metallb": "0.16.1"}
+    asked = {**plain, **{refs.variable(name): version for name, version in versions.items()}}
     added = set(refs.for_cell(CATALOGUE, asked)) - set(refs.for_cell(CATALOGUE, plain))
-    assert added == {Ref("image/metrics-server", "v0.9.0"), Ref("image/local-path-provisioner", "v0.0.30")}
+    assert added == {Ref(f"image/{name}", f"v{version}") for name, version in versions.items()}
     assert added == set(refs.add_ons(CATALOGUE))
     empty = {**plain, "cluster_metrics_server_version": ""}
     assert refs.for_cell(CATALOGUE, empty) == refs.for_cell(CATALOGUE, plain)

@@ -8,14 +8,22 @@ from typing import Any
 
 from harness.cell.site import Site
 from harness.cell.variables import variables_of
-from harness.model import Cell, Environment, Mirror, Phase
+from harness.model import Cell, Environment, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
 from tests.unit.shipped_timeouts import TIMEOUTS
 
+MACHINE = Machine(PlannedMachine("cp-0", ("control_plane",), 2, 2048, 10, "debian-13"), "10.0.7.2", 22, "debian")
+
 
 def given(
-    folder: Path, *, factor: float, isolated: bool = True, words: Mapping[str, str] | None = None, **infra: Any
+    folder: Path,
+    *,
+    factor: float,
+    isolated: bool = True,
+    words: Mapping[str, str] | None = None,
+    asked: Mapping[str, Any] | None = None,
+    **infra: Any,
 ) -> dict[str, Any]:
     """Return what the playbooks get on a site with a factor."""
     nobody: Any = None
@@ -32,11 +40,12 @@ def given(
         project=folder,
         expiry_hours=1,
         timeout_scale=factor,
+        spare=lambda address: (f"{address.rpartition('.')[0]}.240-{address.rpartition('.')[0]}.253",),
         product_vars=lambda phase: {"cluster_files_url": f"http://m/files/{phase['a']}"},
     )
     cell = Cell("c", {}, "fresh", (), (), {})
-    environment = Environment("run", cell, 1, "ns", (), folder, folder / "key")
-    return variables_of(site, environment, Phase("deploy", vars={"a": 1}))
+    environment = Environment("run", cell, 1, "ns", (MACHINE,), folder, folder / "key")
+    return variables_of(site, environment, Phase("deploy", vars={"a": 1, **(asked or {})}))
 
 
 def test_the_factor_of_a_run_reaches_the_playbooks_unless_the_caller_sets_another(tmp_path: Path) -> None:
@@ -60,3 +69,11 @@ def test_machines_reach_the_internet_where_the_cells_policy_lets_them(tmp_path: 
     assert given(tmp_path, factor=1.0, guest_internet=True)["guest_internet"] is False
     assert given(tmp_path, factor=1.0, guest_internet=True, isolated=False)["guest_internet"] is True
     assert given(tmp_path, factor=1.0, guest_internet=False, isolated=False)["guest_internet"] is False
+
+
+def test_a_cell_with_load_balancers_has_addresses_for_them_unless_somebody_says_others(tmp_path: Path) -> None:
+    pool, metallb = "cluster_load_balancer_addresses", {"cluster_metallb_version": "1.2.3"}
+    assert pool not in given(tmp_path, factor=1.0)
+    assert given(tmp_path, factor=1.0, asked=metallb)[pool] == ["10.0.7.240-10.0.7.253"]
+    assert given(tmp_path, factor=1.0, asked={**metallb, pool: ["a"]})[pool] == ["a"]
+    assert given(tmp_path, factor=1.0, asked=metallb, cluster_load_balancer_addresses=["b"])[pool] == ["b"]

@@ -72,7 +72,7 @@ VERSIONS = {add_on.variable: "1.2.3" for add_on in ADD_ONS.values()}
 
 
 def with_add_ons(raw: Json) -> None:
-    """Let the recorded guest have both add-ons, each on its own."""
+    """Let the recorded guest have all add-ons, each on its own."""
     for add_on in ADD_ONS.values():
         namespace, name = add_on.deployment
         for kind, start in (("deployments", "coredns"), ("pods", "coredns")):
@@ -81,3 +81,7 @@ def with_add_ons(raw: Json) -> None:
             if kind == "pods":
                 made["spec"]["containers"][0]["image"] = f"10.222.0.1:5000/{add_on.image}:v1.2.3"
             raw[kind].append(made)
+        if add_on.daemon_set is not None:
+            made = copy.deepcopy(named(raw["daemon_sets"], "kube-proxy"))
+            made["metadata"].update(namespace=add_on.daemon_set[0], name=add_on.daemon_set[1])
+            raw["daemon_sets"].append(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.machines.names import Names
+from harness.embedded.node.addresses import LAST_HOST
 
 
 def test_each_instance_owns_a_network_of_its_own() -> None:
@@ -59,3 +60,10 @@ def test_a_network_namespace_is_known_again_by_its_name() -> None:
     assert names.netns_owner(names.machine_netns(250, "beef")) == (250, "beef")
     assert names.netns_owner("vmx11-n3") is None
     assert names.netns_owner("vmx1-n3-a1-b") is None
+
+
+def test_no_machine_gets_an_address_that_load_balancers_may_have() -> None:
+    first, last = Names(2).spare_addresses(7)
+    assert (str(first), str(last)) == ("10.215.7.240", "10.215.7.253")
+    assert int(first) & 255 > LAST_HOST
+    assert int(last) & 255 < int(Names(2).gateway(7)) & 255
