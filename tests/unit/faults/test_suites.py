@@ -8,7 +8,11 @@ import pytest
 
 from tests.faults.suites import SUITES, Checks, Said, modules
 
-ADD_ONS = ("tests.cells.cluster.test_metrics", "tests.cells.cluster.test_storage")
+ADD_ONS = (
+    "tests.cells.cluster.test_metrics",
+    "tests.cells.cluster.test_storage",
+    "tests.cells.network.test_load_balancer",
+)
 
 
 @pytest.mark.parametrize("add_ons", [True, False])
