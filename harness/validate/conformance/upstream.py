@@ -122,8 +122,8 @@ def load_selection() -> Selection:
     path = _file(SELECTION)
     try:
         raw = yaml.safe_load(read_text(path))
-        parts = [dict(raw[key]) for key in ("areas", "without_labels", "without_names")]
-        found = Selection(*parts, dict(raw.get("needs") or {}))
+        areas, labels, names = (dict(raw[key]) for key in ("areas", "without_labels", "without_names"))
+        found = Selection(areas, labels, names, dict(raw.get("needs") or {}))
         for pattern in (*found.areas.values(), *found.without_labels, *found.without_names, *found.needs.values()):
             re.compile(pattern)
     except (yaml.YAMLError, KeyError, TypeError, ValueError, re.error) as error:
