@@ -130,17 +130,24 @@ def _other(what: str, wanted: int, said: tuple[int, str]) -> Mismatch:
     return Mismatch(what, str(wanted), f"{said[0]}: {said[1][:300]}" if said[1] else str(said[0]))
 
 
-def unconfined(statuses: Mapping[str, str]) -> Iterator[Mismatch]:
+def unconfined(statuses: Mapping[str, str], machines: Mapping[str, str]) -> Iterator[Mismatch]:
     """Yield nodes whose pods run without a seccomp profile.
+
+    A machine that is a container has filters itself, which its pods inherit: a profile is one more.
 
     Args:
         statuses: /proc/self/status of a process of a pod that asks for no profile, by node.
+        machines: the same of the first process of each machine.
     """
     for node, text in statuses.items():
-        mode = next((line.split()[1] for line in text.splitlines() if line.startswith("Seccomp:")), "unknown")
-        if mode != FILTERED:
-            found = Mismatch(f"{node}: a pod without a profile", f"seccomp mode {FILTERED} (filter)", mode)
-            yield from against("4.2.14", [found])
+        own, seen = _filters(machines.get(node, "")), _filters(text)
+        if own is None or seen is None or seen <= own:
+            said = "unknown" if seen is None else str(seen)
+            wanted = f"more seccomp filters than the machine has itself ({'unknown' if own is None else own})"
+            yield from against("4.2.14", [Mismatch(f"{node}: a pod without a profile", wanted, said)])
 
 
-FILTERED = "2"  # proc_pid_status(5)
+def _filters(status: str) -> int | None:
+    """Return the number of seccomp filters of a process (Linux 5.9 and later)."""
+    found = next((line.split()[1] for line in status.splitlines() if line.startswith("Seccomp_filters:")), None)
+    return None if found is None else int(found)

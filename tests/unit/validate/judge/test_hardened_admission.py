@@ -83,7 +83,14 @@ def test_an_address_outside_and_events_without_a_limit_are_found() -> None:
 
 
 def test_a_pod_without_a_profile_is_found() -> None:
-    assert list(unconfined({"w-0": "Name:\tcat\nSeccomp:\t2\n"})) == []
-    (found, silent) = unconfined({"w-0": "Seccomp:\t0\n", "w-1": "not found"})
-    assert str(found) == "CIS 4.2.14: w-0: a pod without a profile: expected seccomp mode 2 (filter); saw 0"
+    bare, contained = "Seccomp:\t0\nSeccomp_filters:\t0\n", "Name:\tcat\nSeccomp:\t2\nSeccomp_filters:\t1\n"
+    machines = {"w-0": bare, "w-1": bare}
+    assert list(unconfined({"w-0": contained}, machines)) == []
+    (found, silent) = unconfined({"w-0": bare, "w-1": "not found"}, machines)
+    wanted = "expected more seccomp filters than the machine has itself (0); saw 0"
+    assert str(found) == f"CIS 4.2.14: w-0: a pod without a profile: {wanted}"
     assert silent.seen == "unknown"
+    (inherited,) = unconfined({"w-0": contained}, {"w-0": contained})
+    assert inherited.seen == "1", "a filter of the machine, which is a container, is no profile of a pod"
+    (untold,) = unconfined({"w-0": contained}, {})
+    assert "unknown" in str(untold)
