@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from secrets import token_hex
 from typing import Any
 
 from harness.kube import Cluster
@@ -84,30 +85,31 @@ def unlimited_events(api: Cluster, limits: Sequence[Mapping[str, Any]]) -> list[
     burst = next((int(limit["burst"]) for limit in limits if limit["type"] == "Namespace"), 0)
     if not burst:
         return list(against("1.2.9", [Mismatch("cluster_event_rate_limits", "a limit for each Namespace", "none")]))
-    ensure_namespace(api, EVENTS)
+    namespace = f"{EVENTS}-{token_hex(4)}"  # a new one: that of a look before may be on its way out, or at its limit
+    ensure_namespace(api, namespace)
     try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            codes = list(pool.map(lambda place: _event(api, place), range(4 * burst)))
+            codes = list(pool.map(lambda place: _event(api, namespace, place), range(4 * burst)))
     finally:
-        api.delete(NAMESPACE, EVENTS)
+        api.delete(NAMESPACE, namespace)
     found = [] if CREATED in codes else [Mismatch("events of a namespace", "some admitted", f"{sorted(set(codes))}")]
     if TOO_MANY not in codes:
         found.append(Mismatch(f"{len(codes)} events of a namespace", "429 for some of them", f"{sorted(set(codes))}"))
     return list(against("1.2.9", found))
 
 
-def _event(api: Cluster, place: int) -> int:
+def _event(api: Cluster, namespace: str, place: int) -> int:
     body = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"vmatrix-{place}", "namespace": EVENTS},
-        "involvedObject": {"kind": "Namespace", "name": EVENTS, "namespace": EVENTS},
+        "metadata": {"name": f"vmatrix-{place}", "namespace": namespace},
+        "involvedObject": {"kind": "Namespace", "name": namespace, "namespace": namespace},
         "reason": "Tried",
         "message": "a check tries the limit of events",
         "type": "Normal",
     }
     try:
-        return int(api.send("POST", EVENT.path(EVENTS), body=body).code)
+        return int(api.send("POST", EVENT.path(namespace), body=body).code)
     except Unreachable:
         return 0
 

@@ -17,6 +17,7 @@ class Admission:
 
     def __init__(self, *lets: str, plain: int = 201) -> None:
         self.lets, self.plain, self.events, self.deleted = lets, plain, 0, ""
+        self.made: list[str] = []
 
     def send(self, method: str, path: str, *, body: Any, query: Any = None) -> Answer:
         if body["kind"] == "Event":
@@ -33,8 +34,9 @@ class Admission:
             return Answer(403, {"message": 'pods "vmatrix" is forbidden: violates PodSecurity "baseline:latest"'}, ())
         return Answer(self.plain, {}, ())
 
-    def ensure(self, *_: Any) -> None:
-        """Make the namespace."""
+    def ensure(self, _: Any, body: Any) -> None:
+        self.made.append(body["metadata"]["name"])
+        self.events = 0
 
     def delete(self, _: Any, name: str) -> None:
         self.deleted = name
@@ -45,7 +47,9 @@ def test_a_hardened_api_server_passes() -> None:
     assert admitted_pods(api) == []
     assert admitted_addresses(api) == []
     assert unlimited_events(api, LIMITS) == []
-    assert api.deleted == "vmatrix-events"
+    assert api.deleted == api.made[-1]
+    assert unlimited_events(api, LIMITS) == []
+    assert len(set(api.made)) == 2, "the first one may still be on its way out"
 
 
 @pytest.mark.parametrize(
