@@ -46,7 +46,7 @@ OFFERS: dict[str, tuple[Any, Any, str]] = {
 TAIL = 16 << 20  # bytes of an audit log that are looked at
 SEALED = b"k8s:enc:"  # how the API server begins what it has encrypted (k8s.io/apiserver, encryptionconfig)
 TRIES, PAUSE = 20, 0.1
-PROFILE = "/debug/pprof/cmdline"
+PROFILE = "/debug/pprof/"  # the index: not every program has each of them
 SILENCE = 2.0  # seconds after which a listener that says nothing has accepted
 
 
