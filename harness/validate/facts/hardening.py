@@ -120,6 +120,7 @@ class HardeningFacts:
 
     listeners: by program and port, what became of each offer.  etcd_strangers: of clients without a certificate.
     profiles, strangers: status by program, by path.  rights: permissions, owner and group by path, by control.
+    status: /proc/1/status, of the machine's first process.
     """
 
     listeners: Mapping[str, Mapping[str, Sequence[str]]]
@@ -130,6 +131,7 @@ class HardeningFacts:
     strangers: Mapping[str, int]
     stored: StoredSecrets | None
     audited: AuditTrail | None
+    status: str
 
 
 def hardening_of(raw: Mapping[str, Any]) -> HardeningFacts:
@@ -148,4 +150,5 @@ def hardening_of(raw: Mapping[str, Any]) -> HardeningFacts:
         audited=None
         if trail is None
         else AuditTrail(trail["path"], trail["status"], tuple(map(tuple, trail["events"])), trail["leaked"]),
+        status=raw["status"],
     )

@@ -11,6 +11,7 @@ from harness.kube import Cluster
 from harness.kube.client import Unreachable
 from harness.kube.resources import EVENT, NAMESPACE, POD, SERVICE
 from harness.validate.facts.cluster import Json
+from harness.validate.facts.hardening import HardeningFacts
 from harness.validate.judge.controls import against
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.remote.objects import ensure_namespace
@@ -132,17 +133,17 @@ def _other(what: str, wanted: int, said: tuple[int, str]) -> Mismatch:
     return Mismatch(what, str(wanted), f"{said[0]}: {said[1][:300]}" if said[1] else str(said[0]))
 
 
-def unconfined(statuses: Mapping[str, str], machines: Mapping[str, str]) -> Iterator[Mismatch]:
+def unconfined(statuses: Mapping[str, str], machines: Mapping[str, HardeningFacts]) -> Iterator[Mismatch]:
     """Yield nodes whose pods run without a seccomp profile.
 
     A machine that is a container has filters itself, which its pods inherit: a profile is one more.
 
     Args:
         statuses: /proc/self/status of a process of a pod that asks for no profile, by node.
-        machines: the same of the first process of each machine.
+        machines: what each machine says of itself.
     """
     for node, text in statuses.items():
-        own, seen = _filters(machines.get(node, "")), _filters(text)
+        own, seen = _filters(machines[node].status if node in machines else ""), _filters(text)
         if own is None or seen is None or seen <= own:
             said = "unknown" if seen is None else str(seen)
             wanted = f"more seccomp filters than the machine has itself ({'unknown' if own is None else own})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,15 +76,6 @@ def statuses_of_pods(probes: Probes) -> dict[str, str]:
         body = answer.body if isinstance(answer.body, dict) else _json(answer.body)
         found[node] = str(body.get("output", answer.body))
     return found
-
-
-def statuses_of_machines(hosts: Mapping[str, Any], nodes: Iterable[str]) -> dict[str, str]:
-    """Return /proc/1/status of machines, by name.
-
-    Args:
-        hosts: testinfra's, by name.
-    """
-    return {node: str(hosts[node].run("cat /proc/1/status").stdout) for node in nodes}
 
 
 def _running(api: Cluster) -> list[Json]:

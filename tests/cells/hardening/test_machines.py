@@ -12,7 +12,7 @@ from harness.validate.inspection import Inspection
 from harness.validate.judge import hardened_admission, hardened_machines, hardened_settings, kubelets
 from harness.validate.judge.controls import unwaived
 from harness.validate.judge.mismatch import require
-from harness.validate.remote.hardening import profiles_of_kubelets, statuses_of_machines, statuses_of_pods
+from harness.validate.remote.hardening import profiles_of_kubelets, statuses_of_pods
 from harness.validate.remote.probes import Probes
 
 
@@ -103,9 +103,8 @@ def test_kubelets_have_the_settings_of_the_benchmark(inspection: Inspection, wai
 def test_pods_get_the_runtimes_seccomp_profile(
     probes: Probes, inspection: Inspection, waivers: Sequence[Waiver]
 ) -> None:
-    machines = statuses_of_machines(inspection.hosts, probes.dialling)
     require(
-        unwaived(hardened_admission.unconfined(statuses_of_pods(probes), machines), waivers),
+        unwaived(hardened_admission.unconfined(statuses_of_pods(probes), inspection.hardening.seen), waivers),
         claim="a pod that names no seccomp profile runs with the runtime's, on every node",
         look="seccompDefault in /var/lib/kubelet/config.yaml",
         do="kubectl --kubeconfig kubeconfig exec POD -- grep Seccomp_filters /proc/self/status",

@@ -8,6 +8,7 @@ import pytest
 
 from harness.kube.failures import Answer
 from harness.validate.judge.hardened_admission import admitted_addresses, admitted_pods, unconfined, unlimited_events
+from tests.unit.validate import hardened
 
 LIMITS = [{"type": "Namespace", "qps": 1, "burst": 5}]
 
@@ -88,13 +89,12 @@ def test_an_address_outside_and_events_without_a_limit_are_found() -> None:
 
 def test_a_pod_without_a_profile_is_found() -> None:
     bare, contained = "Seccomp:\t0\nSeccomp_filters:\t0\n", "Name:\tcat\nSeccomp:\t2\nSeccomp_filters:\t1\n"
-    machines = {"w-0": bare, "w-1": bare}
-    assert list(unconfined({"w-0": contained}, machines)) == []
-    (found, silent) = unconfined({"w-0": bare, "w-1": "not found"}, machines)
+    assert list(unconfined({"w-0": contained}, hardened.seen())) == []
+    (found, silent) = unconfined({"w-0": bare, "cp-0": "not found"}, hardened.seen())
     wanted = "expected more seccomp filters than the machine has itself (0); saw 0"
     assert str(found) == f"CIS 4.2.14: w-0: a pod without a profile: {wanted}"
     assert silent.seen == "unknown"
-    (inherited,) = unconfined({"w-0": contained}, {"w-0": contained})
+    (inherited,) = unconfined({"w-0": contained}, hardened.seen(lambda raw: raw.update(status=contained), of="w-0"))
     assert inherited.seen == "1", "a filter of the machine, which is a container, is no profile of a pod"
     (untold,) = unconfined({"w-0": contained}, {})
     assert "unknown" in str(untold)
