@@ -5,7 +5,7 @@ Does not cover what becomes of an address when the machine that announces it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, ip_address
 from typing import Any
@@ -21,8 +21,8 @@ from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT
 from harness.validate.remote.probes import NAME, Probes
 
 POOL = "cluster_load_balancer_addresses"
-CLUSTER, LOCAL = "Cluster", "Local"  # values of externalTrafficPolicy
-SERVICES: Mapping[str, str] = {"balanced": CLUSTER, "balanced-local": LOCAL}
+ANY_NODE, OWN_NODE = "balanced", "balanced-local"  # which backends an address leads to
+SERVICES: Mapping[str, str] = {ANY_NODE: "Cluster", OWN_NODE: "Local"}  # by externalTrafficPolicy
 Ask = Callable[[str, int, str], OutsideAnswer]  # address, port, path
 
 
@@ -91,12 +91,9 @@ def addresses_of(api: Cluster, name: str) -> list[str]:
 
 def unserved_outside(api: Cluster, probes: Probes, ask: Ask) -> list[Mismatch]:
     """Return what a client outside misses of the backends of the Service that may lead to every node."""
-    (name,) = (name for name, policy in SERVICES.items() if policy == CLUSTER)
     backends = sorted(pod.name for pod in probes.dialling.values())
     found = differs("the check", "any backend", True, bool(backends))
-    for address in addresses_of(api, name) or [""]:
-        first = ask(address, SERVICE_PORT, "hostname") if address else OutsideAnswer(error="the Service has no address")
-        where = f"outside -> {address}:{SERVICE_PORT} (Service {NAME}/{name})"
+    for address, where, first in _first_answers(api, ANY_NODE, ask, "hostname"):
         if first.error:  # each further try would cost seconds
             found.append(Mismatch(where, f"an answer of one of {backends}", first.error))
             continue
@@ -108,18 +105,20 @@ def unserved_outside(api: Cluster, probes: Probes, ask: Ask) -> list[Mismatch]:
 
 def hidden_clients(api: Cluster, ask: Ask) -> list[Mismatch]:
     """Return whether a Service with externalTrafficPolicy Local shows its pods another client than the one outside."""
-    (name,) = (name for name, policy in SERVICES.items() if policy == LOCAL)
     found: list[Mismatch] = []
-    for address in addresses_of(api, name) or [""]:
-        answer = (
-            ask(address, SERVICE_PORT, "clientip") if address else OutsideAnswer(error="the Service has no address")
-        )
-        where = f"outside -> {address}:{SERVICE_PORT} (Service {NAME}/{name})"
+    for _, where, answer in _first_answers(api, OWN_NODE, ask, "clientip"):
         if answer.error:
             found.append(Mismatch(where, "an answer", answer.error))
         else:
             found += differs(where, "client that the pod sees", answer.own, answer.text.rpartition(":")[0])
     return found
+
+
+def _first_answers(api: Cluster, name: str, ask: Ask, path: str) -> Iterator[tuple[str, str, OutsideAnswer]]:
+    """Yield each address of a Service, the words that say where it is, and its answer; of none, an error once."""
+    for address in addresses_of(api, name) or [""]:
+        answer = ask(address, SERVICE_PORT, path) if address else OutsideAnswer(error="the Service has no address")
+        yield address, f"outside -> {address}:{SERVICE_PORT} (Service {NAME}/{name})", answer
 
 
 def _service(name: str, policy: str) -> Json:

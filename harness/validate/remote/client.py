@@ -30,8 +30,6 @@ def asked(address: str, port: int, path: str, seconds: float) -> OutsideAnswer:
         return OutsideAnswer(error=str(error) or type(error).__name__)
     finally:
         connection.close()
-    return (
-        OutsideAnswer(text, own)
-        if answer.status == OK
-        else OutsideAnswer(own=own, error=f"{answer.status}: {text[:200]}")
-    )
+    if answer.status != OK:
+        return OutsideAnswer(own=own, error=f"{answer.status}: {text[:200]}")
+    return OutsideAnswer(text, own)

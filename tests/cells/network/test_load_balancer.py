@@ -28,6 +28,14 @@ def balanced(inspection: Inspection, probes: Probes) -> Probes:
     return probes
 
 
+@pytest.fixture(scope="module")
+def ask(inspection: Inspection, timeouts: Timeouts) -> load_balancer.Ask:
+    """Return what dials as a client outside of the cluster: this process."""
+    if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
+        pytest.skip(UNREACHED)
+    return partial(asked, seconds=timeouts.probe_proxy)
+
+
 def test_services_for_outside_have_addresses_of_the_pool(
     inspection: Inspection, balanced: Probes, timeouts: Timeouts
 ) -> None:
@@ -45,11 +53,8 @@ def test_services_for_outside_have_addresses_of_the_pool(
 
 
 def test_a_client_outside_reaches_every_backend_at_the_address_of_a_service(
-    inspection: Inspection, balanced: Probes, timeouts: Timeouts
+    balanced: Probes, ask: load_balancer.Ask, timeouts: Timeouts
 ) -> None:
-    if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
-        pytest.skip(UNREACHED)
-    ask = partial(asked, seconds=timeouts.probe_proxy)
     require(
         eventually(
             lambda: load_balancer.unserved_outside(balanced.api, balanced, ask),
@@ -63,11 +68,8 @@ def test_a_client_outside_reaches_every_backend_at_the_address_of_a_service(
 
 
 def test_a_local_service_shows_its_pods_the_client_outside(
-    inspection: Inspection, balanced: Probes, timeouts: Timeouts
+    balanced: Probes, ask: load_balancer.Ask, timeouts: Timeouts
 ) -> None:
-    if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
-        pytest.skip(UNREACHED)
-    ask = partial(asked, seconds=timeouts.probe_proxy)
     require(
         eventually(
             lambda: load_balancer.hidden_clients(balanced.api, ask),
