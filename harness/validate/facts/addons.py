@@ -10,13 +10,13 @@ from harness.model import Cell
 
 @dataclass(frozen=True)
 class AddOn:
-    """An add-on: the variable that names its version, its Deployment, and the repository of its image.
+    """An add-on: the variable that names its version, its Deployment if it has one, and the repository of its image.
 
-    daemon_set: the DaemonSet that it has on every node, too.  ports: what that opens on nodes to others.
+    daemon_set: the DaemonSet that it has on every node.  ports: what that opens on nodes to others.
     """
 
     variable: str
-    deployment: tuple[str, str]
+    deployment: tuple[str, str] | None
     image: str
     daemon_set: tuple[str, str] | None = None
     ports: tuple[int, ...] = ()
@@ -25,6 +25,7 @@ class AddOn:
 METRICS_SERVER = "metrics-server"
 LOCAL_PATH_PROVISIONER = "local-path-provisioner"
 METALLB = "metallb"
+KUBE_ROUTER = "kube-router"
 ADD_ONS: Mapping[str, AddOn] = {
     METRICS_SERVER: AddOn("cluster_metrics_server_version", ("kube-system", "metrics-server"), METRICS_SERVER),
     LOCAL_PATH_PROVISIONER: AddOn(
@@ -38,6 +39,13 @@ ADD_ONS: Mapping[str, AddOn] = {
         METALLB,
         daemon_set=("metallb-system", "speaker"),
         ports=(7946, 9120),  # speakers among each other; their metrics, to who may have them
+    ),
+    KUBE_ROUTER: AddOn(
+        "cluster_kube_router_version",
+        None,
+        KUBE_ROUTER,
+        daemon_set=("kube-system", "kube-router"),
+        ports=(20244,),  # its health, for kubelet
     ),
 }
 

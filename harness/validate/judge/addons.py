@@ -18,8 +18,9 @@ def unavailable_deployments(view: ClusterView, expected: ExpectedGuest) -> list[
     dns = expected.leaves.dns.deployment
     places = {"CoreDNS": _split(dns) if dns is not None else _labelled(view.deployments)}
     unwanted: list[Mismatch] = []
-    for name, add_on in ADD_ONS.items():
-        place = _place_of(name, add_on.deployment, view, expected)
+    deployed = {name: add_on.deployment for name, add_on in ADD_ONS.items() if add_on.deployment is not None}
+    for name, usual in deployed.items():
+        place = _place_of(name, usual, view, expected)
         if name in expected.addons:
             places[name] = place
         elif expected.leaves.add_ons is not None and place and view.find(view.deployments, *place) is not None:
@@ -70,13 +71,16 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     proxy, daemon = _proxy(view, expected), expected.plugin.daemon if expected.plugin is not None else None
     counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
     parts: list[list[Mismatch]] = []
-    others = [ADD_ONS[name].daemon_set for name in expected.addons]
-    for place in filter(None, (proxy, daemon, *others)):
+    others = {name: add_on.daemon_set for name, add_on in ADD_ONS.items() if add_on.daemon_set is not None}
+    for place in filter(None, (proxy, daemon, *(others[name] for name in others if name in expected.addons))):
         daemon_set = view.find(view.daemon_sets, *place)
         parts.append(_wrong_counts(f"DaemonSet {'/'.join(place)}", daemon_set, counts, len(expected.nodes)))
+    if expected.leaves.add_ons is not None:
+        there = (view.find(view.daemon_sets, *place) for name, place in others.items() if name not in expected.addons)
+        parts += [[_unwanted(one, "the cell does not ask for it")] for one in there if one is not None]
     if expected.kube_proxy_mode == LEFT_OUT:
         kept = view.find(view.daemon_sets, *_split(expected.leaves.kube_proxy or f"kube-system/{KUBE_PROXY}"))
-        parts.append([] if kept is None else [_unwanted(kept)])
+        parts.append([] if kept is None else [_unwanted(kept, "the cell leaves out kube-proxy")])
     elif proxy is None:
         why = f"there is none of that name, in mode {expected.kube_proxy_mode!r}"
         parts.append([unjudged("kube-proxy's DaemonSet", why)])
@@ -86,9 +90,9 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     return together(*parts)
 
 
-def _unwanted(obj: Json) -> Mismatch:
+def _unwanted(obj: Json, why: str) -> Mismatch:
     where = f"DaemonSet {obj['metadata']['namespace']}/{obj['metadata']['name']}"
-    return Mismatch(where, "not to exist: the cell leaves out kube-proxy", "it exists", lasting=True)
+    return Mismatch(where, f"not to exist: {why}", "it exists", lasting=True)
 
 
 def _proxy(view: ClusterView, expected: ExpectedGuest) -> tuple[str, str] | None:

@@ -42,7 +42,8 @@ def _known(view: ClusterView, expected: ExpectedGuest) -> set[str]:
     leaves, plugin = expected.leaves, expected.plugin
     found = {f"Deployment {leaves.dns.deployment}"}
     for name in expected.addons:
-        found.add(f"Deployment {(leaves.add_ons or {}).get(name, '/'.join(ADD_ONS[name].deployment))}")
+        if (deployment := ADD_ONS[name].deployment) is not None:
+            found.add(f"Deployment {(leaves.add_ons or {}).get(name, '/'.join(deployment))}")
         if (daemon_set := ADD_ONS[name].daemon_set) is not None:
             found.add(f"DaemonSet {'/'.join(daemon_set)}")
     if expected.kube_proxy_mode in PROXY_MODES and leaves.kube_proxy is not None:

@@ -88,23 +88,26 @@ class Probes:
         return True
 
     def _dial(self, node: str, host: str, port: int, request: str, protocol: str, tries: int) -> DialResult:
-        source = self.dialling[node].name
-        seconds = self.proxy_seconds + DIAL_SECONDS * tries
-        try:
-            answer = self.api.send(
-                "GET",
-                f"{POD.path(NAME, f'{source}:{HTTP_PORT}', 'proxy')}/dial",
-                query={"host": host, "port": str(port), "protocol": protocol, "request": request, "tries": str(tries)},
-                read_seconds=seconds,
-            )
-        except Unreachable:
-            return DialResult((), (), f"{NO_ANSWER} in {seconds:.0f} s")
-        if answer.code in PROXY_ERRORS:
-            return DialResult((), (), f"{answer.code}: {words_of(answer.body)}")
-        said = _decoded(answer.body)
-        if answer.code != 200 or said is None:
-            return DialResult((), (f"{answer.code}: {words_of(answer.body)}",))
-        return DialResult(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
+        query = {"host": host, "port": str(port), "protocol": protocol, "request": request, "tries": str(tries)}
+        return dial_from(self.api, NAME, self.dialling[node].name, query, self.proxy_seconds + DIAL_SECONDS * tries)
+
+
+def dial_from(api: Cluster, namespace: str, pod: str, query: Mapping[str, str], seconds: float) -> DialResult:
+    """Let a pod with agnhost's netexec dial, by the API server's proxy.
+
+    query: as netexec's /dial has it: host, port, protocol, request, tries.  seconds: for all of it.
+    """
+    path = f"{POD.path(namespace, f'{pod}:{HTTP_PORT}', 'proxy')}/dial"
+    try:
+        answer = api.send("GET", path, query=dict(query), read_seconds=seconds)
+    except Unreachable:
+        return DialResult((), (), f"{NO_ANSWER} in {seconds:.0f} s")
+    if answer.code in PROXY_ERRORS:
+        return DialResult((), (), f"{answer.code}: {words_of(answer.body)}")
+    said = _decoded(answer.body)
+    if answer.code != 200 or said is None:
+        return DialResult((), (f"{answer.code}: {words_of(answer.body)}",))
+    return DialResult(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
 
 
 def words_of(body: Any) -> str:

@@ -74,7 +74,7 @@ VERSIONS = {add_on.variable: "1.2.3" for add_on in ADD_ONS.values()}
 def with_add_ons(raw: Json) -> None:
     """Let the recorded guest have all add-ons, each on its own."""
     for add_on in ADD_ONS.values():
-        namespace, name = add_on.deployment
+        namespace, name = add_on.deployment or add_on.daemon_set or ("", "")
         for kind, start in (("deployments", "coredns"), ("pods", "coredns")):
             made = copy.deepcopy(named(raw[kind], start))
             made["metadata"].update(namespace=namespace, name=name)
