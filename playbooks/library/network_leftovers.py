@@ -3,7 +3,7 @@
 
 Of the firewall it covers whole tables of nftables, chains by the beginning of their name with every rule that leads to
 them (also where iptables-nft made them), tables of iptables that are empty afterwards, and the same chains in the
-older tables of the kernel (iptables-legacy). Everybody else's rules stay. Does not cover ipsets.
+older tables of the kernel (iptables-legacy), and sets of addresses (ipset). Everybody else's rules and sets stay.
 
 Whole tables are found and deleted without nft: an older one (Debian 12's 1.0.6) crashes on the sets of a newer one,
 such as the one in a container image, whatever it is asked; without those tables it can list the rest.
@@ -11,6 +11,7 @@ such as the one in a container image, whatever it is asked; without those tables
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -40,6 +41,7 @@ options:
     default: []
   tables: {description: Names of nftables tables that go whole., type: list, elements: str, default: []}
   chains: {description: What the names of chains begin with that go., type: list, elements: str, default: []}
+  sets: {description: What the names of ipsets begin with that go., type: list, elements: str, default: []}
 author: [vmatrix]
 """
 
@@ -66,6 +68,9 @@ BEGIN, END = 0x10, 0x11  # of a transaction
 ERROR, DONE = 2, 3  # kinds of answers; an error of number 0 says that it is done
 REQUEST, ACKNOWLEDGE, ALL = 1, 4, 0x300
 NAME = 1  # the attribute
+SETS, SETS_PROTOCOL = 6, 6  # the firewall's number of ipsets; the oldest protocol that kernels speak
+DESTROY_SET, LIST_SETS = SETS << 8 | 3, SETS << 8 | 7  # ip_set.h
+SETS_VERSION, SET_NAME = 1, 2  # attributes
 FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 SECONDS = 30  # for one answer of the kernel
 
@@ -140,13 +145,16 @@ def present(names: list[str]) -> list[tuple[int, str]]:
     return sorted(table for table in found if table[1] in names)
 
 
+def written(kind: int, content: bytes) -> bytes:
+    """Return an attribute."""
+    return struct.pack("=HH", 4 + len(content), kind) + content + b"\0" * (-len(content) % 4)
+
+
 def delete(tables: list[tuple[int, str]]) -> None:
     """Delete tables of nftables with all that is in them, in one transaction."""
     transaction = message(BEGIN, 0, 0, NFTABLES)
     for number, (family, name) in enumerate(tables, start=1):
-        content = name.encode() + b"\0"
-        padding = b"\0" * (-len(content) % 4)
-        named = struct.pack("=HH", 4 + len(content), NAME) + content + padding
+        named = written(NAME, name.encode() + b"\0")
         last = ACKNOWLEDGE if number == len(tables) else 0
         transaction += message(DELETE_TABLE, last, family, attributes=named)
     for _ in ask(transaction + message(END, 0, 0, NFTABLES)):
@@ -251,6 +259,24 @@ def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
     return removed
 
 
+def sweep_sets(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
+    """Remove ipsets, which only rules that are gone have used. The kernel is asked: machines need not have `ipset`."""
+    version = written(SETS_VERSION, bytes([SETS_PROTOCOL]))
+    try:
+        answers = list(ask(message(LIST_SETS, ALL, socket.AF_INET, attributes=version))) if prefixes else []
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # a kernel without ipsets
+            return []
+        raise
+    every = {attribute(SET_NAME, content[4:]).rstrip(b"\0").decode() for kind, content in answers if kind == LIST_SETS}
+    found = sorted(name for name in every if name.startswith(prefixes))
+    for name in () if dry else found:
+        named = version + written(SET_NAME, name.encode() + b"\0")
+        for _ in ask(message(DESTROY_SET, ACKNOWLEDGE, socket.AF_INET, attributes=named)):
+            pass
+    return [f"set {name}" for name in found]
+
+
 def complaint(error: subprocess.CalledProcessError) -> str:
     """Say how a command ended, and what to do about a crash of nft."""
     command = " ".join(error.cmd)
@@ -265,7 +291,7 @@ def complaint(error: subprocess.CalledProcessError) -> str:
 
 def main() -> None:
     """Run as an Ansible module."""
-    kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
+    kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str", "sets": "str"}
     lists = {name: {"type": "list", "elements": kind, "default": []} for name, kind in kinds.items()}
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     given, dry = module.params, module.check_mode
@@ -274,10 +300,11 @@ def main() -> None:
         removed = sweep_links(given["interfaces"], given["route_protocols"], dry=dry)
         removed += sweep_nftables(given["tables"], prefixes, dry=dry)
         removed += sweep_legacy(prefixes, dry=dry)
+        removed += sweep_sets(tuple(given["sets"]), dry=dry)
     except subprocess.CalledProcessError as error:
         module.fail_json(msg=complaint(error))
     except OSError as error:
-        module.fail_json(msg=f"the kernel did not list or delete nftables tables: {error}")
+        module.fail_json(msg=f"the kernel did not list or delete nftables tables or ipsets: {error}")
     module.exit_json(changed=bool(removed), removed=removed)
 
 

@@ -52,6 +52,7 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
         "kubeadm": "customised",
     },
     "balanced": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "load-balancer"},
+    "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
 }
 
 
@@ -61,6 +62,7 @@ def offers(layout: str) -> frozenset[Need]:
     found = {Need(values["proxy"])}
     found |= {Need.ADDONS} if values["addons"] == "all" else set()
     found |= {Need.LOAD_BALANCER} if values["addons"] == "load-balancer" else set()
+    found |= {Need.POLICIES} if values["addons"] == "network-policies" else set()
     found |= {Need.HARDENED} if values.get("profile") == "hardened" else set()
     found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()

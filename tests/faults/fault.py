@@ -14,7 +14,7 @@ from harness.spec.base import Model, Text
 from harness.spec.loader import load_file
 
 DIRECTORY = Path(__file__).parent
-CHECK = r"^(nodes|cluster|network|hardening): test_[a-z0-9_]+$"
+CHECK = r"^(nodes|cluster|network|policies|hardening): test_[a-z0-9_]+$"
 
 
 class Where(StrEnum):
@@ -35,6 +35,7 @@ class Need(StrEnum):
     STACKED = "stacked-etcd"
     ADDONS = "addons"
     LOAD_BALANCER = "load-balancer"
+    POLICIES = "network-policies"
     NFTABLES = "nftables"
     IPTABLES = "iptables"
     HARDENED = "hardened"
@@ -75,7 +76,7 @@ class Fault(Model):
     @property
     def of_add_ons(self) -> bool:
         """Tell whether the checks of add-ons, which work for seconds, are to be run."""
-        return bool({Need.ADDONS, Need.LOAD_BALANCER} & set(self.needs))
+        return bool({Need.ADDONS, Need.LOAD_BALANCER, Need.POLICIES} & set(self.needs))
 
     @model_validator(mode="after")
     def _undone_where_injected(self) -> Self:

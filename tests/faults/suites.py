@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
@@ -27,7 +27,13 @@ from harness.validate.remote.probe_pods import place_probes, remove_probes
 from harness.validate.remote.probes import Probes
 
 CELLS = Path(__file__).parents[1] / "cells"
-SUITES = ("nodes", "cluster", "network", "hardening")  # that find faults, in the order in which they are tried
+SUITES = (
+    "nodes",
+    "cluster",
+    "network",
+    "policies",
+    "hardening",
+)  # that find faults, in the order in which they are tried
 OF_INSPECTION = ("expected", "api", "view", "facts", "hosts")
 
 
@@ -60,11 +66,12 @@ class Checks:
         gather(inspection)
         look = _Look(self, inspection, inspection.timeouts)
         found: list[Said] = []
-        for suite in suites:
-            for module in modules(suite):
-                for name, check in checks_in(module):
-                    if self._applies(module, check) and (add_ons or not _of_add_on(module, check)):
-                        found += look.ask(f"{suite}: {name}", module, check)
+        with look.opened:
+            for suite in suites:
+                for module in modules(suite):
+                    for name, check in checks_in(module):
+                        if self._applies(module, check) and (add_ons or not _of_add_on(module, check)):
+                            found += look.ask(f"{suite}: {name}", module, check)
         return found
 
     def probes(self, inspection: Inspection) -> Probes:
@@ -90,11 +97,16 @@ class _Look:
     inspection: Inspection
     timeouts: Timeouts
     made: dict[str, Any] = field(default_factory=dict)
+    opened: ExitStack = field(default_factory=ExitStack)  # fixtures that tidy up
 
     def ask(self, name: str, module: ModuleType, check: Callable[..., None]) -> Iterator[Said]:
+        for given in _parameters(check):
+            yield from self._ask(name, module, check, given)
+
+    def _ask(self, name: str, module: ModuleType, check: Callable[..., None], given: dict[str, Any]) -> Iterator[Said]:
         try:
             with parts_not_judged():
-                check(**self._arguments(check, module))
+                check(**self._arguments(check, module, given))
         except (NotJudged, pytest.skip.Exception):
             return
         except AssertionError as wrong:
@@ -103,8 +115,11 @@ class _Look:
             found = blame_of(trouble, asserted=False, check=name) is Blame.PRODUCT
             yield Said(name, f"{type(trouble).__name__}: {trouble}", failed=found)
 
-    def _arguments(self, function: Callable[..., Any], module: ModuleType) -> dict[str, Any]:
-        return {name: self._value(name, module) for name in inspect.signature(function).parameters}
+    def _arguments(
+        self, function: Callable[..., Any], module: ModuleType, given: Mapping[str, Any] = MappingProxyType({})
+    ) -> dict[str, Any]:
+        names = inspect.signature(function).parameters
+        return {name: given[name] if name in given else self._value(name, module) for name in names}
 
     def _value(self, name: str, module: ModuleType) -> Any:
         if name in OF_INSPECTION:
@@ -123,8 +138,18 @@ class _Look:
             return self.checks.probes(self.inspection)
         if name not in self.made:
             function = getattr(module, name)._get_wrapped_function()
-            self.made[name] = function(**self._arguments(function, module))
+            arguments = self._arguments(function, module)
+            if inspect.isgeneratorfunction(function):
+                self.made[name] = self.opened.enter_context(contextmanager(function)(**arguments))
+            else:
+                self.made[name] = function(**arguments)
         return self.made[name]
+
+
+def _parameters(check: Callable[..., None]) -> list[dict[str, Any]]:
+    """Return the arguments of a check that its mark `parametrize` gives, one set for each time that it runs."""
+    given = [mark.args for mark in getattr(check, "pytestmark", []) if mark.name == "parametrize"]
+    return [{name: value} for name, values in given for value in values] or [{}]
 
 
 def gather(inspection: Inspection) -> None:

@@ -30,7 +30,7 @@ ONE = """faults:
 def test_there_are_enough_and_twelve_are_for_every_change() -> None:
     assert len(FAULTS) >= 150
     assert sum(fault.quick for fault in FAULTS) == 12
-    assert {fault.suite for fault in FAULTS} == {"nodes", "cluster", "network", "hardening"}
+    assert {fault.suite for fault in FAULTS} == {"nodes", "cluster", "network", "policies", "hardening"}
 
 
 def test_every_check_that_a_fault_names_exists() -> None:

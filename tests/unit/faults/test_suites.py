@@ -12,6 +12,7 @@ ADD_ONS = (
     "tests.cells.cluster.test_metrics",
     "tests.cells.cluster.test_storage",
     "tests.cells.network.test_load_balancer",
+    "tests.cells.policies.test_policies",
 )
 
 

@@ -76,6 +76,8 @@ def with_add_ons(raw: Json) -> None:
     for add_on in ADD_ONS.values():
         namespace, name = add_on.deployment or add_on.daemon_set or ("", "")
         for kind, start in (("deployments", "coredns"), ("pods", "coredns")):
+            if kind == "deployments" and add_on.deployment is None:
+                continue
             made = copy.deepcopy(named(raw[kind], start))
             made["metadata"].update(namespace=namespace, name=name)
             if kind == "pods":

@@ -71,7 +71,10 @@ def test_a_guest_with_add_ons_passes_where_they_are_wanted(judge: Judge) -> None
 
 def test_an_add_on_is_found_where_it_is_missing_or_not_wanted() -> None:
     wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS})
-    missing = unavailable_deployments(view(), wanted)
-    assert {name for name in ADD_ONS for f in missing if name in f.where} == set(ADD_ONS)
-    unwanted = unavailable_deployments(view(with_add_ons), guests.expected())
-    assert [f.seen for f in unwanted] == ["it exists"] * len(ADD_ONS)
+    kinds = (("Deployment", "deployment", unavailable_deployments), ("DaemonSet", "daemon_set", unready_daemon_sets))
+    for kind, attribute, judge in kinds:
+        places = {f"{kind} {'/'.join(at)}" for one in ADD_ONS.values() if (at := getattr(one, attribute)) is not None}
+        assert {found.where for found in judge(view(), wanted)} == places
+        unwanted = judge(view(with_add_ons), guests.expected())
+        assert {found.where for found in unwanted} == places
+        assert {found.seen for found in unwanted} == {"it exists"}
