@@ -54,8 +54,8 @@ def is_port(port: Json, one: Connection) -> bool:
     """Evaluate a port of a rule."""
     if port.get("protocol", "TCP") != ("UDP" if one.port == facts.UDP else "TCP"):
         return False
-    first = {"admin": facts.ADMIN}.get(port["port"], port["port"])
-    return bool(first <= one.port <= port.get("endPort", first))
+    first = facts.ADMIN if port["port"] == "admin" else int(port["port"])
+    return first <= one.port <= int(port.get("endPort", first))
 
 
 def passes(policies: Mapping[str, Json], one: Connection) -> bool:
