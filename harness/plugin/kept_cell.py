@@ -30,6 +30,12 @@ class KeptCellChecks:
         self.exit_code: int | None = None
         self._held = ExitStack()
 
+    def _nothing(self, keyword: str) -> NothingSelected:
+        """Say that there is no check, and why if only suites were named: their checks are for other cells."""
+        only = sorted(self.again.plan.only or ()) if not keyword else []
+        why = f": this cell does not have what suite {' or '.join(only)} is about" if only else ""
+        return NothingSelected(f"no check was selected{why}", hint="`vmatrix explain CELL --full` lists a cell's checks")
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Join the cell; without it no check is run."""
@@ -40,7 +46,7 @@ class KeptCellChecks:
             if own is not None and own.error is not None:
                 raise own.error
             if not session.items:
-                raise NothingSelected("no check was selected", hint="`vmatrix explain CELL --full` lists their files")
+                raise self._nothing(session.config.option.keyword)
             self._join(len(session.items))
         except VmatrixError as error:
             self.exit_code = error.exit_code

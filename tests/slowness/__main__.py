@@ -20,6 +20,7 @@ from harness.rundir import RESULTS
 from harness.validate.performance.noise import FEWEST, NOW
 from tests.slowness.slow import Slowness, load, named, script
 
+VMATRIX = str(Path(sys.executable).with_name("vmatrix"))
 LAST = "test_nothing_is_slower_than_usual"
 SECONDS = 1800.0  # against hanging: one check of a suite
 FOUND = re.compile(r"^results: (.+)$", re.MULTILINE)
@@ -42,7 +43,7 @@ class Slowed:
 
     def run(self, machine: str, commands: str) -> subprocess.CompletedProcess[str]:
         """Run commands on a machine, as root."""
-        argv = ["vmatrix", "login", "--infra-name", self.infra, self.cell, machine, "--", "sudo", "sh", "-s"]
+        argv = [VMATRIX, "login", "--infra-name", self.infra, self.cell, machine, "--", "sudo", "sh", "-s"]
         return subprocess.run(
             argv, input=script(commands), text=True, capture_output=True, timeout=SECONDS, check=False
         )
@@ -53,7 +54,7 @@ class Slowed:
         Raises:
             RuntimeError: it did not run.
         """
-        argv = ["vmatrix", "check", self.cell, "--infra-name", self.infra, "--suite", "performance"]
+        argv = [VMATRIX, "check", self.cell, "--infra-name", self.infra, "--suite", "performance"]
         argv += ["-k", f"({checks}) or {LAST}"]
         began = time.monotonic()
         done = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
