@@ -34,7 +34,9 @@ class KeptCellChecks:
         """Say that there is no check, and why if only suites were named: their checks are for other cells."""
         only = sorted(self.again.plan.only or ()) if not keyword else []
         why = f": this cell does not have what suite {' or '.join(only)} is about" if only else ""
-        return NothingSelected(f"no check was selected{why}", hint="`vmatrix explain CELL --full` lists a cell's checks")
+        return NothingSelected(
+            f"no check was selected{why}", hint="`vmatrix explain CELL --full` lists a cell's checks"
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import re
+import socket
 import stat
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,8 @@ LEFT_OUT = re.compile(
         )
     )
 )
+LIST_IPSETS, IPSET_NAME = 6 << 8 | 7, 2  # netlink's list of ipsets, and the attribute that names one
+NETLINK_SECONDS = 30
 VOLATILE_UNIT = re.compile(
     r"^(session-|user@|user-|run-user|run-|dev-|sys-|systemd-tmpfiles|apt-|fstrim|man-db|dpkg-db)"
 )
@@ -116,9 +120,34 @@ def nftables() -> list[str]:
     return [f"{' '.join(listing)} ended with status {done.returncode}", *output("nft", "list", "chains")]
 
 
+def ipsets() -> set[str]:
+    """Return the names of ipsets, by netlink: machines need not have `ipset`. A kernel without them has none."""
+    attributes = struct.pack("=HHB3x", 5, 1, 6)  # the oldest protocol that kernels speak (ip_set.h)
+    request = (
+        struct.pack("=IHHII", 28, LIST_IPSETS, 0x301, 0, 0) + struct.pack("!BBH", socket.AF_INET, 0, 0) + attributes
+    )
+    found: set[str] = set()
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as link:
+        link.settimeout(NETLINK_SECONDS)
+        link.send(request)
+        while True:
+            received = link.recv(1 << 18)
+            while received:
+                length, kind = struct.unpack_from("=IH", received)
+                content, received = received[20:length], received[(length + 3) & ~3 :]
+                if kind != LIST_IPSETS:  # the last message, or an error
+                    return found
+                while content:
+                    size, attribute = struct.unpack_from("=HH", content)
+                    if attribute == IPSET_NAME:
+                        found.add(content[4:size].rstrip(b"\0").decode())
+                    content = content[(size + 3) & ~3 :]
+
+
 def firewall() -> dict[str, str]:
-    """Return the rules of nftables (iptables-nft's are among them) and of the older tables."""
+    """Return the rules of nftables (iptables-nft's are among them) and of the older tables, and ipsets."""
     rules = {f"{number}: {line}": "" for number, line in enumerate(nftables())}
+    rules |= {f"ipset {name}": "" for name in ipsets()}
     for family in ("ip", "ip6"):
         names = Path(f"/proc/net/{family}_tables_names")
         for table in names.read_text(encoding="utf-8").split() if names.exists() else ():

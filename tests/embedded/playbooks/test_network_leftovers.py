@@ -30,11 +30,16 @@ spec = importlib.util.spec_from_file_location("network_leftovers", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 for name in sys.argv[2:]:  # as `ipset create NAME hash:ip` does, which this host need not have
-    words = ((module.SETS_VERSION, b"\\x06"), (module.SET_NAME, name.encode() + b"\\0"), (3, b"hash:ip\\0"), (4, b"\\0"))
+    words = ((1, b"\\x06"), (module.SET_NAME, name.encode() + b"\\0"), (3, b"hash:ip\\0"), (4, b"\\0"))
     made = b"".join(module.written(*word) for word in (*words, (5, b"\\x02"), (0x8007, b"")))
     list(module.ask(module.message(module.SETS << 8 | 2, module.ACKNOWLEDGE, 2, attributes=made)))
 print(json.dumps([module.sweep_sets(("KUBE-",), dry=dry) for dry in (True, False, False)]
                  + [module.sweep_sets(("",), dry=True)]))
+"""
+SEEN = """
+import json, sys
+from harness.validate.remote.on_node_state import ipsets
+print(json.dumps(sorted(ipsets())))
 """
 RULES = """
 table {family} kube-proxy {{
@@ -119,4 +124,5 @@ def test_ipsets_go_by_the_beginning_of_their_names_and_others_stay() -> None:
     gone = ["set KUBE-DST-1", "set KUBE-SRC-1"]
     said = json.loads(within(sys.executable, "-c", SETS, module, "KUBE-SRC-1", "theirs", "KUBE-DST-1"))
     assert said == [gone, gone, [], ["set theirs"]]
+    assert json.loads(within(sys.executable, "-c", SEEN)) == ["theirs"]
     assert json.loads(within(sys.executable, "-c", SETS, module))[3] == ["set theirs"]
