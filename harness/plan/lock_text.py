@@ -127,6 +127,6 @@ def word(text: str) -> str:
     bare = text[1:-1] if quoted else text
     if WORD.fullmatch(bare) is None:
         raise ValueError(text)
-    if not quoted and RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) != TEXT:
+    if not quoted and RESOLVER.resolve(yaml.ScalarNode, text, (True, False)) != TEXT:  # type: ignore[no-untyped-call]
         raise ValueError(text)
     return bare
