@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -85,7 +87,7 @@ class LateGroup(WordedGroup):
 
 def loaded(name: str) -> Any:
     """Return a command, or a group of commands, as its module has it."""
-    module = import_module(f"harness.cli.{MODULES[name]}")
+    module = _imported(f"harness.cli.{MODULES[name]}")
     if name in GROUPS:
         found: Any = typer.main.get_group(module.app)
         found.name = name
@@ -94,3 +96,13 @@ def loaded(name: str) -> Any:
     app.callback()(lambda: None)
     module.register(app)
     return typer.main.get_group(app).commands[name]
+
+
+def _imported(name: str) -> ModuleType:
+    """Import a command's module. What is imported stays until the end, so no search for garbage goes through it."""
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from _pytest.mark.expression import Expression  # pytest's own, which has no public name
 from rich.console import Console
 
 from harness.cli import complete
@@ -93,8 +92,12 @@ def options_of(given: Given) -> Iterator[str]:
 
 def refuse_expression(select: str | None) -> None:
     """Refuse what pytest could not read after -k."""
+    if select is None:
+        return
+    from _pytest.mark.expression import Expression  # pytest's own, which has no public name; loads half of pytest
+
     try:
-        Expression.compile(select or "")
+        Expression.compile(select)
     except SyntaxError as error:
         raise BadInput(
             f"-k {select!r} is no expression: {error.msg}", hint='for example -k "nodes and not dns"'

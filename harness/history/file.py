@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import BadInput, InfraError
 from harness.files import write_atomically
-from harness.history.lines import History, cut_down, missing, read
-from harness.history.record import Record
-from harness.history.record_line import to_line
 from harness.reading import MIB, read_bytes, refuse_irregular
+
+if TYPE_CHECKING:  # most commands only ask for the end of the file, as bytes
+    from harness.history.lines import History
+    from harness.history.record import Record
 
 LARGEST = 1024 * MIB  # a record has some kB: hundreds of thousands of cell runs
 RECENT_BYTES = 32 * 2**20  # of the file's end: thousands of cell runs, read in less than a second
@@ -39,6 +41,8 @@ class FileStore:
 
     def load(self) -> History:
         """Return the history; an empty one without a file."""
+        from harness.history.lines import read
+
         return read([(str(self.path), content(self.path))] if self.path.exists() else [])
 
     def recent(self) -> bytes:
@@ -61,6 +65,8 @@ class FileStore:
 
     def add(self, records: Iterable[Record]) -> int:
         """Add those records that the file does not have, and return their number; raises what `append` does."""
+        from harness.history.lines import missing
+
         with self._locked():
             new = missing(records, content(self.path) if self.path.exists() else b"")
             self._write(new)
@@ -68,6 +74,8 @@ class FileStore:
 
     def compact(self, *, days: float, now: datetime) -> int:
         """Drop the details of records older than so many days, return of how many; InfraError as `append`."""
+        from harness.history.lines import cut_down
+
         if not self.path.exists():
             return 0
         with self._locked():
@@ -78,6 +86,8 @@ class FileStore:
         return dropped
 
     def _write(self, records: Iterable[Record]) -> None:
+        from harness.history.record_line import to_line
+
         lines = b"".join(map(to_line, records))
         if not lines:
             return

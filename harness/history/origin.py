@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import proc
-from harness.history.record import RunOrigin
+
+if TYPE_CHECKING:
+    from harness.history.record import RunOrigin
 
 GIT_SECONDS = 10.0  # against hanging: one local command; without its answer the commit is unknown
 JOB = "CI_JOB_ID"
@@ -34,6 +36,8 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 
 def where(checkout: Path, environment: Mapping[str, str]) -> RunOrigin:
     """Return where a run happens: outside of a job, commit and branch of the checkout, unknown without git."""
+    from harness.history.record import RunOrigin  # which whoever only asks for a variable's name does not need
+
     if environment.get(JOB):
         given = {name: [environment[n] for n in names if environment.get(n)] for name, names in VARIABLES.items()}
         found: dict[str, Any] = {name: values[0] for name, values in given.items() if values}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from harness.errors import BadInput
 from harness.history.file import FileStore
-from harness.history.lines import History
 from harness.history.origin import JOB
-from harness.history.record import Record
 from harness.rundir import HISTORY
 from harness.spec.settings import Settings
 from harness.urls import wrong_token, wrong_url
 
 if TYPE_CHECKING:
+    from harness.history.lines import History
     from harness.history.package import PackageStore
+    from harness.history.record import Record
 
 TOKEN = "MATRIX_HISTORY_TOKEN"  # noqa: S105 - the variable's name
 JOB_TOKEN = "CI_JOB_TOKEN"  # noqa: S105 - the variable's name

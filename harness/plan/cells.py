@@ -53,7 +53,10 @@ def _variables(spec: Spec, chosen: Mapping[str, AxisValue], phase: str = "") -> 
     product = spec.product_of({axis: value.id for axis, value in chosen.items()})
     known = product.phases.get(phase)
     given = (product.vars, known.vars if known is not None else {}, *(value.vars for value in chosen.values()))
-    return dict(item for variables in given for item in variables.items())
+    found: dict[str, Any] = {}
+    for variables in given:
+        found.update(variables)
+    return found
 
 
 def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[PlannedMachine, ...]) -> Iterator[Phase]:
@@ -151,6 +154,8 @@ def _last(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[st
 
 def _spare(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
     """Return the same as `_last` for those groups that have more machines than are counted, and none of the others."""
+    if not counts:
+        return ()
     there = Counter(m.groups[0] for m in machines)
     return _last(machines, {group: count for group, count in counts.items() if there[group] > count})
 

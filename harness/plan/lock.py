@@ -22,8 +22,10 @@ from harness.errors import BadInput
 from harness.indented import IndentedDumper
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
+from harness.plan import lock_text
 from harness.plan.cells import cell_id
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
+from harness.reading import read_text
 from harness.spec import lines, starts
 from harness.spec.base import NAME, Model, Name
 from harness.spec.crossref import unknown
@@ -120,7 +122,7 @@ def load_lock(directory: Path) -> Lock:
     file = own if own.exists() else packaged
     if not file.exists():
         return Lock(lines.Document(own, None, {}), own=False)
-    document, problems = lines.read(file)
+    document, problems = _read(file)
     parsed: LockFile | None = None
     if not problems:
         parsed, problems = validate(document, LockFile)
@@ -130,6 +132,16 @@ def load_lock(directory: Path) -> Lock:
     # what is wrong with a plan is to be put right in the project
     document = document if file == own else lines.Document(own, document.content, {})
     return Lock(document, file == own, parsed.axes, parsed.later, parsed.plan)
+
+
+def _read(file: Path) -> tuple[lines.Document, list[lines.Problem]]:
+    """Read the lock: as vmatrix writes it, without a YAML parser; as somebody has changed it, with one."""
+    try:
+        text = read_text(file)
+    except BadInput:
+        return lines.read(file)  # which says why
+    content = lock_text.read(text)
+    return lines.read(file) if content is None else (lines.Document(file, content, lock_text.Places(file, text)), [])
 
 
 def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.model import Cell
-from harness.plan.build import plan_tier
 from harness.plan.cells import make_cell
 from harness.plan.goal import goal_of
 from harness.plan.lock import Lock, current, load_lock, locked, runnable
@@ -44,4 +43,6 @@ def _planned(spec: Spec, tier: str, infra: str, lock: Lock) -> Iterator[Cell]:
     if lock.own or current(spec, tier, infra, lock, goal_of(spec, tier, infra)):
         yield from (make_cell(spec, values) for values in locked(spec, tier, infra, lock))
     else:
+        from harness.plan.build import plan_tier  # a lock that fits makes planning needless
+
         yield from plan_tier(spec, tier, infra, lock).planned

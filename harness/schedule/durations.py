@@ -7,21 +7,20 @@ none: a run never waits for it or fails by it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Literal
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING
 
 from harness.errors import VmatrixError
-from harness.history.record import Seconds
 from harness.history.store import store_of_runs
 from harness.model import Cell
 from harness.schedule.estimate import estimate
 from harness.spec.renamed import PROVIDERS
 from harness.spec.settings import Settings
+
+if TYPE_CHECKING:
+    from harness.schedule.passed_runs import PassedRun
 
 log = logging.getLogger(__name__)
 RECENT_OF_CELL = 5  # runs of the same cell
@@ -35,26 +34,6 @@ class Expectation:
 
     seconds: float
     source: str
-
-
-@dataclass(frozen=True)
-class PassedRun:
-    """What of a record in the history (harness/history/record.py) tells how long its cell takes."""
-
-    v: Literal[1]
-    id: str
-    cell: str
-    started: str
-    outcome: Literal["passed"]
-    provider: str
-    seconds: Seconds
-    estimate: Seconds = 0.0
-    axes: Mapping[str, str] = field(default_factory=dict)
-
-
-@cache
-def _adapter() -> TypeAdapter[PassedRun]:
-    return TypeAdapter(PassedRun)  # made when there is a history
 
 
 @dataclass(frozen=True)
@@ -76,8 +55,12 @@ class Durations:
     @staticmethod
     def of(content: bytes, provider: str) -> Durations:
         """Return what lines of the history say of a provider; lines that are no passed run's are left out."""
+        if not content:
+            return Durations()
+        from harness.schedule.passed_runs import passed  # a project without a history does without them
+
         wanted = PROVIDERS.get(provider, provider)
-        runs = {run.id: run for run in _passed(content) if PROVIDERS.get(run.provider, run.provider) == wanted}
+        runs = {run.id: run for run in passed(content) if PROVIDERS.get(run.provider, run.provider) == wanted}
         return Durations(tuple(sorted(runs.values(), key=lambda run: run.started)))
 
     def expected(self, cell: Cell) -> Expectation:
@@ -99,16 +82,6 @@ class Durations:
             return Expectation(estimated, source)
         stretch = median(stretches)
         return Expectation(estimated * stretch, f"{source}, times {stretch:.2f} as measured here")
-
-
-def _passed(content: bytes) -> Iterator[PassedRun]:
-    for line in content.splitlines():
-        try:
-            run = _adapter().validate_json(line, strict=True)
-        except ValidationError:
-            continue
-        if run.seconds > 0:
-            yield run
 
 
 def _kind(values: Mapping[str, str]) -> tuple[str, ...]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import providers
 from harness.errors import BadInput
 from harness.paths import project_dir, settings_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, PlanSelection, Selected, selected
-from harness.report.results import RunResult, excused, load
-from harness.report.step import PASSED, QUARANTINED
 from harness.rundir import RunDir
 from harness.spec import Spec
 from harness.spec.options import settings_in
 from harness.spec.project import Project
 from harness.spec.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from harness.report.results import RunResult
 
 LAST = "last"
 
@@ -74,6 +75,9 @@ def profile_of(spec: Spec, settings: Settings) -> str:
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:
     """Return the cells of a run that did not pass; what is in quarantine did as far as it can."""
+    from harness.report.results import excused  # results are only read where somebody asks for a run
+    from harness.report.step import PASSED, QUARANTINED
+
     result = find_run(runs, run)
     cells = (excused(cell, spec.quarantine) for cell in result.cells)
     return Failed(result.run, tuple(cell.id for cell in cells if cell.outcome not in (PASSED, QUARANTINED)))
@@ -81,6 +85,8 @@ def failures(spec: Spec, runs: Path, run: str) -> Failed:
 
 def find_run(runs: Path, run: str) -> RunResult:
     """Load a run by its id, or the one that was written to last. Raises BadInput when there is none."""
+    from harness.report.results import load
+
     if run == LAST:
         found = max(RunDir.all_in(runs), key=lambda run: run.results.stat().st_mtime, default=None)
         if found is None:

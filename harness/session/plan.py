@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import string
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,6 @@ from harness.schedule import shards
 from harness.session import refusals
 from harness.session.choice import LAST, choose, failures, find_run
 from harness.session.refusals import Cost, Wish
-from harness.session.shell import refuse_without_terminal
 from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
@@ -113,7 +113,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
     made = replace(made, fail_fast=bool(request.fail_fast), shell=bool(request.shell))
     if made.shell:
-        refuse_without_terminal()
+        _refuse_without_terminal()
     refuse_masquerade(sourced, made.cells)
     refuse_shared(project.spec, made.cells, project.settings.namespace)
     refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)
@@ -139,6 +139,12 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
     run = _run_id(request.run_id)
     directory = RunDir.of(project.settings.runs, run).path
     return RunPlan(run, request.tier, cells, project, directory, request.settings, request.command)
+
+
+def _refuse_without_terminal() -> None:
+    """Refuse a shell that nobody could type in. Raises BadInput."""
+    if not (sys.stdin is not None and sys.stdin.isatty()):
+        raise BadInput("--shell needs a terminal", hint="leave it out, or keep failed cells: --keep failed")
 
 
 def random_id() -> str:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from rich.console import Console
 
 from harness import proc
 from harness.cell.life import Life
-from harness.errors import BadInput
 
 SHELL = "/bin/sh"
-
-
-def refuse_without_terminal() -> None:
-    """Refuse a shell that nobody could type in. Raises BadInput."""
-    if not (sys.stdin is not None and sys.stdin.isatty()):
-        raise BadInput("--shell needs a terminal", hint="leave it out, or keep failed cells: --keep failed")
 
 
 def open_shell(console: Console, life: Life) -> None:

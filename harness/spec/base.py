@@ -71,9 +71,9 @@ MEBIBYTES = {"Mi": 1, "Gi": 1024}
 
 
 class Model(BaseModel):
-    """Frozen, and strict about unknown keys."""
+    """Frozen, and strict about unknown keys. What checks its values is made when the first of them is there."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -31,6 +31,10 @@ class Rulebook:
             return None
         return {a: chosen[a] if a in chosen else values[0] for a, values in domains.items()}
 
+    def feasible(self, domains: Mapping[str, frozenset[str]]) -> bool:
+        """Tell whether some value of each domain breaks no rule."""
+        return self.solve({axis: sorted(values) for axis, values in domains.items()}) is not None
+
     def _extend(self, chosen: Row, order: list[str], domains: Mapping[str, Sequence[str]]) -> bool:
         if len(chosen) == len(order):
             return True
@@ -45,14 +49,10 @@ class Rulebook:
 
 def _broken(rule: Rule, chosen: Row) -> bool:
     """Tell whether a rule is broken whatever the axes without a value get."""
-    return all(chosen.get(axis) in wanted for axis, wanted in rule.when.items()) and any(
-        axis in chosen and chosen[axis] not in wanted for axis, wanted in rule.then.items()
-    )
-
-
-def feasible(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> bool:
-    """Tell whether some value of each domain breaks no rule."""
-    return Rulebook.of(rules).solve({axis: sorted(values) for axis, values in domains.items()}) is not None
+    for axis, wanted in rule.when.items():  # a loop, because this is asked thousands of times and mostly ends here
+        if chosen.get(axis) not in wanted:
+            return False
+    return any(axis in chosen and chosen[axis] not in wanted for axis, wanted in rule.then.items())
 
 
 def conflict(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -63,6 +63,6 @@ def conflict(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> tu
     kept = list(rules)
     for rule in rules:
         fewer = [other for other in kept if other is not rule]
-        if not feasible(domains, fewer):
+        if not Rulebook.of(fewer).feasible(domains):
             kept = fewer
     return tuple(kept)

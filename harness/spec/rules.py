@@ -132,6 +132,8 @@ def _large_enough(topology: Topology, scenario: Scenario) -> bool:
     if any(phase.restart == "one-by-one" for phase in scenario.phases) and _nodes(topology) < TO_RESTART_ONE_BY_ONE:
         return False
     for phase in scenario.phases:
+        if not (phase.hold_back or phase.remove or phase.lose):
+            continue
         touched = Counter(phase.hold_back) + Counter(phase.remove) + Counter(phase.lose)
         if any(machines_of(topology, group) - gone[group] <= count for group, count in touched.items()):
             return False

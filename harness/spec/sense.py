@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.spec import starts
 from harness.spec.declared import EACH, find, parsed
-from harness.spec.feasible import conflict, feasible
+from harness.spec.feasible import Rulebook, conflict
 from harness.spec.lines import Document, Finding, Problem, below
 from harness.spec.models import DiskImage, Space, Tier
 from harness.spec.models.axes import ID_LENGTH, completed, counted
@@ -26,18 +26,23 @@ class Possibilities:
     """The values that each infra profile can run, and the rules that cells obey."""
 
     space: Space
-    rules: tuple[Rule, ...]
+    book: Rulebook
     by_infra: Mapping[str, Narrow]
 
-    def why_not(self, narrow: Narrow, rules: Sequence[Rule] | None = None) -> str:
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules that cells obey."""
+        return self.book.rules
+
+    def why_not(self, narrow: Narrow, book: Rulebook | None = None) -> str:
         """Say why no cell can have its values in some sets, on any infra profile; nothing when one can."""
-        obeyed = self.rules if rules is None else rules
+        obeyed = self.book if book is None else book
         reasons: dict[str, list[str]] = {}
         for infra, values in self.by_infra.items():
             domains = {axis: ids & narrow.get(axis, ids) for axis, ids in values.items()}
-            if feasible(domains, obeyed):
+            if obeyed.feasible(domains):
                 return ""
-            reasons.setdefault(self._reason(infra, domains, narrow, obeyed), []).append(infra)
+            reasons.setdefault(self._reason(infra, domains, narrow, obeyed.rules), []).append(infra)
         if len(reasons) == 1:
             return next(iter(reasons))
         return "; ".join(f"on {' and '.join(infras)}: {reason}" for reason, infras in reasons.items())
@@ -56,7 +61,7 @@ class Possibilities:
 def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
     """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
     by_infra = {infra: possible(space, infra) for infra in space.infras}
-    known = Possibilities(space, rules(space), by_infra)
+    known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
     found: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(known),
         "constraints.yml": _constraints(known),
@@ -121,7 +126,7 @@ def _constraints(known: Possibilities) -> Iterator[Finding]:
     for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
         at = ("constraints", c)
         without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
-        others = rules(known.space.model_copy(update={"constraints": without}))
+        others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))
         empty = [axis for axis, ids in rule.then.items() if not ids]
         if empty:
             said = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"

@@ -40,8 +40,7 @@ def lost(space: Space, cell: Mapping[str, str]) -> str:
 
     Only what starts from earlier values of the axes that ship is left out: a mistake in what ships stays one.
     """
-    pinned = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
-    if not any(isinstance(raw, dict) and raw.items() <= cell.items() for raw in pinned):
+    if not any(raw.items() <= cell.items() for raw in _pinned()):
         return ""
     for phase in space.scenarios[cell["scenario"]].phases:
         for axis, steps in phase.values.items():
@@ -67,6 +66,13 @@ def words_of(scenario: str, axis: str) -> frozenset[str]:
         return frozenset()
     shipped = [found for _, found in find(_shipped("axes.yml"), "axes", EACH) if field(found, "name") == axis]
     return frozenset(str(at[-1]) for found in shipped for at, _ in find(found, "values", EACH, "before", EACH))
+
+
+@cache
+def _pinned() -> tuple[dict[str, Any], ...]:
+    """Return the pinned cells that ship."""
+    found = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
+    return tuple(raw for raw in found if isinstance(raw, dict))
 
 
 def _names(file: str, *steps: str | Wild) -> frozenset[str]:

@@ -47,6 +47,52 @@ def test_every_command_is_known_with_its_first_sentence() -> None:
     assert said == KNOWN
 
 
+# What a command does without: of results, of planning anew, of a run's cells, of pytest.
+UNUSED = {
+    "list": ("harness.report", "harness.history.record", "harness.session.plan", "harness.plan.build", "pytest"),
+    "run": ("harness.cell.life", "harness.session.run", "harness.session.shell", "_pytest"),
+}
+
+
+@pytest.mark.parametrize(("name", "unused"), UNUSED.items(), ids=UNUSED)
+def test_a_command_loads_nothing_that_it_does_not_use(name: str, unused: tuple[str, ...]) -> None:
+    program = f"import sys; from harness.cli.later import loaded; loaded({name!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    there = set(done.stdout.split())
+    assert f"harness.cli.{MODULES[name]}" in there
+    assert not there & set(unused)
+
+
+def test_cells_are_listed_without_what_reads_results(tmp_path: Any) -> None:
+    (tmp_path / "vmatrix.yml").touch()
+    program = (
+        "import sys, harness.cli\nsys.argv = ['vmatrix', 'list', '--tier', 'smoke']\ntry:\n    harness.cli.main()\n"
+    )
+    program += "except SystemExit as ended:\n    print(ended.code, *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    *listed, last = done.stdout.splitlines()
+    code, *there = last.split()
+    assert (code, any("smoke" in line.split() for line in listed)) == ("0", True)
+    assert not set(there) & {*UNUSED["list"], "harness.schedule.passed_runs"}
+
+
+def test_what_checks_values_is_made_with_the_first_value() -> None:
+    program = (
+        "from harness.spec import models; print(models.Tier.__pydantic_complete__, models.Tier.model_fields != {})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
+
+
+def test_no_search_for_garbage_goes_through_what_was_imported() -> None:
+    program = (
+        "import gc; from harness.cli.later import loaded; loaded('list'); print(gc.isenabled(), gc.get_freeze_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    enabled, frozen = done.stdout.split()
+    assert (enabled, int(frozen) > 0) == ("True", True)
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_command_that_is_loaded_later_is_the_same(name: str) -> None:
     alone, among = loaded(name), whole().commands[name]

@@ -72,7 +72,7 @@ def test_cells_that_are_still_possible_keep_their_ids(tmp_path: Path, monkeypatc
 def test_the_packaged_lock_counts_where_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vmatrix.yml").touch()
     monkeypatch.setenv(PROJECT, str(tmp_path))
-    monkeypatch.setattr("harness.plan.tiers.plan_tier", None)
+    monkeypatch.setattr("harness.plan.build.plan_tier", None)
     spec = load_spec(tmp_path / "matrix")
     assert len(tier_cells(spec, "nightly", "embedded")) > 1
 
