@@ -27,7 +27,7 @@ RESOLVER = yaml.resolver.Resolver()
 
 def read(text: str) -> dict[str, Any] | None:
     """Return what a lock holds, None where a line is none of those that vmatrix writes."""
-    reading = _Reading()
+    reading = _LockReading()
     try:
         for line in text.removesuffix("\n").split("\n"):
             if not line.startswith("# "):
@@ -61,7 +61,7 @@ class Places(Mapping[Location, int]):
         return lines.parse(self.file, self.text)[0].lines
 
 
-class _Reading:
+class _LockReading:
     """A lock that is being read: the mapping that a line of each indentation belongs to, as far as there is one.
 
     opened: everything that further lines are to fill.
