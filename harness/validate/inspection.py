@@ -18,6 +18,7 @@ from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
+from harness.validate.facts.authority import MachineAuthority
 from harness.validate.facts.cluster import ClusterView, view_of
 from harness.validate.facts.customised import CustomisedFacts
 from harness.validate.facts.etcd import EtcdView
@@ -35,6 +36,7 @@ from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.judge.system_pods import unready_pods
 from harness.validate.remote.gather import (
     asked_of_programs,
+    gather_authorities,
     gather_customised,
     gather_dials,
     gather_facts,
@@ -176,6 +178,12 @@ class Inspection:
         """Return what every control plane shows of a customised kubeadm, gathered after the guest has settled."""
         assert self.view is not None  # noqa: S101 - the view is what waits
         return gather_customised(self.hosts, self.timeouts, self.expected)
+
+    @cached_property
+    def authorities(self) -> dict[str, MachineAuthority]:
+        """Return every machine's CAs, keys of CAs and certificates, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_authorities(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def hardening(self) -> HardeningLook:

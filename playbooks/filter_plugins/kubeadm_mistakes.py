@@ -42,10 +42,11 @@ def kubeadm_mistakes(given: Mapping[str, Any]) -> list[str]:
     Args:
         given: `patches`, `volumes` by the variable that has them, `scheduler` and `scheduler_flags`, the folder of
             `certificates`, `certificates_validity`, `ca_validity` and `renew_before_days`, `skip_phases`, the
-            `network_plugin` and whether it `replaces_kube_proxy`.
+            `network_plugin` and whether it `replaces_kube_proxy`, and of an `external_ca` whether it is `wanted`, how
+            many `control_planes` there are, and whether `etcd_external` and `kubelets_signed` are.
     """
     found = [*_patches(given["patches"]), *_scheduler(given["scheduler"], given["scheduler_flags"])]
-    found += [*_folder(given["certificates"]), *_validity(given), *_phases(given)]
+    found += [*_folder(given["certificates"]), *_validity(given), *_phases(given), *_external(given["external_ca"])]
     for variable, volumes in given["volumes"].items():
         found += _volumes(variable, volumes)
     return found
@@ -128,6 +129,22 @@ def _phases(given: Mapping[str, Any]) -> Iterator[str]:
             f" {given['network_plugin']} does not replace kube-proxy: use one whose entry in network_plugins.yml says"
             " replaces_kube_proxy: true"
         )
+
+
+def _external(given: Mapping[str, Any]) -> Iterator[str]:
+    if not isinstance(given["wanted"], bool):
+        yield f"cluster_external_ca is {given['wanted']!r}: use true or false"
+    elif given["wanted"]:
+        if given["control_planes"] != 1 or given["etcd_external"]:
+            yield (
+                "cluster_external_ca: certificates are signed for one control plane with its own etcd:"
+                " use one, or leave the variable out"
+            )
+        if given["kubelets_signed"]:
+            yield (
+                "cluster_external_ca: nothing in the cluster signs what kubelets ask for because of"
+                " cluster_kubelet_certificates_signed: use one of both"
+            )
 
 
 def _volumes(variable: str, volumes: Any) -> Iterator[str]:

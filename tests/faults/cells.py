@@ -51,6 +51,13 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
         "addons": "core",
         "kubeadm": "customised",
     },
+    "external-ca": {
+        "os": "debian-13",
+        "proxy": "nftables",
+        "topology": "cp1-w1",
+        "addons": "core",
+        "kubeadm": "external-ca",
+    },
     "balanced": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "load-balancer"},
     "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
 }
@@ -65,6 +72,7 @@ def offers(layout: str) -> frozenset[Need]:
     found |= {Need.POLICIES} if values["addons"] == "network-policies" else set()
     found |= {Need.HARDENED} if values.get("profile") == "hardened" else set()
     found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
+    found |= {Need.EXTERNAL_CA} if values.get("kubeadm") == "external-ca" else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
     return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
 

@@ -40,6 +40,7 @@ class Need(StrEnum):
     IPTABLES = "iptables"
     HARDENED = "hardened"
     CUSTOMISED = "customised"
+    EXTERNAL_CA = "external-ca"
 
 
 Steps = dict[Where, Text]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.validate.facts.authority import external_flags
 from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
 from harness.validate.facts.customised import customised_flags
 from harness.validate.facts.expected import ExpectedGuest
@@ -37,6 +38,7 @@ def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[st
     of_minor = OF_A_MINOR.get(expected.minor, {}).get(program, {})
     wanted = {**KUBEADM.get(program, {}), **of_minor, **(expected.leaves.flags or {}).get(program, {})}
     wanted |= {**hardened_flags(program, expected.variables), **customised_flags(program, expected.variables)}
+    wanted |= external_flags(program, expected.variables)
     wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
     words = {
         "{address}": expected.addresses[machine],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec.models import Timeouts
+from harness.validate.facts.authority import MachineAuthority, authority_of
 from harness.validate.facts.customised import CustomisedFacts, asked_volumes, customised_of
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles, files_of
@@ -26,6 +27,7 @@ SETUP = Path(__file__).with_name("on_node_setup.py")
 PACKETS = Path(__file__).with_name("on_node_packets.py")
 KEYS = Path(__file__).with_name("on_node_keys.py")
 CUSTOMISED = Path(__file__).with_name("on_node_customised.py")
+AUTHORITY = Path(__file__).with_name("on_node_authority.py")
 DIALS = Path(__file__).with_name("on_node_dials.py")
 STATE = Path(__file__).with_name("on_node_state.py")
 
@@ -149,6 +151,18 @@ def gather_customised(
     chosen = {name: hosts[name] for name in expected.control_plane}
     given = {"volumes": asked_volumes(expected.variables)}
     return run_on_each(chosen, CUSTOMISED, customised_of, timeouts, given=dict.fromkeys(chosen, given))
+
+
+def gather_authorities(
+    hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest
+) -> dict[str, MachineAuthority]:
+    """Return of every machine the keys of CAs that it has, and its certificates.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {"certificates": expected.leaves.certificates or "/etc/kubernetes/pki", "places": []}
+    return run_on_each(hosts, AUTHORITY, authority_of, timeouts, given=dict.fromkeys(hosts, given))
 
 
 def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts) -> dict[str, list[list[Any]]]:

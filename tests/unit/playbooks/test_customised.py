@@ -33,6 +33,7 @@ NONE: dict[str, Any] = {
     "renew_before_days": 90,
     "network_plugin": "flannel",
     "replaces_kube_proxy": False,
+    "external_ca": {"wanted": False, "control_planes": 1, "etcd_external": False, "kubelets_signed": False},
 }
 FILES = frozenset(
     {"kubeadm.yml", "kubeadm-join.yml", "patches.json", "scheduler.yml", "addons.sh", "kubelet-update.sh"}

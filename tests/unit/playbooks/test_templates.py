@@ -41,6 +41,7 @@ TEMPLATES = {
     "etcd-kubeadm.yml": "etcd/templates/kubeadm.yml.j2",
     "etcd.service": "etcd/templates/etcd.service.j2",
     "etcd-member.sh": "etcd_member/templates/member.sh.j2",
+    "external-ca.yml": "external_ca/templates/kubeadm.yml.j2",
     "kubeadm-join.yml": "node/templates/kubeadm-join.yml.j2",
     "join.sh": "node/templates/join.sh.j2",
     "config-v3.toml": "container_runtime/templates/config-v3.toml.j2",

@@ -1,0 +1,21 @@
+"""Where the cluster's CA is external, the cluster itself signs nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.validate.facts.authority import EXTERNAL_CA
+from harness.validate.facts.hardening import asks
+from harness.validate.inspection import Inspection
+from harness.validate.judge import external_ca
+from harness.validate.judge.mismatch import require
+
+
+@pytest.mark.when(phase=asks(EXTERNAL_CA))
+def test_the_cluster_signs_no_request(inspection: Inspection) -> None:
+    require(
+        external_ca.signed_request(inspection.api),
+        claim="a request for a client's certificate that is approved gets none: the cluster has no key to sign with",
+        look="the flags cluster-signing-* of the controller manager",
+        do="kubectl --kubeconfig kubeconfig get certificatesigningrequests; kubectl -n kube-system get pods -o yaml",
+    )

@@ -1,0 +1,34 @@
+"""Where the cluster's CA is external: its keys are on no machine, and it has signed what machines work with."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.validate.facts.authority import EXTERNAL_CA
+from harness.validate.facts.hardening import asks
+from harness.validate.inspection import Inspection
+from harness.validate.judge import external_ca
+from harness.validate.judge.mismatch import require
+
+
+@pytest.mark.when(phase=asks(EXTERNAL_CA))
+def test_no_machine_has_the_key_of_a_ca(inspection: Inspection) -> None:
+    require(
+        external_ca.found_keys(inspection.authorities, inspection.expected),
+        claim="no file of a machine holds the key of the cluster's, the front proxy's or etcd's CA",
+        look="whoever put it there; cluster_external_ca keeps these keys on the controller",
+        do=f"{inspection.expected.login()}, then grep -rl 'PRIVATE KEY' /etc/kubernetes /var/lib/kubelet /root",
+    )
+
+
+@pytest.mark.when(phase=asks(EXTERNAL_CA))
+def test_certificates_are_signed_by_the_external_cas(inspection: Inspection) -> None:
+    require(
+        [
+            *external_ca.foreign_certificates(inspection.authorities, inspection.expected),
+            *external_ca.strange_authorities(inspection.authorities, inspection.expected),
+        ],
+        claim="certificates of programs, kubeconfigs and kubelets are signed by the cluster's CAs",
+        look="roles/external_ca; the folder with the CAs on the controller",
+        do=f"{inspection.expected.login()}, then openssl verify -CAfile /etc/kubernetes/pki/ca.crt FILE",
+    )
