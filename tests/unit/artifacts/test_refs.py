@@ -81,7 +81,12 @@ def test_a_cells_variables_choose_versions() -> None:
 
 def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
     plain = {"cluster_kubernetes_version": "1.36.3"}
-    versions = {"metrics-server": "0.9.0", "local-path-provisioner": "0.0.30", "metallb": "0.16.1", "kube-router": "2.1.0"}
+    versions = {
+        "metrics-server": "0.9.0",
+        "local-path-provisioner": "0.0.30",
+        "metallb": "0.16.1",
+        "kube-router": "2.1.0",
+    }
     asked = {**plain, **{refs.variable(name): version for name, version in versions.items()}}
     added = set(refs.for_cell(CATALOGUE, asked)) - set(refs.for_cell(CATALOGUE, plain))
     assert added == {Ref(f"image/{name}", f"v{version}") for name, version in versions.items()}
