@@ -38,7 +38,7 @@ LEFT_OUT = re.compile(
     )
 )
 LIST_IPSETS, IPSET_NAME = 6 << 8 | 7, 2  # netlink's list of ipsets, and the attribute that names one
-NETLINK_SECONDS = 30
+NETLINK_SECONDS = 30  # against hanging: the kernel answers at once
 VOLATILE_UNIT = re.compile(
     r"^(session-|user@|user-|run-user|run-|dev-|sys-|systemd-tmpfiles|apt-|fstrim|man-db|dpkg-db)"
 )
