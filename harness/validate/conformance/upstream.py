@@ -47,13 +47,17 @@ class UpstreamSets:
         return self.sets.get(suite, ())
 
 
+ASKED_FOR = "cluster_"  # how variables begin that say what a cell has
+
+
 @dataclass(frozen=True)
 class Selection:
     """Which specs the suite e2e runs: those of some areas, but for what needs more than a cluster on its own.
 
     areas: labels of SIGs -> the expression that names must match.
     without: expressions for labels, and for names, of what is left out -> why.
-    needs: variables that say what machines have -> the expression for names of specs that need it.
+    needs: variables that say what machines have, or what a cell asks for -> the expression for names of specs that
+        need it.
     """
 
     areas: Mapping[str, str]
@@ -71,18 +75,25 @@ class Selection:
             and not any(re.search(out, spec.name) for out in self.without_names)
         )
 
-    def unfit(self, names: Iterable[str], machines: Mapping[str, Any]) -> dict[str, str]:
-        """Return the specs that need what machines do not have, each with why. A fact that nobody tells is true.
+    def unfit(self, names: Iterable[str], variables: Mapping[str, Any]) -> dict[str, str]:
+        """Return the specs that need what machines or the cell do not have, each with why.
+
+        A fact of machines that nobody tells is true. What a cell does not ask for, it does not have.
 
         Args:
-            machines: the variables of a phase.
+            variables: those of a phase.
         """
-        lacking = [(fact, pattern) for fact, pattern in self.needs.items() if not machines.get(fact, True)]
+        lacking = [
+            (of, name, pattern)
+            for name, pattern in self.needs.items()
+            for of in ("the cell does" if name.startswith(ASKED_FOR) else "the machines do",)
+            if not variables.get(name, not name.startswith(ASKED_FOR))
+        ]
         return {
-            name: f"the machines do not have what it needs ({fact})"
-            for name in names
-            for fact, pattern in lacking
-            if re.search(pattern, name)
+            spec: f"{of} not have what it needs ({name})"
+            for spec in names
+            for of, name, pattern in lacking
+            if re.search(pattern, spec)
         }
 
 

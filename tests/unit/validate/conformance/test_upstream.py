@@ -46,6 +46,14 @@ def test_specs_that_need_what_machines_lack_say_so() -> None:
     assert selection.unfit(names, {}) == {}, "a cluster of which nobody tells"
 
 
+def test_a_spec_that_needs_what_the_cell_does_not_ask_for_is_not_run() -> None:
+    selection, names = load_selection(), ["should enforce policy based on Ports [Feature:NetworkPolicy]"]
+    why = "the cell does not have what it needs (cluster_kube_router_version)"
+    for variables in ({}, {"cluster_kube_router_version": ""}):
+        assert selection.unfit(names, variables) == {names[0]: why}
+    assert selection.unfit(names, {"cluster_kube_router_version": "2.1.0"}) == {}
+
+
 MINORS = sorted({minor_of(version) for version in load().kubernetes})
 
 
