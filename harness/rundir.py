@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 
 GIVEN = "given"  # in the runs' directory: checks of clusters that vmatrix did not make
 RESULTS, SUMMARY, JUNIT, HISTORY = "results.jsonl", "summary.md", "junit.xml", "history.jsonl"
@@ -140,4 +141,7 @@ class AttemptDir:
 
 def _remove(files: Iterator[Path]) -> None:
     for file in list(files):
-        file.unlink(missing_ok=True)
+        if file.is_dir() and not file.is_symlink():  # an external CA's keys and certificates
+            rmtree(file)
+        else:
+            file.unlink(missing_ok=True)

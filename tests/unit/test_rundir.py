@@ -106,6 +106,7 @@ def test_runs_are_those_with_results(tmp_path: Path) -> None:
 def written(files: AttemptDir) -> list[Path]:
     """Write every secret of an attempt, and a log; return the secrets."""
     secrets = [files.key, files.kubeconfig, files.proxied(), files.proxied("4711"), files.snapshot]
+    secrets.append(files.proxied("ca") / "etcd" / "ca.key")  # of the playbooks, whose CA is external
     for file in (*secrets, files.log("deploy"), files.hosts):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x", encoding="utf-8")
@@ -117,6 +118,7 @@ def test_secrets_go_and_what_explains_stays(tmp_path: Path) -> None:
     secrets = written(files)
     files.remove_secrets()
     assert not [s for s in secrets if s.exists()]
+    assert not files.proxied("ca").exists()
     assert files.log("deploy").is_file()
     assert files.hosts.is_file()
 
