@@ -72,6 +72,8 @@ def _removed(folder: Path, infra: Path | None) -> bool:
         if folder.lstat().st_uid != os.geteuid():
             return False
         if not (folder / OWNER).exists():
+            for inner in folder.iterdir():
+                inner.rmdir()  # ansible's own, made anew by a playbook that has outlived its cell; only if it is empty
             folder.rmdir()  # only if it is empty
             return True
         with if_unlocked(folder / OWNER) as free:

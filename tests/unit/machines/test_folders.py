@@ -118,3 +118,15 @@ def test_a_folder_that_is_taken_away_while_it_is_made_is_made_again(monkeypatch:
     with held(folder, Owner(str(HERE), time.time() + HOUR)):
         assert (folder / OWNER).read_text()
     assert taken == [folder]
+
+
+def test_a_folder_that_a_playbook_has_made_anew_goes_when_it_is_done(tmp_path: Path) -> None:
+    folder = control_directory("run111", "cell")
+    (folder / "ansible").mkdir(parents=True)
+    socket = folder / "ansible" / "socket"
+    socket.touch()
+    assert sweep() == []
+    assert socket.exists()
+    socket.unlink()
+    assert sweep() == [folder]
+    assert not folder.exists()
