@@ -30,8 +30,10 @@ NEEDED = {
     "kubelet_config": ("cluster: test_running_kubelets_are_configured_as_the_cell_asks",),
     "service_cidr": ("cluster: test_running_kubelets_are_configured_as_the_cell_asks",),
     "image_registry": ("cluster: test_images_come_from_the_mirror",),
+    "pod_cidr": ("policies: test_a_policy_lets_through_what_it_allows",),
     "test_registry": (
         "network: *",
+        "policies: *",
         "conformance: *",
         "cluster: test_a_volume_keeps_what_a_pod_wrote_*",
         "nodes: test_images_on_machines_are_those_of_the_mirror",

@@ -83,18 +83,14 @@ class Selection:
         Args:
             variables: those of a phase.
         """
-        lacking = [
-            (of, name, pattern)
-            for name, pattern in self.needs.items()
-            for of in ("the cell does" if name.startswith(ASKED_FOR) else "the machines do",)
-            if not variables.get(name, not name.startswith(ASKED_FOR))
-        ]
-        return {
-            spec: f"{of} not have what it needs ({name})"
-            for spec in names
-            for of, name, pattern in lacking
-            if re.search(pattern, spec)
-        }
+        listed = tuple(names)
+        found: dict[str, str] = {}
+        for name, pattern in self.needs.items():
+            asked_for = name.startswith(ASKED_FOR)
+            if not variables.get(name, not asked_for):
+                why = f"{'the cell does' if asked_for else 'the machines do'} not have what it needs ({name})"
+                found |= {spec: why for spec in listed if re.search(pattern, spec)}
+        return found
 
 
 def upstream_path(minor: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Json = dict[str, Any]
+from harness.validate.facts.cluster import Json
 
 NEAR, FAR = "near", "far"  # servers: on the first node and, where there is one, on the second
 WEB, JOB, GUEST = "web", "job", "guest"  # clients: two of the servers' namespace, one of another

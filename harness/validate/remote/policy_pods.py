@@ -11,6 +11,7 @@ from harness.kube.resources import NAMESPACE, NETWORK_POLICY, POD
 from harness.kube.resources import SERVICE as SERVICES
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
+from harness.validate.facts.cluster import Json
 from harness.validate.facts.policy_cases import (
     ADMIN,
     CLIENTS,
@@ -27,7 +28,6 @@ from harness.validate.facts.policy_cases import (
     WEB,
     Case,
     Connection,
-    Json,
 )
 from harness.validate.remote.objects import INTERVAL, describe_pods, netexec, wait_for_service_account, wait_until_gone
 from harness.validate.remote.probes import DIAL_SECONDS, DialResult, dial_from

@@ -1,4 +1,4 @@
-"""Where the cell enforces network policies, each lets through what it allows, and nothing else, from the moment on."""
+"""Where the cell enforces network policies, each lets through what it allows, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ RULES = "the log of kube-router on the server's and on the client's node; its ch
 def pods(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[PolicyPods]:
     """Return clients and servers, which are there for the checks of this module."""
     image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
-    network = str(inspection.expected.variables["cluster_pod_cidr"])
+    expected = inspection.expected
     try:
-        yield policy_pods.place(inspection.api, inspection.expected.nodes, network, image, timeouts)
+        yield policy_pods.place(inspection.api, expected.nodes, expected.pod_cidr, image, timeouts)
     finally:
         policy_pods.remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
