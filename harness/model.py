@@ -97,6 +97,7 @@ class Cell:
 class Machine:
     """A machine that exists and can be logged in to.
 
+    ipv6_address: "" where it has none.
     tunnels: the file that says how it is reached through the infra cluster's API; None: at its own address.
     connect_seconds: how long a direct connection and sshd's first line may take.
     """
@@ -107,6 +108,7 @@ class Machine:
     user: str
     tunnels: Path | None = None
     connect_seconds: float = 5.0
+    ipv6_address: str = ""
 
     @property
     def name(self) -> str:

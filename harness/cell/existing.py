@@ -20,7 +20,7 @@ from harness.kube.portforward import open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.machines import ways
-from harness.machines.kubevirt.launchers import launcher_address
+from harness.machines.kubevirt.launchers import launcher_address, launcher_pod, ipv6_address_of
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.rundir import AttemptDir, RunDir
 
@@ -74,7 +74,8 @@ class Existing:
         vm = self.infra.cluster.get(VM, own, self.place.namespace) or {"metadata": {}}
         user = (vm["metadata"].get("annotations") or {}).get(ANNOTATION_USER, "debian")
         planned = PlannedMachine(_machine_of(vmi), (), 0, 0, 0, "")
-        return Machine(planned, address, SSH_PORT, user, self.tunnels())
+        ipv6 = ipv6_address_of(launcher_pod(self.infra.cluster, self.place.namespace, vmi))
+        return Machine(planned, address, SSH_PORT, user, self.tunnels(), ipv6_address=ipv6)
 
     def tunnels(self) -> Path | None:
         """Return the updated file of tunnels through the infra cluster's API; None: machines are reached directly."""

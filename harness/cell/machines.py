@@ -13,7 +13,7 @@ from harness.cell.starting import Watchpoint, refuse_hopeless
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_VOLUME, SECRET, VM, VMI, Resource
-from harness.machines.kubevirt.launchers import address_of, useless
+from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, useless
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, machine
 from harness.machines.kubevirt.starting import Start, describe_machine
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
@@ -132,7 +132,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
     words, phases = Watchpoint(), Watchpoint()
     namespace, name = place.namespace, place.name(planned.name)
 
-    def probe() -> str | NotYet:
+    def probe() -> tuple[str, str] | NotYet:
         vm = site.cluster.get(VM, name, namespace)
         if vm is None:
             raise InfraError(f"VirtualMachine {namespace}/{name} was deleted during the wait")
@@ -142,9 +142,9 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
             return NotYet(start.word or "no status yet")
         if start.phase != "Running":
             return NotYet(f"VMI phase {start.phase}")
-        return _address(start)
+        return _addresses(start)
 
-    address = until(
+    address, ipv6 = until(
         probe,
         deadline=Deadline.after(site.timeouts.machine_address),
         what=f"machine {planned.name} to get an address",
@@ -153,7 +153,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
         slowest=LAST_LOOK_SECONDS,
     )
     connect_seconds = site.timeouts.ssh_connect
-    return Machine(planned=planned, address=address, port=SSH_PORT, user=user, connect_seconds=connect_seconds)
+    return Machine(planned, address, SSH_PORT, user, connect_seconds=connect_seconds, ipv6_address=ipv6)
 
 
 def _start(site: Site, place: Place, planned: PlannedMachine, vm: Json) -> Start:
@@ -162,7 +162,7 @@ def _start(site: Site, place: Place, planned: PlannedMachine, vm: Json) -> Start
     return Start(site.cluster, place.namespace, own, planned.memory_mib, vm.get("status") or {}, vmi)
 
 
-def _address(start: Start) -> str | NotYet:
+def _addresses(start: Start) -> tuple[str, str] | NotYet:
     pod = start.pod()
     if pod is None:
         return NotYet("its instance reports Running but has no launcher pod")
@@ -170,4 +170,4 @@ def _address(start: Start) -> str | NotYet:
     if not address:
         return NotYet("its launcher pod has no address")
     why = useless(address)
-    return NotYet(f"its launcher pod's address {address} {why}") if why else address
+    return NotYet(f"its launcher pod's address {address} {why}") if why else (address, ipv6_address_of(pod))

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
-from harness.model import Environment, Phase
+from harness.model import Environment, Machine, Phase
 from harness.spec import product_sources
 from harness.spec.merged import merged
 from harness.spec.own_words import translated
@@ -32,9 +32,14 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         **named_machines(phase),
         "cluster_kubeconfig_path": str(environment.files.kubeconfig),
         "cluster_etcd_snapshot_path": str(environment.files.snapshot),
-        "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
+        "cluster_hosts": [_host(machine) for machine in environment.machines],
     }
     return translated(site.product_of(environment.cell).variables, phase.vars, made)
+
+
+def _host(machine: Machine) -> dict[str, str]:
+    ipv6 = {"ipv6_address": machine.ipv6_address} if machine.ipv6_address else {}
+    return {"name": machine.name, "address": machine.address, **ipv6}
 
 
 def _sources(site: Site) -> dict[str, str]:

@@ -65,7 +65,7 @@ Whole = Annotated[int, Strict()]
 Seconds = Annotated[float, Strict(), Field(gt=0)]
 Variables = dict[Variable, JsonValue]
 Group = Literal["control_plane", "etcd", "node"]
-Feature = Literal["host-kernel", "vm-kernel", "internet", "segment", "built-images", "pods"]
+Feature = Literal["host-kernel", "vm-kernel", "internet", "segment", "ipv6", "built-images", "pods"]
 
 MEBIBYTES = {"Mi": 1, "Gi": 1024}
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from itertools import combinations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -29,6 +30,16 @@ MANIFESTS = ", ".join(
 SECONDS = 5.0  # for one answer of a mirror
 CHUNK = 1 << 20  # bytes
 Network = IPv4Network | IPv6Network
+IPV6 = ("ipv6_pod_cidr", "ipv6_service_cidr")
+EXAMPLES = {
+    "pod_cidr": "10.243.0.0/16",
+    "service_cidr": "10.95.0.0/16",
+    "ipv6_pod_cidr": "fd10:243::/56",
+    "ipv6_service_cidr": "fd10:95::/112",
+}
+NODE_PREFIX = {"pod_cidr": 24, "ipv6_pod_cidr": 64}  # kubeadm's node-cidr-mask-size-ipv4 and -ipv6
+# kubeadm: a pod network has 16 bits more than a node's at most. API server: a Service network has 20 bits at most.
+LARGEST_PODS, LARGEST_SERVICES = 48, 108
 
 
 def group_problems(groups: Mapping[str, list[str]], *, exists: bool) -> Iterator[str]:
@@ -57,14 +68,22 @@ def group_problems(groups: Mapping[str, list[str]], *, exists: bool) -> Iterator
         )
 
 
-def host_problems(machines: Iterable[str], hosts: list[dict[str, Any]]) -> Iterator[str]:
-    """Say what is wrong with cluster_hosts, which has to tell every machine's address."""
+def host_problems(machines: Iterable[str], hosts: list[dict[str, Any]], *, ipv6: bool = False) -> Iterator[str]:
+    """Say what is wrong with cluster_hosts, which has to tell every machine's address; `ipv6`: of both families."""
     names = Counter(str(host.get("name")) for host in hosts)
     yield from (f"cluster_hosts names {name} {count} times" for name, count in names.items() if count > 1)
     for machine in machines:
         if machine not in names:
             yield f"machine {machine} is not in cluster_hosts: add its name and address"
-    addresses = Counter(str(host.get("address")) for host in hosts)
+    if ipv6:
+        for host in hosts:
+            address = address_of(str(host.get("ipv6_address")))
+            if address is None or address.version == 4:
+                said = f"ipv6_address {host['ipv6_address']!r} is none" if "ipv6_address" in host else "it has none"
+                yield f"cluster_hosts: machine {host.get('name')} needs an ipv6_address, and {said}: add it, or leave" + (
+                    " cluster_ipv6_pod_cidr and cluster_ipv6_service_cidr empty"
+                )
+    addresses = Counter(str(host[key]) for host in hosts for key in ("address", "ipv6_address") if key in host)
     for address, count in addresses.items():
         if address_of(address) is None:
             yield f"cluster_hosts: {address} is not an IP address"
@@ -84,21 +103,37 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
     """Say what is wrong with the networks of pods and services.
 
     Args:
-        given: `pod_cidr`, `service_cidr`, `hosts`, and `outside`: further addresses that machines have to reach.
-        nodes: how many machines need a /24 of the pod network.
+        given: `pod_cidr`, `service_cidr`, `ipv6_pod_cidr` and `ipv6_service_cidr` (both "" without IPv6), `hosts`, and
+            `outside`: further addresses that machines have to reach.
+        nodes: how many machines need a /24 of the pod network, and a /64 of that of IPv6.
     """
     networks: dict[str, Network] = {}
-    for name in ("pod_cidr", "service_cidr"):
+    for name, example in EXAMPLES.items():
+        if not given[name] and name in IPV6:
+            continue
         try:
             networks[name] = ip_network(str(given[name]))
         except ValueError as error:
-            yield f"cluster_{name}: {error}: use a network such as 10.243.0.0/16"
-    pods, services = networks.get("pod_cidr"), networks.get("service_cidr")
-    if pods is not None and services is not None and pods.overlaps(services):
-        yield f"cluster_pod_cidr {pods} overlaps cluster_service_cidr {services}: choose separate networks"
-    if pods is not None and pods.version == 4 and (pods.prefixlen > 24 or 1 << (24 - pods.prefixlen) < nodes):
-        yield f"cluster_pod_cidr {pods} has no /24 for each of {nodes} nodes: choose a larger network"
-    machines = {str(host.get("address")): f"machine {host.get('name')}" for host in given["hosts"]}
+            yield f"cluster_{name}: {error}: use a network such as {example}"
+            continue
+        if (networks[name].version == 6) != (name in IPV6):
+            family = "IPv6" if name in IPV6 else "IPv4"
+            yield f"cluster_{name} {networks[name]} is not of {family}: use a network such as {example}"
+            del networks[name]
+    yield from _halves(given, networks)
+    for one, other in combinations(networks, 2):
+        if networks[one].overlaps(networks[other]):
+            yield f"cluster_{one} {networks[one]} overlaps cluster_{other} {networks[other]}: choose separate networks"
+    for name, length in NODE_PREFIX.items():
+        pods = networks.get(name)
+        if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
+            yield f"cluster_{name} {pods} has no /{length} for each of {nodes} nodes: choose a larger network"
+    machines = {
+        str(host[key]): f"machine {host.get('name')}"
+        for host in given["hosts"]
+        for key in ("address", "ipv6_address")
+        if key in host
+    }
     for text, what in (machines | dict.fromkeys(given["outside"], "the mirror")).items():
         for name, network in networks.items():
             if (address := address_of(text)) is not None and address in network:
@@ -106,6 +141,18 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
                     f"cluster_{name} {network} contains {text}, the address of {what}, which would become"
                     " unreachable: choose a network without machines"
                 )
+
+
+def _halves(given: Mapping[str, Any], networks: Mapping[str, Network]) -> Iterator[str]:
+    """Say what only one of the two IPv6 networks is, and which of them Kubernetes does not take for its size."""
+    for name, other in (IPV6, IPV6[::-1]):
+        if given[name] and not given[other]:
+            yield f"cluster_{name} is set and cluster_{other} is not: set both, or none"
+    pods, services = (networks.get(name) for name in IPV6)
+    if pods is not None and pods.prefixlen < LARGEST_PODS:
+        yield f"cluster_ipv6_pod_cidr {pods} is too large: kubeadm takes a /{LARGEST_PODS} at most"
+    if services is not None and services.prefixlen < LARGEST_SERVICES:
+        yield f"cluster_ipv6_service_cidr {services} is too large: the API server takes a /{LARGEST_SERVICES} at most"
 
 
 def version_problems(given: Mapping[str, Any]) -> Iterator[str]:
@@ -182,7 +229,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         nodes = {*groups.get("control_plane", []), *groups.get("node", [])}
         problems = [
             *group_problems(groups, exists=bool(given["exists"])),
-            *host_problems(groups.get("all", []), given["hosts"]),
+            *host_problems(groups.get("all", []), given["hosts"], ipv6=bool(given["ipv6_pod_cidr"])),
             *network_problems(given, len(nodes)),
             *version_problems(given),
             *(given["disagreements"] or []),

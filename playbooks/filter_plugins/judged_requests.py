@@ -26,9 +26,9 @@ def judged_requests(
 
     Args:
         requests: name, signerName, username, groups, usages and request (base64 of PEM) of each.
-        machines: name and address of each.
+        machines: name and address of each, and its ipv6_address where the node has it, too.
     """
-    addresses = {machine["name"]: machine["address"] for machine in machines}
+    addresses = {one["name"]: {one["address"], one.get("ipv6_address", one["address"])} for one in machines}
     judged: dict[str, list[str]] = {"right": [], "wrong": []}
     for one in requests:
         mistakes = list(_mistakes(one, addresses))
@@ -39,7 +39,7 @@ def judged_requests(
     return judged
 
 
-def _mistakes(one: Mapping[str, Any], addresses: Mapping[str, str]) -> Iterator[str]:
+def _mistakes(one: Mapping[str, Any], addresses: Mapping[str, set[str]]) -> Iterator[str]:
     user = str(one["username"])
     node = user.removeprefix(USER)
     if one["signerName"] != SIGNER:
@@ -60,7 +60,9 @@ def _mistakes(one: Mapping[str, Any], addresses: Mapping[str, str]) -> Iterator[
         yield f"it cannot be read ({error})"
 
 
-def _of_request(request: x509.CertificateSigningRequest, user: str, node: str, address: str) -> Iterator[str]:
+def _of_request(
+    request: x509.CertificateSigningRequest, user: str, node: str, addresses: set[str]
+) -> Iterator[str]:
     if not request.is_signature_valid:
         yield "its signature is wrong"
     wanted = {NameOID.COMMON_NAME: user, NameOID.ORGANIZATION_NAME: GROUP}
@@ -81,8 +83,8 @@ def _of_request(request: x509.CertificateSigningRequest, user: str, node: str, a
                 yield f"it names {name.value}, which is not {node}"
         elif not isinstance(name, x509.IPAddress):
             yield f"it names {name.value}, which is neither a name nor an address"
-        elif str(name.value) != address:
-            yield f"it names {name.value}, which is not {node}'s address {address}"
+        elif str(name.value) not in addresses:
+            yield f"it names {name.value}, which is not {node}'s address {' or '.join(sorted(addresses))}"
 
 
 class FilterModule:

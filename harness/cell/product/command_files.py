@@ -44,6 +44,7 @@ def inventory_of(wanted: PhaseRun, product: Product) -> dict[str, Any]:
         return {
             "name": machine.name,
             "address": machine.address,
+            **({"ipv6_address": machine.ipv6_address} if machine.ipv6_address else {}),
             "port": machine.port,
             "user": machine.user,
             "private_key": str(wanted.environment.private_key),

@@ -70,12 +70,12 @@ def due(faults: Faults, pod: Json) -> float | None:
     return max(0.1, min(after) - _running_for(pod)) if after else None
 
 
-def address(faults: Faults, pod: Json, given: str) -> str:
-    """Return the address that a launcher gets: the one it was given, or a useless one, or none."""
+def addresses(faults: Faults, pod: Json, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the addresses that a launcher gets: those that it was given, or a useless one, or none."""
     asked = faults.of(pod, "address")
     if asked is None or not asked["pod"]:
         return given
-    return "" if asked["pod"] == "none" else str(asked["pod"])
+    return () if asked["pod"] == "none" else (str(asked["pod"]),)
 
 
 def _running_for(pod: Json) -> float:

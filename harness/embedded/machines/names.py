@@ -1,13 +1,14 @@
 """What everything of a machine is called on the host, so that it can be found again from the host alone.
 
-Instance `i` of the embedded infrastructure owns 10.(213+i).0.0/16 and every name that begins with `vmx<i>`.
+Instance `i` of the embedded infrastructure owns 10.(213+i).0.0/16, fd76:6d78:(213+i)::/48 and every name that begins
+with `vmx<i>`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 MAX_INSTANCES = 16
 FIRST_SECOND_OCTET = 213
@@ -17,8 +18,15 @@ PODS_NETWORK = MAX_NAMESPACES  # of the machine that runs the infra cluster's po
 API_PORT = 6443
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
+UNIQUE_LOCAL = IPv6Network("fd76:6d78::/32")  # of all instances (RFC 4193); the host has no address in it
 GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # all that guests may connect to on their host
 _ID = re.compile(r"[0-9a-f]{1,9}")
+
+
+def ipv6_address(address: IPv4Address) -> IPv6Address:
+    """Return the IPv6 address of who has an IPv4 address of an instance: a /48 an instance, a /64 a VM namespace."""
+    _, second, third, fourth = address.packed
+    return UNIQUE_LOCAL[(second << 80) + (third << 64) + fourth]
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,10 @@ class Names:
     def gateway(self, namespace_index: int) -> IPv4Address:
         """Return the guests' default gateway, which forwards nothing."""
         return self.network(namespace_index)[254]
+
+    def gateway6(self, namespace_index: int) -> IPv6Address:
+        """Return the guests' default gateway for IPv6, which forwards nothing."""
+        return ipv6_address(self.gateway(namespace_index))
 
     def spare_addresses(self, namespace_index: int) -> tuple[IPv4Address, IPv4Address]:
         """Return the first and the last address of a VM namespace's network that no machine gets."""

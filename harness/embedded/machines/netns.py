@@ -1,7 +1,7 @@
 """Networks of machines: a bridge in a network namespace per VM namespace, a port and a namespace per machine.
 
-What a guest can reach is decided inside the bridge's namespace and vanishes with it: its own /24, and of the host the
-mirror and the registry at the instance address. The host forwards nothing that comes in from a bridge. No firewall
+What a guest can reach is decided inside the bridge's namespace and vanishes with it: its own /24 and /64, and of the
+host the mirror and the registry at the instance address, over IPv4. The host forwards nothing that comes in from a bridge. No firewall
 rule, route or sysctl of the host outside the interfaces made here is touched; the table in the host's own namespace
 that says the same once more is harness/infra/host/firewall.py.
 """
@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.machines.names import Names
+from harness.embedded.machines.names import Names, ipv6_address
 
 NETNS = Path("/run/netns")
 TIMEOUT = 20.0  # against hanging: one `ip` or `nft` command of this host's kernel
@@ -72,7 +72,8 @@ def create_network(names: Names, namespace_index: int) -> None:
     host, gateway = names.host_address(namespace_index), names.gateway(namespace_index)
     proc.run(["ip", "netns", "add", netns], timeout=TIMEOUT)
     # A new namespace copies the host's IPv4 settings: a host that forwards would make a gateway that forwards.
-    _sysctl(netns, {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1"})
+    forwarding = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.forwarding": "0"}
+    _sysctl(netns, {**forwarding, "net.ipv6.conf.all.disable_ipv6": "1"})
     _batch(
         [
             f"link add {BRIDGE} type bridge",
@@ -82,6 +83,8 @@ def create_network(names: Names, namespace_index: int) -> None:
         ],
         netns=netns,
     )
+    _sysctl(netns, {f"net.ipv6.conf.{BRIDGE}.disable_ipv6": "0"})  # of the bridge alone: it is the guests' gateway
+    _batch([f"addr add {names.gateway6(namespace_index)}/64 dev {BRIDGE} nodad"], netns=netns)
     apply_filter(names, namespace_index)
     proc.run(["ip", "link", "add", f"{link}t", "type", "veth", "peer", "name", UPLINK, "netns", netns], timeout=TIMEOUT)
     # Only what has an address of this network is taken from it, whatever the host does with other interfaces.
@@ -167,7 +170,7 @@ def mac(address: str) -> str:
 
 
 def plug(names: Names, namespace_index: int, machine_id: str, address: str) -> str:
-    """Make a machine's network namespace, plug it into the bridge, give it its address and routes.
+    """Make a machine's network namespace, plug it into the bridge, give it its addresses and routes.
 
     Returns: the network namespace's path.
     """
@@ -176,7 +179,7 @@ def plug(names: Names, namespace_index: int, machine_id: str, address: str) -> s
     host, gateway = names.host_address(namespace_index), names.gateway(namespace_index)
     proc.run(["ip", "netns", "add", netns], timeout=TIMEOUT)
     # A fresh machine does not forward: whoever deploys Kubernetes onto it has to switch it on.
-    _sysctl(netns, {"net.ipv4.ip_forward": "0"})
+    _sysctl(netns, {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.forwarding": "0"})
     _batch(
         [
             f"link add {port} type veth peer name eth0 address {mac(address)} netns {netns}",
@@ -188,8 +191,11 @@ def plug(names: Names, namespace_index: int, machine_id: str, address: str) -> s
         [
             "link set lo up",
             f"addr add {address}/24 dev eth0",
+            # nobody else has it, so that nothing has to wait for duplicates to answer
+            f"addr add {ipv6_address(IPv4Address(address))}/64 dev eth0 nodad",
             "link set eth0 up",
             f"route add default via {gateway}",
+            f"route add default via {names.gateway6(namespace_index)} dev eth0",
             f"route add {names.instance_address}/32 via {host}",
         ],
         netns=netns,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from ipaddress import IPv4Address
 
 from harness.embedded.context import Context
 from harness.embedded.faults import launchers
+from harness.embedded.machines.names import ipv6_address
 from harness.embedded.node import pods
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
@@ -152,8 +154,9 @@ class Kubelet:
     def _run(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
         network = self._addresses.network(namespace, on_host=self._guests.networks())
-        address = launchers.address(self._context.faults, pod, self._addresses.address(pod, network))
-        self._write(pod, pods.running(pod, address=address, host_address=self._context.host_address))
+        given = self._addresses.address(pod, network)
+        addresses = launchers.addresses(self._context.faults, pod, (given, str(ipv6_address(IPv4Address(given)))))
+        self._write(pod, pods.running(pod, addresses=addresses, host_address=self._context.host_address))
 
     def _end_with_instance(self, pod: Json) -> None:
         """End a pod whose instance has ended; what is left of the machine goes, its console with it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.kube.client import Cluster, Json
@@ -12,14 +12,14 @@ from harness.kube.resources import POD
 KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
-def running(pod: Json, *, address: str, host_address: str) -> Json:
-    """Return the status of a pod whose containers all run and are ready."""
+def running(pod: Json, *, addresses: Sequence[str], host_address: str) -> Json:
+    """Return the status of a pod whose containers all run and are ready; `addresses`: one of each family."""
     moment = now()
     status = _base(pod, moment, host_address)
     status["phase"] = "Running"
-    if address:
-        status["podIP"] = address
-        status["podIPs"] = [{"ip": address}]
+    if addresses:
+        status["podIP"] = addresses[0]
+        status["podIPs"] = [{"ip": address} for address in addresses]
     state = {"running": {"startedAt": moment}}
     status["containerStatuses"] = [container_status(c, state, ready=True) for c in pod["spec"]["containers"]]
     if init := pod["spec"].get("initContainers"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -107,9 +108,10 @@ class Agent:
         status: Json = copy.deepcopy(vmi["status"])
         status["conditions"] = with_migratable(vmi)
         enter(status, "Running", datetime.now(UTC))
-        devices, address = dig(vmi, "spec", "domain", "devices") or {}, str(dig(pod, "status", "podIP") or "")
+        devices = dig(vmi, "spec", "domain", "devices") or {}
+        addresses = [str(one["ip"]) for one in dig(pod, "status", "podIPs") or []]
         status["interfaces"] = [
-            _interface(i, n, address, vmi["metadata"]["uid"]) for n, i in enumerate(devices.get("interfaces") or [])
+            _interface(i, n, addresses, vmi["metadata"]["uid"]) for n, i in enumerate(devices.get("interfaces") or [])
         ]
         disks = enumerate(devices.get("disks") or [])
         targets = {d["name"]: f"vd{'abcdefghijklmnop'[n % 16]}" for n, d in disks}
@@ -171,8 +173,8 @@ class Agent:
         return status
 
 
-def _interface(declared: Json, number: int, address: str, uid: str) -> Json:
-    """Return one interface's status: the pod's address (if any) on the first, a stable local MAC on each."""
+def _interface(declared: Json, number: int, addresses: Sequence[str], uid: str) -> Json:
+    """Return one interface's status: the pod's addresses (if any) on the first, a stable local MAC on each."""
     digest = hashlib.sha256(f"{uid} {number}".encode()).hexdigest()
     found: Json = {
         "name": declared["name"],
@@ -181,6 +183,6 @@ def _interface(declared: Json, number: int, address: str, uid: str) -> Json:
         "podInterfaceName": f"eth{number}",
         "queueCount": 1,
     }
-    if number == 0 and address:
-        found |= {"ipAddress": address, "ipAddresses": [address]}
+    if number == 0 and addresses:
+        found |= {"ipAddress": addresses[0], "ipAddresses": [*addresses]}
     return found

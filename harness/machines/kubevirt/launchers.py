@@ -32,6 +32,12 @@ def address_of(pod: Json | None) -> str:
     return str(((pod or {}).get("status") or {}).get("podIP") or "")
 
 
+def ipv6_address_of(pod: Json | None) -> str:
+    """Return a launcher pod's IPv6 address, "" while it has none."""
+    given = [str(one.get("ip", "")) for one in ((pod or {}).get("status") or {}).get("podIPs") or []]
+    return next((one for one in given if ":" in one), "")
+
+
 def useless(address: str) -> str:
     """Return why nobody else can reach a machine at an address, "" when that is not known to be so."""
     parsed = ipaddress.ip_address(address)

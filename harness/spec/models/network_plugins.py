@@ -54,6 +54,7 @@ class NetworkPlugin(Model):
         of the other node's pod `subnet`.
     look: where to look when pods do not reach each other.
     tunnel: interface that wraps packets between nodes; without it, packets travel as they are.
+    ipv6_tunnel: the same for packets of IPv6.
     daemon_set: NAMESPACE/NAME of its DaemonSet; without it, it runs no pods.
     image: repository of its image in the registry.  version: the variable with the version of the image.
     replaces_kube_proxy: whether it leads to Services itself, so that kube-proxy may be left out.
@@ -64,6 +65,7 @@ class NetworkPlugin(Model):
     gateway: Gateway | None = None
     look: Text = LOOK
     tunnel: Text | None = None
+    ipv6_tunnel: Text | None = None
     daemon_set: NamespacedName | None = None
     image: Text | None = None
     version: Text | None = None

@@ -50,7 +50,7 @@ class PlayedKubelet:
 
     def run(self, job: str) -> Json:
         """Let a Job's pod run."""
-        return self._say(job, lambda pod: running(pod, address="10.0.0.9", host_address="10.0.0.1"))
+        return self._say(job, lambda pod: running(pod, addresses=["10.0.0.9"], host_address="10.0.0.1"))
 
     def end(self, job: str, *, exit_code: int = 0, message: str = "", reason: str = "") -> Json:
         """Let a Job's pod end, with a termination message; return the Job once it has ended, too."""

@@ -77,7 +77,7 @@ class PlayedJobs:
         else:
             pod = self._cluster.create(POD, pod_of(job))
             self._pods.observe(
-                write_status(self._cluster, pod, running(pod, address="10.0.0.9", host_address="10.0.0.1"))
+                write_status(self._cluster, pod, running(pod, addresses=["10.0.0.9"], host_address="10.0.0.1"))
                 if self._runs
                 else pod
             )

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Routes between the pods of nodes that share a network segment, and this node's CNI configuration.
 
-Every node has a subnet for its pods (spec.podCIDR). This keeps a route to each other node's subnet through that node's
-address, and, once all of them are in place, writes the CNI configuration of this node's own: so a node becomes Ready
-when its pods can reach the others'. Looks at all nodes, then watches them; each time everything is compared afresh, so
-it does not matter what was missed. Needs nothing but Python, ip and nft; speaks to the API server as the kubelet does.
-Covers IPv4. Does not cover nodes behind a router.
+Every node has a subnet of each IP family for its pods (spec.podCIDRs). This keeps a route to each other node's subnet
+through that node's address, and, once all of them are in place, writes the CNI configuration of this node's own: so a
+node becomes Ready when its pods can reach the others'. Looks at all nodes, then watches them; each time everything is
+compared afresh, so it does not matter what was missed. Needs nothing but Python, ip and nft; speaks to the API server
+as the kubelet does. Does not cover nodes behind a router.
 """
 
 from __future__ import annotations
@@ -31,19 +31,25 @@ PROTOCOL = "250"  # marks the routes that are ours; none of /etc/iproute2/rt_pro
 WATCH_SECONDS = 50
 PAUSE_SECONDS = 2.0  # after a failure
 
-Subnets = dict[str, tuple[str, str]]  # node -> its pods' subnet, its address
+Subnets = dict[str, tuple[str, str]]  # node -> its pods' subnet, its address, of one family
+# Families by what `ip` and `nft` call them, with what is no destination of a single host.
+FAMILIES = {4: ("-4", "ip", "224.0.0.0/4"), 6: ("-6", "ip6", "ff00::/8")}
 
 
-def subnets(items: list[dict[str, Any]]) -> Subnets:
-    """Return subnet and address of every node that has both."""
+def family_of(text: str) -> int:
+    """Return 4 or 6: the family of an address or a network."""
+    return 6 if ":" in text else 4
+
+
+def subnets(items: list[dict[str, Any]], family: int) -> Subnets:
+    """Return subnet and address of one family of every node that has both."""
     found = {}
     for item in items:
-        addresses = [
-            entry["address"] for entry in item.get("status", {}).get("addresses", []) if entry["type"] == "InternalIP"
-        ]
-        subnet = item.get("spec", {}).get("podCIDR")
-        if subnet and addresses:
-            found[item["metadata"]["name"]] = (subnet, addresses[0])
+        spec, status = item.get("spec", {}), item.get("status", {})
+        addresses = [entry["address"] for entry in status.get("addresses", []) if entry["type"] == "InternalIP"]
+        own = [[one for one in every if family_of(one) == family] for every in (spec.get("podCIDRs", []), addresses)]
+        if all(own):
+            found[item["metadata"]["name"]] = (own[0][0], own[1][0])
     return found
 
 
@@ -59,14 +65,15 @@ def route_changes(wanted: dict[str, str], present: list[dict[str, Any]]) -> list
 
 def masquerade(own: str, pods: str) -> str:
     """Return nft's commands by which what pods send out of the pod network leaves with the node's address."""
+    _, word, several = FAMILIES[family_of(pods)]
     return "\n".join(
         (
-            "table ip pod-routes",
-            "delete table ip pod-routes",
-            "table ip pod-routes {",
+            f"table {word} pod-routes",
+            f"delete table {word} pod-routes",
+            f"table {word} pod-routes {{",
             "  chain postrouting {",
             "    type nat hook postrouting priority srcnat; policy accept;",
-            f"    ip saddr {own} ip daddr != {pods} ip daddr != 224.0.0.0/4 masquerade",
+            f"    {word} saddr {own} {word} daddr != {pods} {word} daddr != {several} masquerade",
             "  }",
             "}",
             "",
@@ -74,8 +81,8 @@ def masquerade(own: str, pods: str) -> str:
     )
 
 
-def cni_configuration(own: str, pods: str, mtu: int, backend: str) -> str:
-    """Return the configuration of a bridge whose pods get addresses of the node's subnet."""
+def cni_configuration(own: list[str], pods: list[str], mtu: int, backend: str) -> str:
+    """Return the configuration of a bridge whose pods get addresses of the node's subnets."""
     bridge = {
         "type": "bridge",
         "bridge": "cni0",
@@ -84,7 +91,11 @@ def cni_configuration(own: str, pods: str, mtu: int, backend: str) -> str:
         "forceAddress": True,
         "hairpinMode": True,
         "ipMasq": False,
-        "ipam": {"type": "host-local", "ranges": [[{"subnet": own}]], "routes": [{"dst": pods}]},
+        "ipam": {
+            "type": "host-local",
+            "ranges": [[{"subnet": subnet}] for subnet in own],
+            "routes": [{"dst": network} for network in pods],
+        },
     }
     portmap = {"type": "portmap", "capabilities": {"portMappings": True}, "backend": backend}
     return json.dumps({"cniVersion": "1.0.0", "name": "routes", "plugins": [bridge, portmap]}, indent=2) + "\n"
@@ -100,7 +111,7 @@ def run(*argv: str, stdin: str = "") -> str:
 
 def mtu_of(address: str) -> int:
     """Return the MTU of the interface that has an address of this machine."""
-    for link in json.loads(run("ip", "-json", "-4", "address")):
+    for link in json.loads(run("ip", "-json", "address")):
         if any(entry.get("local") == address for entry in link.get("addr_info", [])):
             return int(link["mtu"])
     raise RuntimeError(f"no interface has the address {address}")
@@ -119,18 +130,20 @@ def write(path: Path, text: str) -> None:
     LOG.info("wrote %s", path)
 
 
-def bring_in_line(found: Subnets, chosen: argparse.Namespace) -> None:
-    """Set routes, rules and configuration of this node; a node without a subnet yet has none."""
-    if chosen.node not in found:
+def bring_in_line(found: list[Subnets], chosen: argparse.Namespace) -> None:
+    """Set routes, rules and configuration of this node; a node without its subnets yet has none."""
+    if any(chosen.node not in of_family for of_family in found):
         return
-    own, address = found[chosen.node]
-    wanted = {subnet: gateway for name, (subnet, gateway) in found.items() if name != chosen.node}
-    present = json.loads(run("ip", "-json", "-4", "route", "show", "proto", PROTOCOL) or "[]")
-    for command in route_changes(wanted, present):
-        run("ip", *command)
-        LOG.info("ip %s", " ".join(command))
-    run("nft", "-f", "-", stdin=masquerade(own, chosen.pods))
-    write(CONFIGURATION, cni_configuration(own, chosen.pods, mtu_of(address), chosen.portmap))
+    for pods, of_family in zip(chosen.pods, found):  # noqa: B905 - Python 3.9
+        flag = FAMILIES[family_of(pods)][0]
+        wanted = {subnet: gateway for name, (subnet, gateway) in of_family.items() if name != chosen.node}
+        present = json.loads(run("ip", "-json", flag, "route", "show", "proto", PROTOCOL) or "[]")
+        for command in route_changes(wanted, present):
+            run("ip", flag, *command)
+            LOG.info("ip %s", " ".join(command))
+        run("nft", "-f", "-", stdin=masquerade(of_family[chosen.node][0], pods))
+    own = [of_family[chosen.node][0] for of_family in found]
+    write(CONFIGURATION, cni_configuration(own, chosen.pods, mtu_of(found[0][chosen.node][1]), chosen.portmap))
 
 
 def ask(server: str, query: str, context: ssl.SSLContext) -> Any:
@@ -145,8 +158,10 @@ def look_and_wait(chosen: argparse.Namespace) -> None:
     context.load_cert_chain(CREDENTIALS)
     with ask(chosen.server, "", context) as answer:
         listed = json.load(answer)
-    found = subnets(listed["items"])
+    families = [family_of(pods) for pods in chosen.pods]
+    found = [subnets(listed["items"], family) for family in families]
     bring_in_line(found, chosen)
+    seen = list(zip(families, found))  # noqa: B905 - Python 3.9
     version = listed["metadata"]["resourceVersion"]
     query = f"?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
     with ask(chosen.server, query, context) as answer:
@@ -156,7 +171,7 @@ def look_and_wait(chosen: argparse.Namespace) -> None:
             if (
                 event["type"] == "ERROR"
                 or event["type"] == "DELETED"
-                or subnets([event["object"]]).get(name) != found.get(name)
+                or any(subnets([event["object"]], family).get(name) != of_family.get(name) for family, of_family in seen)
             ):
                 return
 
@@ -166,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--node", required=True, help="this node's name")
     parser.add_argument("--server", required=True, help="address of the API server")
-    parser.add_argument("--pods", required=True, help="network of all pods")
+    parser.add_argument("--pods", required=True, nargs="+", help="network of all pods, of each IP family")
     parser.add_argument(
         "--portmap", required=True, choices=["nftables", "iptables"], help="kind of rules for hostPorts"
     )

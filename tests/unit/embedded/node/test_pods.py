@@ -30,9 +30,10 @@ BOUND = {
 }
 
 
-def test_running_pod_has_an_address_and_is_ready() -> None:
-    status = pods.running(BOUND, address="10.213.1.2", host_address="10.213.0.1")
+def test_running_pod_has_an_address_of_each_family_and_is_ready() -> None:
+    status = pods.running(BOUND, addresses=["10.213.1.2", "fd76:6d78:d5:1::2"], host_address="10.213.0.1")
     assert (status["phase"], status["podIP"], status["hostIP"]) == ("Running", "10.213.1.2", "10.213.0.1")
+    assert status["podIPs"] == [{"ip": "10.213.1.2"}, {"ip": "fd76:6d78:d5:1::2"}]
     assert {c["type"]: c["status"] for c in status["conditions"]} == dict.fromkeys(
         ("PodScheduled", "Initialized", "ContainersReady", "Ready"), "True"
     )
