@@ -59,6 +59,24 @@ def by_name(objects: Iterable[Json]) -> dict[str, Json]:
     return {obj["metadata"]["name"]: obj for obj in objects}
 
 
+def addresses_of(pod: Json) -> tuple[str, ...]:
+    """Return a pod's addresses, one of each IP family that it has; none while it has none."""
+    status = pod.get("status") or {}
+    listed = tuple(str(one["ip"]) for one in status.get("podIPs") or ())
+    return listed or tuple(filter(None, (str(status.get("podIP") or ""),)))
+
+
+def pod_networks_of(node: Json) -> tuple[str, ...]:
+    """Return a node's networks for pods (CIDR), one of each IP family that it has."""
+    spec = node.get("spec") or {}
+    return tuple(spec.get("podCIDRs") or ()) or tuple(filter(None, (spec.get("podCIDR", ""),)))
+
+
+def of_family(texts: Iterable[str], version: int) -> str:
+    """Return the first address or network of an IP family (4 or 6), "" without one."""
+    return next((text for text in texts if (":" in text) == (version == 6)), "")
+
+
 def value_at(settings: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path of keys, joined by dots; None where there is none."""
     value: Any = settings

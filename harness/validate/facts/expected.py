@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import HarnessBug
@@ -42,6 +42,7 @@ class ExpectedGuest:
     the optional add-ons that the cell asks for. What the cell's variables do not say, or the product decides, is "".
     `systems`: ID and VERSION_ID of each machine's operating system, as its image has it; None where nobody says.
     `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
+    `ipv6_*`: the networks and addresses of a second IP family, "" and empty for a cell without one.
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     """
 
@@ -72,6 +73,50 @@ class ExpectedGuest:
     variables: Mapping[str, Any]
     plugin: NetworkPlugin | None
     leaves: ClusterLeaves
+    ipv6_addresses: Mapping[str, str] = field(default_factory=dict)
+    ipv6_pod_cidr: str = ""
+    ipv6_service_cidr: str = ""
+
+    @property
+    def dual(self) -> bool:
+        """Tell whether the cell's cluster has networks of both IP families."""
+        return bool(self.ipv6_pod_cidr)
+
+    @property
+    def families(self) -> tuple[ExpectedGuest, ...]:
+        """Return the guest as each IP family has it: with the networks, addresses and tunnel of that one alone."""
+        if not self.dual:
+            return (self,)
+        tunnel = self.plugin.ipv6_tunnel if self.plugin is not None else None
+        plugin = self.plugin.model_copy(update={"tunnel": tunnel}) if self.plugin is not None else None
+        first = replace(self, ipv6_addresses={}, ipv6_pod_cidr="", ipv6_service_cidr="")
+        networks = {"pod_cidr": self.ipv6_pod_cidr, "service_cidr": self.ipv6_service_cidr}
+        return first, replace(first, addresses=self.ipv6_addresses, plugin=plugin, **networks)
+
+    @property
+    def version(self) -> int:
+        """Return 4 or 6: the IP family of the pod network; 4 where nobody says."""
+        return 6 if ":" in self.pod_cidr else 4
+
+    @property
+    def pod_cidrs(self) -> str:
+        """Return the pod networks of all families as components have them, with a comma between them."""
+        return ",".join(filter(None, (self.pod_cidr, self.ipv6_pod_cidr)))
+
+    @property
+    def service_cidrs(self) -> str:
+        """Return the Service networks of all families as components have them, with a comma between them."""
+        return ",".join(filter(None, (self.service_cidr, self.ipv6_service_cidr)))
+
+    @property
+    def tunnels(self) -> tuple[str, ...]:
+        """Return the network plugin's tunnels, of all families that the cell has."""
+        own = (one.plugin.tunnel for one in self.families if one.plugin is not None)
+        return tuple(tunnel for tunnel in own if tunnel is not None)
+
+    def addresses_of(self, machine: str) -> tuple[str, ...]:
+        """Return the addresses that a machine has as a node, the first family's first."""
+        return tuple(one.addresses[machine] for one in self.families)
 
     @property
     def minor(self) -> str:
@@ -169,6 +214,9 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         variables=guest.expected,
         plugin=plugin,
         leaves=leaves,
+        ipv6_addresses={m.name: m.ipv6_address for m in environment.machines},
+        ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
+        ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
     )
 
 

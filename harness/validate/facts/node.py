@@ -151,7 +151,8 @@ def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
         disk_free=int(raw["disk_free"]),
         disk_total=int(raw["disk_total"]),
         nft_tables=tuple(raw["nft_tables"]),
-        routes={route["dst"]: route.get("gateway", "") for route in raw["routes"]},
+        # a destination of both families ("default") is that of IPv4
+        routes={route["dst"]: route.get("gateway", "") for route in (*raw.get("ipv6_routes", ()), *raw["routes"])},
         links={link["ifname"]: link.get("linkinfo", {}).get("info_kind", "") for link in raw["links"]},
         mtus={link["ifname"]: int(link["mtu"]) for link in raw["links"] if "mtu" in link},
         carriers={link["ifname"]: _carrier(link) for link in raw["links"] if _carrier(link)},

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from harness.kube import Cluster
 from harness.kube.resources import LEASE
-from harness.validate.facts.cluster import ClusterView, Json, by_name
+from harness.validate.facts.cluster import ClusterView, Json, addresses_of, by_name, of_family, pod_networks_of
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import lasting, unjudged
+from harness.validate.judge.finding import lasting, together, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 NONE = "none"  # of a taint, in product.yml
@@ -61,13 +61,38 @@ def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
 
 def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return nodes with another address than their machine, or with a pod network outside the cluster's or shared."""
-    nodes = by_name(view.nodes)
-    ranges = {name: node["spec"].get("podCIDR", "") for name, node in nodes.items()}
+    """Return nodes with other addresses than their machine, or with a pod network outside the cluster's or shared.
+
+    Of each IP family that the cell has, and none of another.
+    """
+    return together(_other_addresses(view, expected), *(_wrong_pod_networks(view, one) for one in expected.families))
+
+
+def _other_addresses(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    versions = [one.version for one in expected.families]
 
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
-        internal = [a["address"] for a in node["status"].get("addresses", []) if a["type"] == "InternalIP"]
-        yield from differs(name, "InternalIP", [expected.addresses[name]], internal)
+        yield from differs(name, "InternalIP", [*expected.addresses_of(name)], _internal(node))
+        if expected.plugin is not None and expected.pod_cidr:
+            families = [ipaddress.ip_network(one).version for one in pod_networks_of(node)]
+            yield from differs(name, "IP families of podCIDRs", versions, families)
+        for pod, addresses in _own_pods(view, name, _internal(node)):
+            if expected.plugin is not None and expected.pod_cidr:
+                families = [ipaddress.ip_address(one).version for one in addresses]
+                yield from differs(f"{name} pod {pod}", "IP families of its addresses", versions, families)
+
+    return on_every(expected.nodes, by_name(view.nodes), judge)
+
+
+def _internal(node: Json) -> list[str]:
+    return [one["address"] for one in node["status"].get("addresses", []) if one["type"] == "InternalIP"]
+
+
+def _wrong_pod_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    nodes = by_name(view.nodes)
+    ranges = {name: of_family(pod_networks_of(node), expected.version) for name, node in nodes.items()}
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
         own = ranges[name]
         if not judged:
             return
@@ -75,10 +100,11 @@ def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
             yield Mismatch(name, f"a podCIDR within {expected.pod_cidr}", repr(own))
         twins = sorted(other for other, taken in ranges.items() if other != name and own and taken == own)
         yield from differs(name, f"other nodes with {own}", [], twins)
-        for pod, address in (
-            _own_pods(view, name, internal) if own and expected.plugin and expected.plugin.gateway else ()
-        ):
-            if ipaddress.ip_address(address) not in ipaddress.ip_network(own):
+        if not (own and expected.plugin and expected.plugin.gateway):
+            return
+        for pod, addresses in _own_pods(view, name, _internal(node)):
+            address = of_family(addresses, expected.version)
+            if address and ipaddress.ip_address(address) not in ipaddress.ip_network(own):
                 yield Mismatch(f"{name} pod {pod}", f"an address within {own}", address)
 
     # a plugin that nobody describes may give addresses to pods by itself
@@ -88,13 +114,13 @@ def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     return found if judged else [*found, unjudged("the nodes' pod networks", why)]
 
 
-def _own_pods(view: ClusterView, node: str, addresses: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the running pods of a node that have an address of their own, with it."""
+def _own_pods(view: ClusterView, node: str, internal: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the running pods of a node that have addresses of their own, with these."""
     for pod in view.pods:
-        address, spec = pod["status"].get("podIP", ""), pod["spec"]
+        addresses, spec = addresses_of(pod), pod["spec"]
         here = spec.get("nodeName") == node and pod["status"].get("phase") == "Running"
-        if here and address and address not in addresses and not spec.get("hostNetwork"):
-            yield f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", address
+        if here and addresses and not set(addresses) & set(internal) and not spec.get("hostNetwork"):
+            yield f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", addresses
 
 
 def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:

@@ -42,11 +42,12 @@ def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[st
     wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
     words = {
         "{address}": expected.addresses[machine],
+        "{addresses}": ",".join(expected.addresses_of(machine)),
         "{name}": machine,
         "{certificates}": expected.leaves.certificates or "",
         "{domain}": expected.dns_domain,
-        "{pod_cidr}": expected.pod_cidr,
-        "{service_cidr}": expected.service_cidr,
+        "{pod_cidr}": expected.pod_cidrs,
+        "{service_cidr}": expected.service_cidrs,
         "{etcd}": _members(expected),
     }
     for word, value in words.items():

@@ -9,7 +9,7 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.judge.node_configuration import SYSCTLS
+from harness.validate.judge.node_configuration import kernel_settings
 
 Files = Mapping[str, MachineFiles]
 # Targets that start no services, or end at once (systemd.special(7)).
@@ -54,7 +54,7 @@ def wrong_boot(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
             return
         if seen.boot_hostname:  # a machine without one asks its network
             yield from differs(f"{name} /etc/hostname", "the machine's name", name, seen.boot_hostname)
-        for setting, value in SYSCTLS.items():
+        for setting, value in kernel_settings(expected).items():
             yield from differs(f"{name} sysctl.d", setting, value, seen.boot_settings.get(setting, ""))
         for module in said:
             yield from differs(f"{name} modules-load.d", f"names {module}", True, module in seen.boot_modules)

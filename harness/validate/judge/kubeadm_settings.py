@@ -54,8 +54,8 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
         return _missing(CLUSTER, expected)
     wanted = {
         "kubernetesVersion": f"v{expected.kubernetes}",
-        "networking.podSubnet": expected.pod_cidr,
-        "networking.serviceSubnet": expected.service_cidr,
+        "networking.podSubnet": expected.pod_cidrs,
+        "networking.serviceSubnet": expected.service_cidrs,
         "networking.dnsDomain": expected.dns_domain,
         "imageRepository": expected.registry if expected.leaves.images_from_mirror else "",
     }

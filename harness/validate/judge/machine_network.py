@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from harness.validate.facts.cluster import of_family
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.mismatch import Mismatch, on_every
@@ -18,17 +19,18 @@ API_SERVICE_PORT = 443
 WAYS = ("udp", "tcp")
 
 
-def unreached(probes: Probes, api_service: str, expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
+def unreached(probes: Probes, api_services: Sequence[str], expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
     """Return the pods and Services that a node itself does not reach by TCP.
 
     Args:
-        api_service: the address of the Service default/kubernetes.
+        api_services: the addresses of the Service default/kubernetes, which need not have one of each IP family.
     """
     places: dict[tuple[str, int], str] = {
         (pod.address, HTTP_PORT): f"pod on {node}" for node, pod in probes.dialled.items()
     }
     places[probes.service_address, SERVICE_PORT] = "Service of the probes"
-    places[api_service, API_SERVICE_PORT] = "Service default/kubernetes"
+    if api_service := of_family(api_services, expected.version):
+        places[api_service, API_SERVICE_PORT] = "Service default/kubernetes"
     dialled = ask({name: {**NOTHING, "tcp": list(map(list, places))} for name in expected.nodes})
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
@@ -41,12 +43,15 @@ def unreached(probes: Probes, api_service: str, expected: ExpectedGuest, ask: As
     return on_every(expected.nodes, dialled, judge)
 
 
-def cut_packets(probes: Probes, facts: Mapping[str, NodeFacts], expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
-    """Return the pods that a datagram with DF of exactly the way's MTU does not reach, or whose answer gets lost."""
+def cut_packets(probes: Probes, sizes: Mapping[str, int], expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
+    """Return the pods that a datagram with DF of exactly the way's MTU does not reach, or whose answer gets lost.
+
+    Args:
+        sizes: of the packets, by node.
+    """
     given = {}
     for name in expected.nodes:
-        size = packet_size(facts[name], expected)
-        given[name] = {**NOTHING, "echo": [[pod.address, UDP_PORT, size] for pod in probes.dialled.values()]}
+        given[name] = {**NOTHING, "echo": [[pod.address, UDP_PORT, sizes[name]] for pod in probes.dialled.values()]}
     nodes = {pod.address: node for node, pod in probes.dialled.items()}
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
@@ -61,10 +66,13 @@ def cut_packets(probes: Probes, facts: Mapping[str, NodeFacts], expected: Expect
 
 
 def packet_size(facts: NodeFacts, expected: ExpectedGuest) -> int:
-    """Return the largest packet that every part of the way between pods takes: the tunnel's MTU, else the links'."""
-    tunnel = expected.plugin.tunnel if expected.plugin is not None else None
-    if tunnel is not None and tunnel in facts.mtus:
-        return facts.mtus[tunnel]
+    """Return the largest packet that every part of the way between pods takes: the tunnels' MTU, else the links'.
+
+    A pod has one link for all IP families, whose MTU is that of the tunnel with the smallest.
+    """
+    tunnels = [facts.mtus[tunnel] for tunnel in expected.tunnels if tunnel in facts.mtus]
+    if tunnels:
+        return min(tunnels)
     return min(
         facts.mtus[name] for name, kind in facts.links.items() if kind in ("", "veth", "bridge") and name != "lo"
     )
@@ -93,7 +101,7 @@ def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, a
     return found + on_every(expected.nodes, dialled, judge)
 
 
-NOTHING: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": [], "seen": [], "code": []}
+NOTHING: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": [], "seen": [], "code": [], "records": []}
 
 
 def _too_few(name: str, answers: Sequence[Any], wanted: int) -> list[Mismatch]:

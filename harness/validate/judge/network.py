@@ -12,6 +12,7 @@ from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT, UDP_PORT
 from harness.validate.remote.probes import NAME, DialResult, Probes
 
 Pair = tuple[str, str]
+OfFamily = Callable[[Probes, ExpectedGuest], list[Mismatch]]  # of the probes and the guest as one IP family has them
 PARALLEL_DIALS = 8
 # Larger than any MTU on the way (1450 inside VXLAN on Ethernet), so that it arrives in several full segments.
 LARGE_BYTES = 8000
@@ -26,6 +27,11 @@ TLS_ERROR = "HTTP request to an HTTPS server"  # of Go's HTTP server, over plain
 def pairs(expected: ExpectedGuest) -> list[Pair]:
     """Return every ordered pair of nodes, including each node with itself: n * n of them."""
     return [(source, target) for source in expected.nodes for target in expected.nodes]
+
+
+def of_each_family(probes: Probes, expected: ExpectedGuest, judge: OfFamily) -> list[Mismatch]:
+    """Judge the addresses of each IP family that the cell has, one after the other."""
+    return [one for family in expected.families for one in judge(probes.of_family(family.version), family)]
 
 
 def dial_all(asked: list[Pair], dial: Callable[[str, str], DialResult]) -> dict[Pair, DialResult]:

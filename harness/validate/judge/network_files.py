@@ -23,7 +23,7 @@ def wrong_network_files(
     first = next((setups[name] for name in expected.nodes if name in setups), None)
     files, kinds = (sorted(first.cni), _kinds(first)) if first is not None else ([], [])
     routed = expected.plugin is not None and expected.plugin.gateway is not None
-    networks = pod_networks(view) if routed else {}
+    networks = {one.version: pod_networks(view, one.version) for one in expected.families} if routed else {}
 
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         where = f"{name} {FOLDER}"
@@ -36,9 +36,9 @@ def wrong_network_files(
                 continue
             for plugin in _plugins(content):
                 yield from _wrong_mtu(f"{where}/{file}", plugin, seen, facts.get(name), expected)
-                given = [subnet for subnet in _subnets(plugin) if ":" not in subnet]
-                wrong = [subnet for subnet in given if subnet != networks[name]] if name in networks else []
-                yield from differs(f"{where}/{file}", f"subnets other than {networks.get(name)}", [], wrong)
+                own = [of_nodes[name] for of_nodes in networks.values() if name in of_nodes]
+                wrong = [subnet for subnet in _subnets(plugin) if subnet not in own] if own else []
+                yield from differs(f"{where}/{file}", f"subnets other than {', '.join(own)}", [], wrong)
 
     return on_every(expected.nodes, setups, judge)
 
@@ -57,11 +57,11 @@ def _wrong_mtu(
         yield Mismatch(where, f"mtu {mtus[bridge]}, as {bridge} has it", str(mtu))
     if expected.plugin is None or not mtus:
         return
-    tunnel = expected.plugin.tunnel
-    if tunnel is not None and mtus.get(tunnel, mtu) != mtu:
-        yield Mismatch(where, f"mtu {mtus[tunnel]}, as {tunnel} has it", str(mtu))
+    tunnels = {mtus[tunnel]: tunnel for tunnel in expected.tunnels if tunnel in mtus}  # pods have one link for all
+    if tunnels and mtu != min(tunnels):
+        yield Mismatch(where, f"mtu {min(tunnels)}, as {tunnels[min(tunnels)]} has it", str(mtu))
     links = {link: size for link, size in mtus.items() if link not in (bridge, LOOPBACK)}
-    if tunnel is None and mtu > max(links.values(), default=mtu):
+    if not expected.tunnels and mtu > max(links.values(), default=mtu):
         yield Mismatch(where, f"mtu {max(links.values())} at most, as of the machine's links", str(mtu))
 
 

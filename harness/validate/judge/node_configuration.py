@@ -17,10 +17,11 @@ Facts = Mapping[str, NodeFacts]
 # What kubelet and the pod network need of the kernel (kubernetes.io, "Container runtimes": network configuration).
 BRIDGED = "net.bridge.bridge-nf-call-iptables"  # there only where a bridge is used
 SYSCTLS = {"net.ipv4.ip_forward": "1", BRIDGED: "1"}
+OF_IPV6 = {"net.ipv6.conf.all.forwarding": "1", "net.bridge.bridge-nf-call-ip6tables": "1"}  # of a cluster that has it
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
 KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as on_node_facts.py calls them
 OK = 200
-NFTABLES_TABLE = "table ip kube-proxy"
+NFTABLES_TABLE, NFTABLES_TABLE_OF_IPV6 = "table ip kube-proxy", "table ip6 kube-proxy"
 MODES = {"Node", "RBAC"}  # of authorization; a webhook may be added
 DEFAULTS = {"leader-elect": "true"}  # of flags that need not be given
 ANY = object()  # some value, of a file that the product does not name
@@ -56,17 +57,17 @@ def wrong_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 def _wanted_flags(expected: ExpectedGuest) -> dict[str, dict[str, object]]:
     """Return the flags that programs must have; "" for what nobody says."""
     leaves = expected.leaves
-    own = {"cluster-cidr": expected.pod_cidr, "allocate-node-cidrs": "true"}
+    own = {"cluster-cidr": expected.pod_cidrs, "allocate-node-cidrs": "true"}
     return {
         "kube-apiserver": {
-            "service-cluster-ip-range": expected.service_cidr,
+            "service-cluster-ip-range": expected.service_cidrs,
             "authorization-mode": MODES,
             "client-ca-file": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else ANY,
         },
         "kube-controller-manager": {
             # a plugin that nobody describes may give addresses to pods by itself
             **(own if expected.plugin is not None else {}),
-            "service-cluster-ip-range": expected.service_cidr,
+            "service-cluster-ip-range": expected.service_cidrs,
             "use-service-account-credentials": "true",
         },
         "kube-scheduler": {"leader-elect": "true"},
@@ -107,10 +108,15 @@ def _other_environment(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     return on_every(expected.etcd, facts, judge)
 
 
+def kernel_settings(expected: ExpectedGuest) -> dict[str, str]:
+    """Return what kubelet and the pod networks need of the kernel."""
+    return {**SYSCTLS, **(OF_IPV6 if expected.dual else {})}
+
+
 @of_each("nodes")
 def wrong_kernel_settings(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return kernel settings that are not as needed, and swap that is on."""
-    for setting, value in SYSCTLS.items():
+    for setting, value in kernel_settings(expected).items():
         if expected.plugin is None and setting == BRIDGED and not seen.sysctls.get(setting):
             yield unjudged(setting, f"nobody describes the network plugin {expected.network_plugin!r}")
             continue
@@ -138,7 +144,7 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
             path = serving_path or seen.whose_certificates.get(API_SERVER, "")
             serving = by_path.get(path)
             names = set(serving.names) if serving else set()
-            missing = sorted({name, expected.addresses[name], f"kubernetes.default.svc.{expected.dns_domain}"} - names)
+            missing = sorted({name, *expected.addresses_of(name), f"kubernetes.default.svc.{expected.dns_domain}"} - names)
             yield from differs(f"{name} {path or API_SERVER}", "missing names", [], missing)
 
     leaves = expected.leaves
@@ -179,8 +185,8 @@ def running_proxies(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iter
     """Return the nodes that run kube-proxy, or have its rules, although the cell leaves it out."""
     if seen.running("kube-proxy"):
         yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
-    if NFTABLES_TABLE in seen.nft_tables:
-        yield Mismatch(name, f"no {NFTABLES_TABLE!r}: the cell leaves out kube-proxy", "it exists")
+    for table in {NFTABLES_TABLE, NFTABLES_TABLE_OF_IPV6} & set(seen.nft_tables):
+        yield Mismatch(name, f"no {table!r}: the cell leaves out kube-proxy", "it exists")
 
 
 def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
@@ -195,7 +201,8 @@ def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         answer = seen.endpoints["kube-proxy mode"]
         wrong = differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, answer.body)
         yield from lasting(wrong) if answer.status == OK else wrong
-        if expected.kube_proxy_mode == "nftables" and NFTABLES_TABLE not in seen.nft_tables:
-            yield Mismatch(name, f"nftables' {NFTABLES_TABLE!r}", repr(seen.nft_tables))
+        for table in (NFTABLES_TABLE, *((NFTABLES_TABLE_OF_IPV6,) if expected.dual else ())):
+            if expected.kube_proxy_mode == "nftables" and table not in seen.nft_tables:
+                yield Mismatch(name, f"nftables' {table!r}", repr(seen.nft_tables))
 
     return on_every(expected.nodes, facts, judge)

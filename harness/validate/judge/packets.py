@@ -63,7 +63,7 @@ def endpoints_of(api: Cluster) -> tuple[set[Endpoint], set[Endpoint]]:
     for piece in api.list(ENDPOINT_SLICE).items:
         name = (piece["metadata"].get("labels") or {}).get(NAME, "")
         service = services.get((piece["metadata"]["namespace"], name))
-        if service is None or piece.get("addressType", "IPv4") != "IPv4":
+        if service is None or piece.get("addressType", "IPv4") not in ("IPv4", "IPv6"):
             continue
         numbers = [int(port["port"]) for port in piece.get("ports") or () if port.get("port")]
         for endpoint in piece.get("endpoints") or ():

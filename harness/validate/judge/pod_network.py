@@ -8,16 +8,17 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.cluster import ClusterView, of_family, pod_networks_of
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.network_plugins import Gateway, plugins
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import unjudged
+from harness.validate.judge.finding import together, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, as ip names them
 LOOPBACK = "lo"
+IPV6_BYTES = 20  # that its header is longer than that of IPv4 (RFC 8200)
 VXLAN_BYTES = 50  # that a VXLAN packet over IPv4 is larger than what is in it (RFC 7348: 14 + 20 + 8 + 8)
 
 
@@ -37,19 +38,23 @@ def unit(expected: ExpectedGuest) -> str:
     return (expected.plugin.unit if expected.plugin is not None else None) or "the network plugin's unit"
 
 
-def pod_networks(view: ClusterView) -> dict[str, str]:
-    """Return the pod network (CIDR) of every node that has one."""
-    networks = {node["metadata"]["name"]: node["spec"].get("podCIDR", "") for node in view.nodes}
+def pod_networks(view: ClusterView, version: int) -> dict[str, str]:
+    """Return the pod network (CIDR) of an IP family of every node that has one."""
+    networks = {node["metadata"]["name"]: of_family(pod_networks_of(node), version) for node in view.nodes}
     return {name: network for name, network in networks.items() if network}
 
 
 def wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes without a route to another node's pods, with another gateway, or with a route to pods of no node."""
+    return together(*(_wrong_routes(facts, view, one) for one in expected.families))
+
+
+def _wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     plugin = expected.plugin
     if plugin is None or plugin.gateway is None or not expected.pod_cidr:
         why = "the cell's variables have no cluster_pod_cidr" if plugin is not None else ""
         return [unjudged("routes to other nodes' pods", why or _undescribed(expected), whole=True)]
-    gateway_of, networks = plugin.gateway, pod_networks(view)
+    gateway_of, networks = plugin.gateway, pod_networks(view, expected.version)
     whole = ipaddress.ip_network(expected.pod_cidr)
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
@@ -93,23 +98,24 @@ def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     plugin = expected.plugin
     if plugin is None:
         return [unjudged("tunnels", _undescribed(expected), whole=True)]
-    wanted = {plugin.tunnel} if plugin.tunnel is not None else set[str]()
+    wanted = set(expected.tunnels)
 
     def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
         tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
         found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
         found += same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
-        return found + _too_large(name, seen)
+        return found + _too_large(name, seen, plugin.ipv6_tunnel)
 
     return on_every(expected.nodes, facts, judge)
 
 
-def _too_large(name: str, seen: NodeFacts) -> list[Mismatch]:
+def _too_large(name: str, seen: NodeFacts, ipv6_tunnel: str | None) -> list[Mismatch]:
     """Return VXLAN tunnels whose packets do not fit into the link that they leave by, and bridges above the tunnel."""
     found: list[Mismatch] = []
     for tunnel in (link for link, kind in seen.links.items() if kind == "vxlan"):
         carrier, mtu = seen.carriers.get(tunnel, ""), seen.mtus.get(tunnel, 0)
-        most = seen.mtus.get(carrier, mtu + VXLAN_BYTES) - VXLAN_BYTES
+        header = VXLAN_BYTES + (IPV6_BYTES if tunnel == ipv6_tunnel else 0)
+        most = seen.mtus.get(carrier, mtu + header) - header
         if mtu > most:
             found.append(Mismatch(f"{name} {tunnel}", f"an MTU of at most {most}, for {carrier}", str(mtu)))
     return found

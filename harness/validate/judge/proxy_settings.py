@@ -47,7 +47,7 @@ def wrong_proxy_settings(
         return [unjudged("kube-proxy's settings", "product.yml does not say that it runs (kube_proxy)", whole=True)]
     kept = settings_in(api, place, "config.conf") or {}
     own = dict(given(expected.variables.get("cluster_kube_proxy_config") or {}))
-    wanted = {**DEFAULTS, "mode": expected.kube_proxy_mode, "clusterCIDR": expected.pod_cidr, **own}
+    wanted = {**DEFAULTS, "mode": expected.kube_proxy_mode, "clusterCIDR": expected.pod_cidrs, **own}
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         for path, value in wanted.items():
@@ -119,6 +119,7 @@ def services_of(api: Cluster) -> set[Rule]:
     return {
         (address, port.get("protocol", "TCP").lower(), int(port["port"]))
         for one in api.list(SERVICE).items
-        if (address := one["spec"].get("clusterIP", "None")) not in ("None", "") and ":" not in address
+        for address in one["spec"].get("clusterIPs") or [one["spec"].get("clusterIP", "None")]
+        if address not in ("None", "")
         for port in one["spec"].get("ports", [])
     }

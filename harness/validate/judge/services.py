@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.kube import Cluster
 from harness.kube.resources import ENDPOINT_SLICE, POD, SERVICE
-from harness.validate.facts.cluster import DEFAULT, Json
+from harness.validate.facts.cluster import DEFAULT, Json, addresses_of
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.kubelets import dns_service
@@ -32,8 +32,8 @@ def wrong_services(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
 
 
 def _dead_endpoints(api: Cluster, own: set[tuple[str, str]], expected: ExpectedGuest) -> Iterator[Mismatch]:
-    pods = {(one["metadata"]["namespace"], one["status"].get("podIP", "")) for one in api.list(POD).items}
-    machines = {*expected.addresses.values()}
+    pods = {(one["metadata"]["namespace"], address) for one in api.list(POD).items for address in addresses_of(one)}
+    machines = {*expected.addresses.values(), *expected.ipv6_addresses.values()}
     for piece in api.list(ENDPOINT_SLICE).items:
         space = piece["metadata"]["namespace"]
         name = (piece["metadata"].get("labels") or {}).get(NAME, "")

@@ -30,6 +30,7 @@ COMMANDS = {
 }
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState"
 SYSCTLS = ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]
+SYSCTLS += ["net.ipv6.conf.all.forwarding", "net.bridge.bridge-nf-call-ip6tables"]
 ENDPOINTS = {
     "kube-proxy": "http://127.0.0.1:10256/healthz",
     "kube-proxy mode": "http://127.0.0.1:10249/proxyMode",
@@ -232,6 +233,7 @@ def main(argv: Sequence[str]) -> None:
             if line.startswith("table ")
         ],
         "routes": listed(["ip", "-json", "-4", "route", "show"]),
+        "ipv6_routes": listed(["ip", "-json", "-6", "route", "show"]),
         "links": listed(["ip", "-json", "-details", "link", "show"]),
         "endpoints": {name: answer.result() for name, answer in fetched.items()},
         "etcd": etcd(running),

@@ -39,6 +39,7 @@ SECRET = re.compile(r"PRIVATE KEY-----|client-key-data:|^\s*token:", re.MULTILIN
 PROXIES = {"haproxy", "nginx"}
 CONTAINERD = ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml")
 SETTINGS = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
+SETTINGS += ("net.ipv6.conf.all.forwarding", "net.bridge.bridge-nf-call-ip6tables")
 RELEASE = ("ID", "VERSION_ID", "VERSION_CODENAME")
 LISTENER = re.compile(r"^\S+\s+\S+\s+\S+\s+(?P<address>\S+):(?P<port>\d+)\s+\S+(?P<users>.*)$")
 PID = re.compile(r"pid=(\d+)")

@@ -18,8 +18,12 @@ RULE = re.compile(rf"^-A ({BUILT_IN}) ")
 POLICY = re.compile(rf"^:({BUILT_IN}) (\S+) ")
 HOOKED = re.compile(r"type \S+ hook ")
 # In kube-proxy's table of nftables: a rule for each endpoint, or a map of all endpoints of a Service.
-DNAT = re.compile(r"(?:dnat(?: ip)? to (?=\d+\.)|\d+ : )(\d+\.\d+\.\d+\.\d+)(?::| \. )(\d+)")
-ENDPOINT = re.compile(r"^-A KUBE-SEP-\S+ .*--to-destination (\d+\.\d+\.\d+\.\d+):(\d+)", re.MULTILINE)
+DNAT = re.compile(
+    r"(?:dnat(?: ip6?)? to (?=[0-9a-f.\[])|\d+ : )(?:\[([0-9a-f:]+)\]|(\d+\.\d+\.\d+\.\d+)|([0-9a-f:]+:[0-9a-f:]*))(?::| \. )(\d+)"
+)
+ENDPOINT = re.compile(
+    r"^-A KUBE-SEP-\S+ .*--to-destination (?:\[([0-9a-f:]+)\]|(\d+\.\d+\.\d+\.\d+)):(\d+)", re.MULTILINE
+)
 TIMEOUTS = ("nf_conntrack_tcp_timeout_established", "nf_conntrack_tcp_timeout_close_wait")
 
 
@@ -72,13 +76,16 @@ def nft_chains(tools: Sequence[str]) -> list[list[str]]:
 
 def destinations(tools: Sequence[str]) -> list[list[str]]:
     """Return [address, port] of everything that kube-proxy's rules lead to."""
-    found: set[tuple[str, ...]] = set()
+    found = set()
     for words, pattern in (
         (["nft", "list", "table", "ip", "kube-proxy"], DNAT),
+        (["nft", "list", "table", "ip6", "kube-proxy"], DNAT),
         (["iptables-save", "-t", "nat"], ENDPOINT),
+        (["ip6tables-save", "-t", "nat"], ENDPOINT),
     ):
         for text in (said([*tools, *words]), said(words)):  # older tools do not understand all that newer ones write
-            found |= set(pattern.findall(text or ""))
+            for *forms, port in pattern.findall(text or ""):  # an address in one of the forms that it may have
+                found.add(("".join(forms), port))
     return sorted(map(list, found))
 
 

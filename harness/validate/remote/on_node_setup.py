@@ -31,8 +31,10 @@ LIMITS = {
     "memory": {"memory.limit_in_bytes": "9223372036854"},
 }
 # kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
-NFTABLES = re.compile(r"(\d+\.\d+\.\d+\.\d+) \. (tcp|udp|sctp) \. (\d+) :")
-IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9.]+)/32 .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
+NFTABLES = re.compile(r"([0-9a-f.:]+) \. (tcp|udp|sctp) \. (\d+) :")
+IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9a-f.:]+)/(?:32|128) .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
+FAMILIES, PROGRAMS = ("ip", "ip6"), ("iptables-save", "ip6tables-save")
+MAPS = ("service-ips", "no-endpoint-services")
 IMAGE = re.compile(r"^([^@\s]+/[^@\s]+:[^@\s]+)\s+\S+\s+(sha256:[0-9a-f]{64})\s", re.MULTILINE)
 
 
@@ -96,10 +98,8 @@ def service_rules() -> list[list[str]] | None:
         inside = ["chroot", f"/proc/{process['pid']}/root"]
         found: set[tuple[str, ...]] = set()
         for words, pattern in (
-            (["nft", "list", "map", "ip", "kube-proxy", "service-ips"], NFTABLES),
-            (["nft", "list", "map", "ip", "kube-proxy", "no-endpoint-services"], NFTABLES),
-            (["iptables-save", "-t", "nat"], IPTABLES),
-            (["iptables-save", "-t", "filter"], IPTABLES),
+            *((["nft", "list", "map", family, "kube-proxy", name], NFTABLES) for family in FAMILIES for name in MAPS),
+            *(([program, "-t", table], IPTABLES) for program in PROGRAMS for table in ("nat", "filter")),
         ):
             for text in (said([*inside, *words]), said(words)):
                 found |= set(pattern.findall(text or ""))

@@ -8,6 +8,7 @@ from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, NAMESPACE, POD, SERVICE
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
+from harness.validate.facts.cluster import addresses_of
 from harness.validate.remote.objects import (
     HTTP_PORT,
     INTERVAL,
@@ -50,7 +51,7 @@ def place_probes(api: Cluster, nodes: tuple[str, ...], image: str, timeouts: Tim
         api=api,
         dialling=pods[PROBE],
         dialled=pods[PEER],
-        service_address=service["spec"]["clusterIP"],
+        service_addresses=tuple(service["spec"].get("clusterIPs") or [service["spec"]["clusterIP"]]),
         node_port=int(service["spec"]["ports"][0]["nodePort"]),
         proxy_seconds=timeouts.probe_proxy,
     )
@@ -83,7 +84,7 @@ def _ready_pods(api: Cluster, nodes: tuple[str, ...]) -> dict[str, dict[str, Pro
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
         conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}
         if conditions.get("Ready") == "True":
-            pods[pod["metadata"]["labels"]["app"]][node] = ProbePod(name, node, pod["status"]["podIP"])
+            pods[pod["metadata"]["labels"]["app"]][node] = ProbePod(name, node, addresses_of(pod))
         else:
             waiting.append(f"{name} on {node or 'no node'}")
     missing = [f"{role} on {node}" for role, there in pods.items() for node in nodes if node not in there]
@@ -97,6 +98,7 @@ def _service() -> dict[str, Any]:
         "metadata": {"name": PROBE, "namespace": NAME},
         "spec": {
             "type": "NodePort",
+            "ipFamilyPolicy": "PreferDualStack",  # an address of each IP family that the cluster has
             "selector": {"app": PROBE},
             "ports": [
                 {"name": "http", "port": SERVICE_PORT, "targetPort": HTTP_PORT},

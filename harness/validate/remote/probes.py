@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.client import Unreachable
 from harness.kube.resources import POD
+from harness.validate.facts.cluster import of_family
 from harness.validate.remote.objects import HTTP_PORT
 
 NAME = "vmatrix-probe"
@@ -26,11 +27,16 @@ DIAL_SECONDS = 5  # agnhost gives up a request after that (test/images/agnhost/n
 
 @dataclass(frozen=True)
 class ProbePod:
-    """One probe pod and where it runs."""
+    """One probe pod and where it runs; its address of each IP family that it has."""
 
     name: str
     node: str
-    address: str
+    addresses: tuple[str, ...]
+
+    @property
+    def address(self) -> str:
+        """Return its first address."""
+        return self.addresses[0]
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class DialResult:
 class Probes:
     """The probes of a guest: by node those that dial and those that are dialled, and the Service of the former.
 
+    service_addresses: of each IP family that it has.
     proxy_seconds: what the API server's proxy may take on top of the probe's own limit.
     silent: nodes whose probes it did not reach when they were last asked -> what was seen of that.
     """
@@ -56,10 +63,24 @@ class Probes:
     api: Cluster
     dialling: Mapping[str, ProbePod]
     dialled: Mapping[str, ProbePod]
-    service_address: str
+    service_addresses: tuple[str, ...]
     node_port: int
     proxy_seconds: float
     silent: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def service_address(self) -> str:
+        """Return the first address of the Service."""
+        return self.service_addresses[0]
+
+    def of_family(self, version: int) -> Probes:
+        """Return the same probes with the addresses of one IP family (4 or 6) alone; "" for one that they lack."""
+
+        def only(pods: Mapping[str, ProbePod]) -> dict[str, ProbePod]:
+            return {node: replace(pod, addresses=(of_family(pod.addresses, version),)) for node, pod in pods.items()}
+
+        services = (of_family(self.service_addresses, version),)
+        return replace(self, dialling=only(self.dialling), dialled=only(self.dialled), service_addresses=services)
 
     def dial(
         self, node: str, host: str, port: int, request: str, *, protocol: str = "http", tries: int = 1

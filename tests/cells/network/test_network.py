@@ -13,7 +13,7 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import kubelets, machine_network, network, outside, outside_names
+from harness.validate.judge import ip_families, kubelets, machine_network, network, outside, outside_names
 from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.phases.observation import dns_servers
 from harness.validate.remote.probe_pods import UDP_PORT
@@ -24,6 +24,7 @@ DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-d
 
 
 Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]
+InEachFamily = Callable[[network.OfFamily], list[Mismatch]]
 
 
 @pytest.fixture(scope="module")
@@ -41,38 +42,42 @@ def followed(probes: Probes, timeouts: Timeouts) -> Followed:
     return follow
 
 
-def test_pods_reach_pods_on_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
+@pytest.fixture(scope="module")
+def in_each_family(probes: Probes, expected: ExpectedGuest, followed: Followed) -> InEachFamily:
+    """Return what judges the addresses of each IP family that the cell has, and follows like the others."""
+    return lambda judge: followed(lambda: network.of_each_family(probes, expected, judge))
+
+
+def test_pods_reach_pods_on_every_node(expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
+        in_each_family(lambda probes, of: network.unreachable_pods(probes, of, protocol="http")),
         claim="a pod on every node reaches a pod on every node, including its own, over TCP",
         look=expected.look,
         do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
     )
 
 
-def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
+def test_pods_reach_pods_on_every_node_by_udp(expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
+        in_each_family(lambda probes, of: network.unreachable_pods(probes, of, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, including its own, over UDP",
         look=expected.look,
         do=f"{expected.login()}, then tcpdump -ni any udp port {UDP_PORT}",
     )
 
 
-def test_large_answers_arrive_from_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
+def test_large_answers_arrive_from_every_node(expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.lost_large_answers(probes, expected)),
+        in_each_family(network.lost_large_answers),
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
         look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
         do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
     )
 
 
-def test_pods_keep_their_address_on_the_way_to_pods(
-    probes: Probes, expected: ExpectedGuest, followed: Followed
-) -> None:
+def test_pods_keep_their_address_on_the_way_to_pods(expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.changed_sources(probes, expected)),
+        in_each_family(network.changed_sources),
         claim="a pod on every node is seen by pods on every node under its own address",
         look=f"rules that translate source addresses of pods; {expected.look}",
         do=f"{expected.login()}, then nft list ruleset | grep -i masquerade; iptables -t nat -S POSTROUTING",
@@ -105,22 +110,18 @@ def test_a_server_outside_of_the_cluster_sees_pods_under_their_nodes_address(
     )
 
 
-def test_service_is_served_by_every_backend_from_every_node_by_udp(
-    probes: Probes, expected: ExpectedGuest, followed: Followed
-) -> None:
+def test_service_is_served_by_every_backend_from_every_node_by_udp(in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.unserved(probes, expected, probes.service_address, protocol="udp")),
+        in_each_family(lambda probes, of: network.unserved(probes, of, probes.service_address, protocol="udp")),
         claim="a Service's ClusterIP reaches each of its backends by UDP, from every node",
         look=SERVICES,
         do="kubectl --kubeconfig kubeconfig -n vmatrix-probe get service,endpointslices",
     )
 
 
-def test_service_address_is_served_by_every_backend_from_every_node(
-    probes: Probes, expected: ExpectedGuest, followed: Followed
-) -> None:
+def test_service_address_is_served_by_every_backend_from_every_node(probes: Probes, expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.unserved(probes, expected, probes.service_address)),
+        in_each_family(lambda probes, of: network.unserved(probes, of, probes.service_address)),
         claim="a Service's ClusterIP reaches each of its backends, from every node",
         look=SERVICES,
         do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
@@ -138,11 +139,9 @@ def test_service_name_is_served_by_every_backend_from_every_node(
     )
 
 
-def test_node_port_is_open_on_every_node_from_every_node(
-    probes: Probes, expected: ExpectedGuest, followed: Followed
-) -> None:
+def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.closed_node_ports(probes, expected)),
+        in_each_family(network.closed_node_ports),
         claim="a NodePort answers pods on every node at every node's address",
         look=SERVICES,
         do=f"{expected.login()}, then curl http://NODE_ADDRESS:{probes.node_port}/hostname",
@@ -160,9 +159,9 @@ def test_api_server_is_reached_by_name_from_every_node(
     )
 
 
-def test_pods_reach_kubelets_on_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
+def test_pods_reach_kubelets_on_every_node(expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
     require(
-        followed(lambda: network.closed_kubelets(probes, expected)),
+        in_each_family(network.closed_kubelets),
         claim="pods on every node reach every node's kubelet at the node's address",
         look="rules on the node that drop what pods send to it",
         do=f"{expected.login()}, then nft list ruleset; ss -lntp",
@@ -170,12 +169,12 @@ def test_pods_reach_kubelets_on_every_node(probes: Probes, expected: ExpectedGue
 
 
 def test_machines_reach_services_and_pods_on_every_node(
-    probes: Probes, inspection: Inspection, followed: Followed
+    probes: Probes, inspection: Inspection, in_each_family: InEachFamily
 ) -> None:
     expected, api = inspection.expected, inspection.api.get(SERVICE, "kubernetes", "default") or {}
-    address = str(api.get("spec", {}).get("clusterIP", ""))
+    addresses = [str(one) for one in api.get("spec", {}).get("clusterIPs", [])]
     require(
-        followed(lambda: machine_network.unreached(probes, address, expected, inspection.dial)),
+        in_each_family(lambda probes, of: machine_network.unreached(probes, addresses, of, inspection.dial)),
         claim="every node itself reaches the pods of every node and the addresses of Services",
         look=f"rules for what the machine itself sends; {expected.look}",
         do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
@@ -183,11 +182,12 @@ def test_machines_reach_services_and_pods_on_every_node(
 
 
 def test_packets_of_exactly_the_mtu_arrive_in_one_piece(
-    probes: Probes, inspection: Inspection, followed: Followed
+    inspection: Inspection, in_each_family: InEachFamily
 ) -> None:
     expected = inspection.expected
+    sizes = {name: machine_network.packet_size(inspection.facts[name], expected) for name in expected.nodes}
     require(
-        followed(lambda: machine_network.cut_packets(probes, inspection.facts, expected, inspection.dial)),
+        in_each_family(lambda probes, of: machine_network.cut_packets(probes, sizes, of, inspection.dial)),
         claim="a packet of exactly the MTU that may not be cut up reaches pods on every node, and so does its answer",
         look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
         do=f"{expected.login()}, then ping -M do -s 1422 POD_ADDRESS",
@@ -219,4 +219,44 @@ def test_dns_passes_on_names_outside_of_the_cluster(inspection: Inspection, foll
         claim="the DNS Service and each pod behind it answer for names outside of the cluster, as machines get them",
         look="forward in the Corefile; /etc/resolv.conf in CoreDNS's pods; what drops their packets to port 53 outside",
         do="kubectl --kubeconfig kubeconfig -n kube-system logs deployment/coredns",
+    )
+
+
+@pytest.fixture(scope="module")
+def services(probes: Probes, expected: ExpectedGuest) -> ip_families.Given:
+    """Return the addresses of Services of every policy of IP families, which go with the probes' namespace."""
+    return ip_families.create(probes.api, ip_families.asked(expected))
+
+
+def test_services_have_addresses_of_the_ip_families_that_they_ask_for(
+    services: ip_families.Given, expected: ExpectedGuest
+) -> None:
+    require(
+        ip_families.wrong_families(services, expected),
+        claim="a Service has an address of each IP family that it asks for, and is refused where the cell lacks one",
+        look="--service-cluster-ip-range of kube-apiserver and of kube-controller-manager",
+        do="kubectl --kubeconfig kubeconfig get servicecidrs; kubectl -n vmatrix-probe get service -o yaml",
+    )
+
+
+def test_services_answer_at_their_address_of_each_ip_family(
+    probes: Probes, services: ip_families.Given, expected: ExpectedGuest, followed: Followed
+) -> None:
+    require(
+        followed(lambda: ip_families.silent_addresses(probes, services, expected)),
+        claim="pods on every node get an answer at each address of a Service, whatever IP families it asks for",
+        look="the kube-proxy pods' logs; nft list table ip6 kube-proxy on the source's machine",
+        do="kubectl --kubeconfig kubeconfig -n vmatrix-probe get service,endpointslices",
+    )
+
+
+def test_dns_has_the_addresses_of_services_by_ip_family(
+    services: ip_families.Given, inspection: Inspection, followed: Followed
+) -> None:
+    expected, server = inspection.expected, kubelets.dns_address(inspection.api, inspection.expected)
+    require(
+        followed(lambda: ip_families.wrong_records(server, services, expected, inspection.dial)),
+        claim="DNS has an A record of a Service with an IPv4 address, an AAAA record of one with an IPv6 address",
+        look=DNS,
+        do=f"{expected.login()}, then python3 -c 'import socket; print(socket.getaddrinfo(\"NAME\", 80))'",
     )
