@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, ScenarioPhase, Spec
-from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, counted
+from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, counted, fitting
 from harness.spec.own_words import in_both
 from harness.spec.rules import earlier, words
 
@@ -33,14 +33,18 @@ def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
 def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     """Return the slugs in the axes' order and six digits of a hash of the canonical cell, both without axes' defaults.
 
+    Slugs of axes with a default are left out from the end where the id would be longer than 44 characters.
+
     Raises:
-        BadInput: longer than 44 characters.
+        BadInput: longer all the same.
     """
     told = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
     canonical = json.dumps({axis: value.id for axis, value in sorted(told.items())}, sort_keys=True)
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
-    made = "-".join([*(value.short for value in told.values()), digits])
-    length = counted({axis: value.short for axis, value in told.items()})
+    optional = {axis.name for axis in spec.axes if axis.default is not None}
+    slugs = fitting({axis: value.short for axis, value in told.items()}, optional)
+    made = "-".join([*slugs.values(), digits])
+    length = counted(slugs)
     if length > ID_LENGTH:
         raise BadInput(
             f"the cell id {made} is {length} characters long, the limit is {ID_LENGTH}",

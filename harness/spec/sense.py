@@ -89,8 +89,11 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
 
 
 def _too_long(known: Possibilities) -> dict[str, str]:
-    """Return the slugs by axis of a cell that can be and whose id is too long, the longest one; nothing without one."""
-    axes = known.space.axes
+    """Return the slugs by axis of a cell that can be and whose id is too long, the longest one; nothing without one.
+
+    Of axes without a default: the slugs of others are left out of an id that has no room for them.
+    """
+    axes = [axis for axis in known.space.axes if axis.default is None]
     by_length: list[dict[int, str]] = [{len(axis.in_ids(v)): axis.in_ids(v) for v in axis.values} for axis in axes]
     found = (
         dict(zip((axis.name for axis in axes), slugs, strict=True)) for slugs in product(*map(dict.values, by_length))

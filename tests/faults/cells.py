@@ -37,6 +37,7 @@ COMMON = {
     "product": "playbooks",
     "profile": "plain",
     "kubeadm": "plain",
+    "ip": "ipv4",
 }
 # Every fault can be tried in one of these.
 LAYOUTS: Mapping[str, Mapping[str, str]] = {
@@ -58,6 +59,7 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
         "addons": "core",
         "kubeadm": "external-ca",
     },
+    "dual": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "core", "ip": "dual"},
     "balanced": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "load-balancer"},
     "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
 }
@@ -73,6 +75,7 @@ def offers(layout: str) -> frozenset[Need]:
     found |= {Need.HARDENED} if values.get("profile") == "hardened" else set()
     found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
     found |= {Need.EXTERNAL_CA} if values.get("kubeadm") == "external-ca" else set()
+    found |= {Need.DUAL} if values.get("ip") == "dual" else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
     return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
 

@@ -41,6 +41,7 @@ class Need(StrEnum):
     HARDENED = "hardened"
     CUSTOMISED = "customised"
     EXTERNAL_CA = "external-ca"
+    DUAL = "dual"  # IPv4 and IPv6
 
 
 Steps = dict[Where, Text]

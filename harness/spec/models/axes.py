@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 
 from pydantic import Field, model_validator
@@ -103,3 +103,17 @@ def counted(slugs: Mapping[str, str]) -> int:
     room = PRODUCT_LETTERS + 1
     own = slugs.get(PRODUCT, "")
     return sum(len(slug) + 1 for slug in slugs.values() if slug) + HASH_DIGITS - (min(len(own) + 1, room) if own else 0)
+
+
+def fitting(slugs: Mapping[str, str], optional: Collection[str]) -> dict[str, str]:
+    """Return the slugs by axis that a cell's id has room for; its hash tells cells apart whose slugs are the same.
+
+    Args:
+        optional: axes with a default. Where an id would be too long, their slugs are left out, the last ones first.
+    """
+    kept = {axis: slug for axis, slug in slugs.items() if slug}
+    for axis in reversed([axis for axis in kept if axis in optional and axis != PRODUCT]):
+        if counted(kept) <= ID_LENGTH:
+            break
+        del kept[axis]
+    return kept

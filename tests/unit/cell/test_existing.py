@@ -46,6 +46,8 @@ class Api:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(module, "launcher_address", lambda *_: "10.1.2.3")
+    pod = {"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}, {"ip": "fd00::3"}]}}
+    monkeypatch.setattr(module, "launcher_pod", lambda *_: pod)
     return cast(Cluster, Api())
 
 

@@ -20,8 +20,16 @@ def groups(**given: list[str]) -> dict[str, list[str]]:
     return {"all": machines, "ungrouped": [], **given}
 
 
+DUAL = {
+    "ipv6_pod_cidr": "fd10:243::/56",
+    "ipv6_service_cidr": "fd10:95::/112",
+    "hosts": [{**host, "ipv6_address": f"fd00::{number}"} for number, host in enumerate(HOSTS, 2)],
+}
+
+
 def networks(**given: Any) -> list[str]:
     right = {"pod_cidr": "10.243.0.0/16", "service_cidr": "10.95.0.0/16", "hosts": HOSTS, "outside": ["10.0.0.1"]}
+    right |= {"ipv6_pod_cidr": "", "ipv6_service_cidr": ""}
     return list(request_.network_problems({**right, **given}, 2))
 
 
@@ -73,6 +81,20 @@ def test_refuses_machines_without_an_address_of_their_own(hosts: list[dict[str, 
 
 def test_accepts_networks_apart_from_each_other() -> None:
     assert networks() == []
+    assert networks(**DUAL) == []
+
+
+def test_a_cluster_of_both_families_needs_an_ipv6_address_of_every_machine() -> None:
+    names = [host["name"] for host in HOSTS]
+    assert list(request_.host_problems(names, DUAL["hosts"], ipv6=True)) == []
+    assert list(request_.host_problems(names, HOSTS)) == []
+    lacking = list(request_.host_problems(names, HOSTS, ipv6=True))
+    assert len(lacking) == len(HOSTS)
+    assert "needs an ipv6_address, and it has none" in lacking[0]
+    other = [{**HOSTS[0], "ipv6_address": "10.0.0.9"}, *DUAL["hosts"][1:]]
+    assert "ipv6_address '10.0.0.9' is none" in next(request_.host_problems(names, other, ipv6=True))
+    twins = [{**host, "ipv6_address": "fd00::2"} for host in HOSTS]
+    assert "gives fd00::2 to" in next(request_.host_problems(names, twins, ipv6=True))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +106,15 @@ def test_accepts_networks_apart_from_each_other() -> None:
         ({"pod_cidr": "10.243.0.0/24"}, "has no /24 for each of 2 nodes"),
         ({"pod_cidr": "10.243.0.1/16"}, "has host bits set"),
         ({"pod_cidr": "pods"}, "use a network such as"),
+        ({"pod_cidr": "fd10:243::/56"}, "cluster_pod_cidr fd10:243::/56 is not of IPv4"),
+        ({**DUAL, "ipv6_pod_cidr": "10.9.0.0/16"}, "cluster_ipv6_pod_cidr 10.9.0.0/16 is not of IPv6"),
+        ({**DUAL, "ipv6_service_cidr": ""}, "cluster_ipv6_pod_cidr is set and cluster_ipv6_service_cidr is not"),
+        ({**DUAL, "ipv6_pod_cidr": ""}, "cluster_ipv6_service_cidr is set and cluster_ipv6_pod_cidr is not"),
+        ({**DUAL, "ipv6_service_cidr": "fd10:243:0:7::/112"}, "fd10:243::/56 overlaps cluster_ipv6_service_cidr"),
+        ({**DUAL, "ipv6_pod_cidr": "fd10:243::/64"}, "cluster_ipv6_pod_cidr fd10:243::/64 has no /64 for each of 2"),
+        ({**DUAL, "ipv6_pod_cidr": "fd10::/32"}, "too large: kubeadm takes a /48 at most"),
+        ({**DUAL, "ipv6_service_cidr": "fd10:95::/64"}, "too large: the API server takes a /108 at most"),
+        ({**DUAL, "ipv6_pod_cidr": "fd00:0:0::/56"}, "contains fd00::2, the address of machine cp"),
     ],
 )
 def test_refuses_networks_that_cannot_come_right(given: dict[str, Any], said: str) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from harness import paths, proc
 from tests.unit.playbooks.playbook_files import load
-from tests.unit.playbooks.test_templates import render
+from tests.unit.playbooks.test_templates import IPV6, render
 
 AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
 VERSIONS: dict[str, dict[str, Any]] = {
@@ -61,6 +61,22 @@ def test_kubeadm_accepts_what_it_is_given(version: str, topology: str, tmp_path:
         (place / name).write_text(text, encoding="utf-8")
         done = proc.run([program, "config", "validate", "--config", place / name], timeout=60)
         assert "deprecated" not in done.stderr
+
+
+@versions
+def test_kubeadm_accepts_networks_of_both_families(version: str, tmp_path: Path) -> None:
+    program = kubeadm(version)
+    hosts = [{"name": name, "address": f"10.0.0.{n}", "ipv6_address": f"fd00::{n}"} for n, name in ((2, "cp"), (3, "w"))]
+    ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
+    only = frozenset({"kubeadm.yml"})
+    place = render("cp1-w1", tmp_path, only, **VERSIONS[version], **IPV6, **ignored, cluster_hosts=hosts)
+    dry = tmp_path / "dry"
+    dry.mkdir()
+    argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
+    proc.run(argv, timeout=120, env={"KUBEADM_INIT_DRYRUN_DIR": str(dry)})
+    manifests = {path.stem: path.read_text(encoding="utf-8") for path in dry.rglob("kube-*.yaml")}
+    assert "--cluster-cidr=10.243.0.0/16,fd10:243::/56" in manifests["kube-controller-manager"]
+    assert "--service-cluster-ip-range=10.95.0.0/16,fd10:95::/112" in manifests["kube-apiserver"]
 
 
 @versions

@@ -10,18 +10,28 @@ from tests.unit.playbooks.playbook_files import module
 routes = module("roles/network_plugin/files/pod_routes.py")
 
 
-def node(name: str, subnet: str | None, address: str) -> dict[str, Any]:
-    spec = {"podCIDR": subnet} if subnet else {}
+def node(name: str, subnets: list[str], *addresses: str) -> dict[str, Any]:
+    spec = {"podCIDR": subnets[0], "podCIDRs": subnets} if subnets else {}
+    internal = [{"type": "InternalIP", "address": address} for address in addresses]
     return {
         "metadata": {"name": name},
         "spec": spec,
-        "status": {"addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]},
+        "status": {"addresses": [{"type": "Hostname", "address": name}, *internal]},
     }
 
 
 def test_a_node_without_a_subnet_yet_is_left_out() -> None:
-    found = routes.subnets([node("a", "10.243.0.0/24", "10.0.0.2"), node("b", None, "10.0.0.3")])
+    found = routes.subnets([node("a", ["10.243.0.0/24"], "10.0.0.2"), node("b", [], "10.0.0.3")], 4)
     assert found == {"a": ("10.243.0.0/24", "10.0.0.2")}
+
+
+def test_each_family_has_its_own_subnets() -> None:
+    nodes = [
+        node("a", ["10.243.0.0/24", "fd10:243::/64"], "10.0.0.2", "fd00::2"),
+        node("b", ["10.243.1.0/24", "fd10:243:0:1::/64"], "10.0.0.3"),
+    ]
+    assert routes.subnets(nodes, 6) == {"a": ("fd10:243::/64", "fd00::2")}
+    assert routes.subnets(nodes, 4) == {"a": ("10.243.0.0/24", "10.0.0.2"), "b": ("10.243.1.0/24", "10.0.0.3")}
 
 
 def test_changes_only_routes_that_differ() -> None:
@@ -42,12 +52,15 @@ def test_pods_keep_their_address_inside_the_pod_network_only() -> None:
     rules = routes.masquerade("10.243.1.0/24", "10.243.0.0/16")
     assert "ip saddr 10.243.1.0/24 ip daddr != 10.243.0.0/16" in rules
     assert rules.splitlines()[1] == "delete table ip pod-routes"
+    rules = routes.masquerade("fd10:243::/64", "fd10:243::/56")
+    assert "ip6 saddr fd10:243::/64 ip6 daddr != fd10:243::/56 ip6 daddr != ff00::/8 masquerade" in rules
+    assert rules.splitlines()[1] == "delete table ip6 pod-routes"
 
 
-def test_the_configuration_is_a_bridge_in_the_nodes_subnet() -> None:
-    bridge, portmap = json.loads(routes.cni_configuration("10.243.1.0/24", "10.243.0.0/16", 1450, "iptables"))[
-        "plugins"
-    ]
-    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.1.0/24"}]]
+def test_the_configuration_is_a_bridge_in_the_nodes_subnets() -> None:
+    text = routes.cni_configuration(["10.243.1.0/24", "fd10::/64"], ["10.243.0.0/16", "fd10::/56"], 1450, "iptables")
+    bridge, portmap = json.loads(text)["plugins"]
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.1.0/24"}], [{"subnet": "fd10::/64"}]]
+    assert bridge["ipam"]["routes"] == [{"dst": "10.243.0.0/16"}, {"dst": "fd10::/56"}]
     assert bridge["mtu"] == 1450
     assert portmap["backend"] == "iptables"

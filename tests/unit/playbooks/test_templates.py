@@ -237,6 +237,62 @@ def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Pat
     assert [path.name for path in (tmp_path / "net.d").iterdir()] == ["10-flannel.conflist"]
 
 
+IPV6 = {"cluster_ipv6_pod_cidr": "fd10:243::/56", "cluster_ipv6_service_cidr": "fd10:95::/112"}
+
+
+@pytest.fixture(scope="module")
+def dual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the rendered templates of a control plane of both IP families."""
+    hosts = [{"name": "cp", "address": "10.0.0.2", "ipv6_address": "fd00::2"}]
+    hosts += [{"name": "w", "address": "10.0.0.3", "ipv6_address": "fd00::3"}]
+    return render("cp1-w1", tmp_path_factory.mktemp("dual"), cluster_hosts=hosts, **IPV6)
+
+
+def test_kubeadm_and_flannel_get_networks_of_both_families(dual: Path) -> None:
+    found = documents(dual / "kubeadm.yml")
+    networking = found["ClusterConfiguration"]["networking"]
+    assert networking["podSubnet"] == "10.243.0.0/16,fd10:243::/56"
+    assert networking["serviceSubnet"] == "10.95.0.0/16,fd10:95::/112"
+    assert "fd00::2" in found["ClusterConfiguration"]["apiServer"]["certSANs"]
+    assert found["KubeProxyConfiguration"]["clusterCIDR"] == networking["podSubnet"]
+    arguments = found["InitConfiguration"]["nodeRegistration"]["kubeletExtraArgs"]
+    assert arguments == [{"name": "node-ip", "value": "10.0.0.2,fd00::2"}]
+    flannel = json.loads(documents(dual / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
+    assert (flannel["EnableIPv6"], flannel["IPv6Network"]) == (True, "fd10:243::/56")
+    assert "net.ipv6.conf.all.forwarding=1" in (dual / "running-kernel.sh").read_text()
+
+
+def test_machines_without_ipv6_networks_are_left_as_they_are(rendered: Path) -> None:
+    assert "net.ipv6.conf.all.forwarding=1" not in (rendered / "running-kernel.sh").read_text()
+    assert "IPv6" not in (rendered / "flannel.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("address", "subnet"),
+    [("fd10:243:0:7::1/64", "fd10:243:0:7::/64"), ("fd10:243::1:0:0:1/80", "fd10:243::1:0:0:0/80")],
+)
+def test_subnets_of_both_families_become_a_cni_configuration(
+    dual: Path, tmp_path: Path, address: str, subnet: str
+) -> None:
+    (tmp_path / "subnet.env").write_text(f"{SUBNET}FLANNEL_IPV6_NETWORK=fd10:243::/56\nFLANNEL_IPV6_SUBNET={address}\n")
+    (tmp_path / "mtu").write_text("1430\n")
+    script = (dual / "flannel-cni.sh").read_text()
+    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
+    script = script.replace("/sys/class/net/flannel-v6.1/mtu", str(tmp_path / "mtu"))
+    proc.run(["sh"], timeout=10, stdin=script)
+    bridge, _ = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.7.0/24"}], [{"subnet": subnet}]]
+    assert bridge["mtu"] == 1430  # what VXLAN over IPv6 leaves of 1500
+
+
+def test_a_subnet_of_one_family_is_waited_with(dual: Path, tmp_path: Path) -> None:
+    (tmp_path / "subnet.env").write_text(SUBNET)
+    script = (dual / "flannel-cni.sh").read_text()
+    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
+    assert "no IPv6 subnet yet" in proc.run(["sh"], timeout=10, stdin=script).stdout
+    assert not (tmp_path / "net.d").exists()
+
+
 def test_without_a_subnet_there_is_no_cni_configuration(rendered: Path, tmp_path: Path) -> None:
     script = (rendered / "flannel-cni.sh").read_text()
     script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))

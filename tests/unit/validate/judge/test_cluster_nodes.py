@@ -62,11 +62,11 @@ FAULTS: list[tuple[Judge, Change]] = [
         node(lambda n: n["status"]["nodeInfo"].update(containerRuntimeVersion="containerd://1.7.35")),
     ),
     (wrong_node_networks, node(lambda n: n["status"].update(addresses=[]))),
-    (wrong_node_networks, node(lambda n: n["spec"].update(podCIDR=""))),
-    (wrong_node_networks, node(lambda n: n["spec"].update(podCIDR="10.244.0.0/24"))),
+    (wrong_node_networks, node(lambda n: n["spec"].update(podCIDR="", podCIDRs=[]))),
+    (wrong_node_networks, node(lambda n: n["spec"].update(podCIDRs=["10.244.0.0/24"]))),
     (
         wrong_node_networks,
-        lambda raw: raw["nodes"][0]["spec"].update(podCIDR=raw["nodes"][1]["spec"]["podCIDR"]),
+        lambda raw: raw["nodes"][0]["spec"].update(podCIDRs=raw["nodes"][1]["spec"]["podCIDRs"]),
     ),
     (
         wrong_roles,

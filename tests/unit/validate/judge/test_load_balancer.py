@@ -48,8 +48,8 @@ def made(*addresses: list[str]) -> Balanced:
 
 
 def probes(api: Cluster) -> Probes:
-    dialling = {node: ProbePod(f"probe-{node}", node, "10.243.0.9") for node in ("cp-0", "w-0")}
-    return Probes(api, dialling, {}, "10.95.0.7", 30000, 1.0)
+    dialling = {node: ProbePod(f"probe-{node}", node, ("10.243.0.9",)) for node in ("cp-0", "w-0")}
+    return Probes(api, dialling, {}, ("10.95.0.7",), 30000, 1.0)
 
 
 def test_services_with_addresses_of_the_pool_pass() -> None:

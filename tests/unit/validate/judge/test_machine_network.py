@@ -9,10 +9,11 @@ from harness.validate.judge.machine_network import cut_packets, packet_size, una
 from harness.validate.remote.probes import ProbePod, Probes
 from tests.unit.validate import foreign, guests
 
-PODS = {name: ProbePod(f"p-{name}", name, f"10.243.{place}.9") for place, name in enumerate(("cp-0", "w-0"))}
-PROBES = Probes(None, PODS, PODS, "10.95.0.77", 30080, 1.0)  # type: ignore[arg-type]
+PODS = {name: ProbePod(f"p-{name}", name, (f"10.243.{place}.9",)) for place, name in enumerate(("cp-0", "w-0"))}
+PROBES = Probes(None, PODS, PODS, ("10.95.0.77",), 30080, 1.0)  # type: ignore[arg-type]
 SERVERS = {"10.95.0.10": "the DNS Service", "10.243.0.3": "a DNS pod"}
 EXPECTED = guests.expected()
+SIZES = dict.fromkeys(EXPECTED.nodes, 1450)
 
 
 def answers(why: Mapping[Any, str] | None = None, *, without: int = 0) -> Any:
@@ -30,27 +31,27 @@ def answers(why: Mapping[Any, str] | None = None, *, without: int = 0) -> Any:
 
 
 def test_only_a_well_guest_passes() -> None:
-    assert unreached(PROBES, "10.95.0.1", EXPECTED, answers()) == []
-    assert cut_packets(PROBES, guests.facts(), EXPECTED, answers()) == []
+    assert unreached(PROBES, ["10.95.0.1"], EXPECTED, answers()) == []
+    assert cut_packets(PROBES, SIZES, EXPECTED, answers()) == []
     assert unanswered(SERVERS, "a.b", EXPECTED, answers()) == []
 
 
 def test_a_machine_that_answers_less_than_it_was_asked_is_found() -> None:
-    assert len(unreached(PROBES, "10.95.0.1", EXPECTED, answers(without=1))) == 2
-    assert len(cut_packets(PROBES, guests.facts(), EXPECTED, answers(without=1))) == 2
+    assert len(unreached(PROBES, ["10.95.0.1"], EXPECTED, answers(without=1))) == 2
+    assert len(cut_packets(PROBES, SIZES, EXPECTED, answers(without=1))) == 2
     assert len(unanswered(SERVERS, "a.b", EXPECTED, answers(without=1))) == 2
     assert unanswered({}, "a.b", EXPECTED, answers())
 
 
 def test_what_a_machine_does_not_reach_is_found() -> None:
-    (found,) = unreached(PROBES, "10.95.0.1", EXPECTED, answers({("w-0", "10.243.0.9"): "timed out"}))
+    (found,) = unreached(PROBES, ["10.95.0.1"], EXPECTED, answers({("w-0", "10.243.0.9"): "timed out"}))
     assert str(found) == "w-0 -> pod on cp-0 (10.243.0.9:8080): expected a connection; saw timed out"
-    (found,) = unreached(PROBES, "10.95.0.1", EXPECTED, answers({("w-0", "10.95.0.1"): "refused"}))
+    (found,) = unreached(PROBES, ["10.95.0.1"], EXPECTED, answers({("w-0", "10.95.0.1"): "refused"}))
     assert "w-0 -> Service default/kubernetes (10.95.0.1:443)" in str(found)
 
 
 def test_a_packet_of_the_mtu_that_gets_lost_is_found() -> None:
-    (found,) = cut_packets(PROBES, guests.facts(), EXPECTED, answers({("cp-0", "10.243.1.9", 1450): "timed out"}))
+    (found,) = cut_packets(PROBES, SIZES, EXPECTED, answers({("cp-0", "10.243.1.9", 1450): "timed out"}))
     assert "cp-0 -> pod on w-0" in str(found)
     assert "1450 bytes" in str(found)
 
@@ -65,3 +66,14 @@ def test_without_a_tunnel_the_links_decide_how_large_a_packet_may_be() -> None:
     assert packet_size(seen, EXPECTED) == seen.mtus["flannel.1"]
     unknown = guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin": "nobody"}, leaves=foreign.UNSAID)
     assert packet_size(seen, unknown) == min(m for n, m in seen.mtus.items() if seen.links[n] in ("", "veth", "bridge"))
+
+
+def test_a_service_without_an_address_of_a_family_is_not_dialled_there() -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    def ask(given: Mapping[str, Any]) -> Any:
+        asked.append(given)
+        return answers()(given)
+
+    assert unreached(PROBES, ["fd10:95::1"], EXPECTED, ask) == []
+    assert all(["fd10:95::1", 443] not in one["tcp"] for one in asked[0].values())

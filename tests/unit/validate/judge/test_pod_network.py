@@ -119,7 +119,8 @@ def test_a_tunnel_that_is_missing_is_found() -> None:
 
 def test_a_node_without_a_pod_network_of_its_own_is_found() -> None:
     def unnumbered(raw: Json) -> None:
-        raw["nodes"][1]["spec"].pop("podCIDR")
+        for key in ("podCIDR", "podCIDRs"):
+            raw["nodes"][1]["spec"].pop(key)
 
     found = pod_network.wrong_routes(guests.facts(), view(unnumbered), guests.expected())
     assert any("the pod network of w-0" in finding.expected for finding in found)
