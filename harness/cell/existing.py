@@ -20,7 +20,7 @@ from harness.kube.portforward import open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.machines import ways
-from harness.machines.kubevirt.launchers import launcher_address, launcher_pod, ipv6_address_of
+from harness.machines.kubevirt.launchers import ipv6_address_of, launcher_address, launcher_pod
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.rundir import AttemptDir, RunDir
 

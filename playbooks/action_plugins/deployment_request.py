@@ -80,8 +80,9 @@ def host_problems(machines: Iterable[str], hosts: list[dict[str, Any]], *, ipv6:
             address = address_of(str(host.get("ipv6_address")))
             if address is None or address.version == 4:
                 said = f"ipv6_address {host['ipv6_address']!r} is none" if "ipv6_address" in host else "it has none"
-                yield f"cluster_hosts: machine {host.get('name')} needs an ipv6_address, and {said}: add it, or leave" + (
-                    " cluster_ipv6_pod_cidr and cluster_ipv6_service_cidr empty"
+                yield (
+                    f"cluster_hosts: machine {host.get('name')} needs an ipv6_address, and {said}: add it, or leave"
+                    + (" cluster_ipv6_pod_cidr and cluster_ipv6_service_cidr empty")
                 )
     addresses = Counter(str(host[key]) for host in hosts for key in ("address", "ipv6_address") if key in host)
     for address, count in addresses.items():
@@ -108,26 +109,18 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
         nodes: how many machines need a /24 of the pod network, and a /64 of that of IPv6.
     """
     networks: dict[str, Network] = {}
-    for name, example in EXAMPLES.items():
-        if not given[name] and name in IPV6:
-            continue
-        try:
-            networks[name] = ip_network(str(given[name]))
-        except ValueError as error:
-            yield f"cluster_{name}: {error}: use a network such as {example}"
-            continue
-        if (networks[name].version == 6) != (name in IPV6):
-            family = "IPv6" if name in IPV6 else "IPv4"
-            yield f"cluster_{name} {networks[name]} is not of {family}: use a network such as {example}"
-            del networks[name]
+    for name in EXAMPLES:
+        if given[name] or name not in IPV6:
+            read = _network(name, str(given[name]))
+            if isinstance(read, str):
+                yield read
+            else:
+                networks[name] = read
     yield from _halves(given, networks)
+    yield from _too_small(networks, nodes)
     for one, other in combinations(networks, 2):
         if networks[one].overlaps(networks[other]):
             yield f"cluster_{one} {networks[one]} overlaps cluster_{other} {networks[other]}: choose separate networks"
-    for name, length in NODE_PREFIX.items():
-        pods = networks.get(name)
-        if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
-            yield f"cluster_{name} {pods} has no /{length} for each of {nodes} nodes: choose a larger network"
     machines = {
         str(host[key]): f"machine {host.get('name')}"
         for host in given["hosts"]
@@ -141,6 +134,24 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
                     f"cluster_{name} {network} contains {text}, the address of {what}, which would become"
                     " unreachable: choose a network without machines"
                 )
+
+
+def _network(name: str, text: str) -> Network | str:
+    """Read a network of pods or of services; what is wrong with it where it is none of its family."""
+    family, remedy = (6 if name in IPV6 else 4), f"use a network such as {EXAMPLES[name]}"
+    try:
+        found = ip_network(text)
+    except ValueError as error:
+        return f"cluster_{name}: {error}: {remedy}"
+    return found if found.version == family else f"cluster_{name} {found} is not of IPv{family}: {remedy}"
+
+
+def _too_small(networks: Mapping[str, Network], nodes: int) -> Iterator[str]:
+    """Say which pod networks have no network for each node."""
+    for name, length in NODE_PREFIX.items():
+        pods = networks.get(name)
+        if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
+            yield f"cluster_{name} {pods} has no /{length} for each of {nodes} nodes: choose a larger network"
 
 
 def _halves(given: Mapping[str, Any], networks: Mapping[str, Network]) -> Iterator[str]:

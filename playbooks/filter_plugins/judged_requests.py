@@ -60,9 +60,7 @@ def _mistakes(one: Mapping[str, Any], addresses: Mapping[str, set[str]]) -> Iter
         yield f"it cannot be read ({error})"
 
 
-def _of_request(
-    request: x509.CertificateSigningRequest, user: str, node: str, addresses: set[str]
-) -> Iterator[str]:
+def _of_request(request: x509.CertificateSigningRequest, user: str, node: str, addresses: set[str]) -> Iterator[str]:
     if not request.is_signature_valid:
         yield "its signature is wrong"
     wanted = {NameOID.COMMON_NAME: user, NameOID.ORGANIZATION_NAME: GROUP}

@@ -1,9 +1,9 @@
 """Networks of machines: a bridge in a network namespace per VM namespace, a port and a namespace per machine.
 
 What a guest can reach is decided inside the bridge's namespace and vanishes with it: its own /24 and /64, and of the
-host the mirror and the registry at the instance address, over IPv4. The host forwards nothing that comes in from a bridge. No firewall
-rule, route or sysctl of the host outside the interfaces made here is touched; the table in the host's own namespace
-that says the same once more is harness/infra/host/firewall.py.
+host the mirror and the registry at the instance address, over IPv4. The host forwards nothing that comes in from a
+bridge. No firewall rule, route or sysctl of the host outside the interfaces made here is touched; the table in the
+host's own namespace that says the same once more is harness/infra/host/firewall.py.
 """
 
 from __future__ import annotations

@@ -90,8 +90,14 @@ class ExpectedGuest:
         tunnel = self.plugin.ipv6_tunnel if self.plugin is not None else None
         plugin = self.plugin.model_copy(update={"tunnel": tunnel}) if self.plugin is not None else None
         first = replace(self, ipv6_addresses={}, ipv6_pod_cidr="", ipv6_service_cidr="")
-        networks = {"pod_cidr": self.ipv6_pod_cidr, "service_cidr": self.ipv6_service_cidr}
-        return first, replace(first, addresses=self.ipv6_addresses, plugin=plugin, **networks)
+        second = replace(
+            first,
+            addresses=self.ipv6_addresses,
+            pod_cidr=self.ipv6_pod_cidr,
+            service_cidr=self.ipv6_service_cidr,
+            plugin=plugin,
+        )
+        return first, second
 
     @property
     def version(self) -> int:

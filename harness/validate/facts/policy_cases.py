@@ -34,7 +34,7 @@ class Connection:
 class Case:
     """Policies, by name, and which connections they leave.
 
-    policies: what their `spec` is, of the addresses of pods by name, and of the pod network (`pods`).
+    policies: what their `spec` is, of the addresses of pods by name, and of the pod network (`pods`), of one IP family.
     leaves: whether a connection works; None where the policies let a Service's backends differ.
     """
 
@@ -49,6 +49,13 @@ EVERY: Sequence[Connection] = tuple(
     for server, ports in ((NEAR, (HTTP, ADMIN, UDP)), (FAR, (HTTP, ADMIN, UDP)), (SERVICE, (HTTP,)))
     for port in ports
 )
+
+
+def _alone(address: str) -> str:
+    """Return the network of one address."""
+    return f"{address}/{128 if ':' in address else 32}"
+
+
 ALL_SERVERS: Json = {"matchLabels": {"app": "server"}}
 ALL_CLIENTS: Json = {"matchExpressions": [{"key": "role", "operator": "In", "values": [WEB, JOB]}]}  # of INSIDE
 PEER_OF: Mapping[str, Json] = {
@@ -129,13 +136,13 @@ CASES: Sequence[Case] = (
     Case(
         "addresses may come in, with exceptions",
         lambda at: {
-            "allow": _ingress({"from": [{"ipBlock": {"cidr": at["pods"], "except": [f"{at[JOB]}/32"]}}]}),
+            "allow": _ingress({"from": [{"ipBlock": {"cidr": at["pods"], "except": [_alone(at[JOB])]}}]}),
         },
         _from(WEB, GUEST),
     ),
     Case(
         "one address may come in",
-        lambda at: {"allow": _ingress({"from": [{"ipBlock": {"cidr": f"{at[GUEST]}/32"}}]})},
+        lambda at: {"allow": _ingress({"from": [{"ipBlock": {"cidr": _alone(at[GUEST])}}]})},
         _from(GUEST),
     ),
     Case("one TCP port is open", _only(allow=_ingress(_port(port=HTTP))), _at(HTTP)),
@@ -154,7 +161,7 @@ CASES: Sequence[Case] = (
     Case("pods may go out to pods with a label", _only(allow=_egress({"to": [_place(FAR)]})), _inside_to(FAR)),
     Case(
         "pods may go out to addresses, with exceptions",
-        lambda at: {"allow": _egress({"to": [{"ipBlock": {"cidr": at["pods"], "except": [f"{at[FAR]}/32"]}}]})},
+        lambda at: {"allow": _egress({"to": [{"ipBlock": {"cidr": at["pods"], "except": [_alone(at[FAR])]}}]})},
         _inside_to(NEAR),
     ),
     Case(

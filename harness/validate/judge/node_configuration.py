@@ -144,7 +144,9 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
             path = serving_path or seen.whose_certificates.get(API_SERVER, "")
             serving = by_path.get(path)
             names = set(serving.names) if serving else set()
-            missing = sorted({name, *expected.addresses_of(name), f"kubernetes.default.svc.{expected.dns_domain}"} - names)
+            missing = sorted(
+                {name, *expected.addresses_of(name), f"kubernetes.default.svc.{expected.dns_domain}"} - names
+            )
             yield from differs(f"{name} {path or API_SERVER}", "missing names", [], missing)
 
     leaves = expected.leaves

@@ -29,8 +29,12 @@ COMMANDS = {
     "runc": ["runc", "--version"],
 }
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState"
-SYSCTLS = ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]
-SYSCTLS += ["net.ipv6.conf.all.forwarding", "net.bridge.bridge-nf-call-ip6tables"]
+SYSCTLS = [
+    "net.ipv4.ip_forward",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.ipv6.conf.all.forwarding",
+    "net.bridge.bridge-nf-call-ip6tables",
+]
 ENDPOINTS = {
     "kube-proxy": "http://127.0.0.1:10256/healthz",
     "kube-proxy mode": "http://127.0.0.1:10249/proxyMode",

@@ -38,8 +38,12 @@ WRITTEN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/lib/containers", "/v
 SECRET = re.compile(r"PRIVATE KEY-----|client-key-data:|^\s*token:", re.MULTILINE)
 PROXIES = {"haproxy", "nginx"}
 CONTAINERD = ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml")
-SETTINGS = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
-SETTINGS += ("net.ipv6.conf.all.forwarding", "net.bridge.bridge-nf-call-ip6tables")
+SETTINGS = (
+    "net.ipv4.ip_forward",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.ipv6.conf.all.forwarding",
+    "net.bridge.bridge-nf-call-ip6tables",
+)
 RELEASE = ("ID", "VERSION_ID", "VERSION_CODENAME")
 LISTENER = re.compile(r"^\S+\s+\S+\s+\S+\s+(?P<address>\S+):(?P<port>\d+)\s+\S+(?P<users>.*)$")
 PID = re.compile(r"pid=(\d+)")

@@ -19,7 +19,8 @@ POLICY = re.compile(rf"^:({BUILT_IN}) (\S+) ")
 HOOKED = re.compile(r"type \S+ hook ")
 # In kube-proxy's table of nftables: a rule for each endpoint, or a map of all endpoints of a Service.
 DNAT = re.compile(
-    r"(?:dnat(?: ip6?)? to (?=[0-9a-f.\[])|\d+ : )(?:\[([0-9a-f:]+)\]|(\d+\.\d+\.\d+\.\d+)|([0-9a-f:]+:[0-9a-f:]*))(?::| \. )(\d+)"
+    r"(?:dnat(?: ip6?)? to (?=[0-9a-f.\[])|\d+ : )"
+    r"(?:\[([0-9a-f:]+)\]|(\d+\.\d+\.\d+\.\d+)|([0-9a-f:]+:[0-9a-f:]*))(?::| \. )(\d+)"
 )
 ENDPOINT = re.compile(
     r"^-A KUBE-SEP-\S+ .*--to-destination (?:\[([0-9a-f:]+)\]|(\d+\.\d+\.\d+\.\d+)):(\d+)", re.MULTILINE

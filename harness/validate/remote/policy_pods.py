@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any
 
 from harness.kube import Cluster
@@ -11,7 +12,7 @@ from harness.kube.resources import NAMESPACE, NETWORK_POLICY, POD
 from harness.kube.resources import SERVICE as SERVICES
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
-from harness.validate.facts.cluster import Json
+from harness.validate.facts.cluster import Json, addresses_of, of_family
 from harness.validate.facts.policy_cases import (
     ADMIN,
     CLIENTS,
@@ -43,7 +44,7 @@ SECOND_UDP = 8091  # of the second server of a pod, which nobody dials
 class PolicyPods:
     """The pods of a guest, where each is, and how policies are given to them.
 
-    addresses: of pods by name, and of the Service.  pod_network: CIDR of the cluster's pods.
+    addresses: of pods by name, and of the Service, of one IP family.  pod_network: CIDR of the cluster's pods, of that.
     proxy_seconds: what the API server's proxy may take on top of the dialling pod's own limit.
     """
 
@@ -82,8 +83,16 @@ class PolicyPods:
         self.api.merge(POD, client, {"metadata": {"labels": {"role": role}}}, NAMESPACE_OF[client])
 
 
-def place(api: Cluster, nodes: tuple[str, ...], pod_network: str, image: str, timeouts: Timeouts) -> PolicyPods:
+def place(
+    api: Cluster, nodes: tuple[str, ...], pod_networks: Sequence[str], image: str, timeouts: Timeouts
+) -> tuple[PolicyPods, ...]:
     """Create the pods and the Service of the servers; wait for all to be ready.
+
+    Args:
+        pod_networks: of each IP family that the cluster has.
+
+    Returns:
+        the pods as each family has them.
 
     Raises:
         TimedOut: with the pods that are not ready, and their last events.
@@ -104,7 +113,16 @@ def place(api: Cluster, nodes: tuple[str, ...], pod_network: str, image: str, ti
         describe=lambda: "\n".join(describe_pods(api, namespace) for namespace in TEAM),
         interval=INTERVAL,
     )
-    return PolicyPods(api, {**addresses, SERVICE: service["spec"]["clusterIP"]}, pod_network, timeouts.probe_proxy)
+    every = {**addresses, SERVICE: tuple(service["spec"].get("clusterIPs") or [service["spec"]["clusterIP"]])}
+    return tuple(
+        PolicyPods(
+            api,
+            {name: of_family(given, ip_network(network).version) for name, given in every.items()},
+            network,
+            timeouts.probe_proxy,
+        )
+        for network in pod_networks
+    )
 
 
 def remove(api: Cluster, deadline: Deadline) -> None:
@@ -116,10 +134,10 @@ def remove(api: Cluster, deadline: Deadline) -> None:
         wait_until_gone(api, NAMESPACE, namespace, None, deadline)
 
 
-def _ready(api: Cluster) -> dict[str, str] | NotYet:
+def _ready(api: Cluster) -> dict[str, tuple[str, ...]] | NotYet:
     pods = {pod["metadata"]["name"]: pod for namespace in TEAM for pod in api.list(POD, namespace).items}
     missing = [name for name in NAMESPACE_OF if not _is_ready(pods.get(name))]
-    return NotYet(f"not ready: {', '.join(missing)}") if missing else {n: pods[n]["status"]["podIP"] for n in pods}
+    return NotYet(f"not ready: {', '.join(missing)}") if missing else {n: addresses_of(pods[n]) for n in pods}
 
 
 def _is_ready(pod: Json | None) -> bool:
@@ -160,7 +178,7 @@ def _service() -> Json:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "server", "namespace": INSIDE},
-        "spec": {"selector": {"app": "server"}, "ports": ports},
+        "spec": {"selector": {"app": "server"}, "ports": ports, "ipFamilyPolicy": "PreferDualStack"},
     }
 
 

@@ -119,7 +119,9 @@ def test_service_is_served_by_every_backend_from_every_node_by_udp(in_each_famil
     )
 
 
-def test_service_address_is_served_by_every_backend_from_every_node(probes: Probes, expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
+def test_service_address_is_served_by_every_backend_from_every_node(
+    probes: Probes, expected: ExpectedGuest, in_each_family: InEachFamily
+) -> None:
     require(
         in_each_family(lambda probes, of: network.unserved(probes, of, probes.service_address)),
         claim="a Service's ClusterIP reaches each of its backends, from every node",
@@ -139,7 +141,9 @@ def test_service_name_is_served_by_every_backend_from_every_node(
     )
 
 
-def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
+def test_node_port_is_open_on_every_node_from_every_node(
+    probes: Probes, expected: ExpectedGuest, in_each_family: InEachFamily
+) -> None:
     require(
         in_each_family(network.closed_node_ports),
         claim="a NodePort answers pods on every node at every node's address",
@@ -181,9 +185,7 @@ def test_machines_reach_services_and_pods_on_every_node(
     )
 
 
-def test_packets_of_exactly_the_mtu_arrive_in_one_piece(
-    inspection: Inspection, in_each_family: InEachFamily
-) -> None:
+def test_packets_of_exactly_the_mtu_arrive_in_one_piece(inspection: Inspection, in_each_family: InEachFamily) -> None:
     expected = inspection.expected
     sizes = {name: machine_network.packet_size(inspection.facts[name], expected) for name in expected.nodes}
     require(

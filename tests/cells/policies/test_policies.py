@@ -24,12 +24,13 @@ RULES = "the log of kube-router on the server's and on the client's node; its ch
 
 
 @pytest.fixture(scope="module")
-def pods(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[PolicyPods]:
-    """Return clients and servers, which are there for the checks of this module."""
+def families(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[tuple[PolicyPods, ...]]:
+    """Return clients and servers as each IP family has them; they are there for the checks of this module."""
     image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
     expected = inspection.expected
     try:
-        yield policy_pods.place(inspection.api, expected.nodes, expected.pod_cidr, image, timeouts)
+        networks = [one.pod_cidr for one in expected.families]
+        yield policy_pods.place(inspection.api, expected.nodes, networks, image, timeouts)
     finally:
         policy_pods.remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
@@ -55,27 +56,32 @@ def seen(pods: PolicyPods, case: Case, timeouts: Timeouts) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-").replace(",", ""))
-def test_a_policy_lets_through_what_it_allows(pods: PolicyPods, case: Case, timeouts: Timeouts) -> None:
-    follow(pods, OPEN, timeouts)  # also shows that what is blocked next was not so before
-    follow(pods, case, timeouts)
-
-
-def test_a_policy_that_is_changed_or_taken_away_is_followed(pods: PolicyPods, timeouts: Timeouts) -> None:
-    for case in (FIRST, SECOND, OPEN):
+def test_a_policy_lets_through_what_it_allows(families: tuple[PolicyPods, ...], case: Case, timeouts: Timeouts) -> None:
+    for pods in families:
+        follow(pods, OPEN, timeouts)  # also shows that what is blocked next was not so before
         follow(pods, case, timeouts)
 
 
-def test_a_pod_that_gets_another_label_is_another_peer(pods: PolicyPods, timeouts: Timeouts) -> None:
+def test_a_policy_that_is_changed_or_taken_away_is_followed(
+    families: tuple[PolicyPods, ...], timeouts: Timeouts
+) -> None:
+    for case in (FIRST, SECOND, OPEN):
+        for pods in families:
+            follow(pods, case, timeouts)
+
+
+def test_a_pod_that_gets_another_label_is_another_peer(families: tuple[PolicyPods, ...], timeouts: Timeouts) -> None:
     def turned(one: Connection) -> bool:
         return one.client == JOB
 
-    follow(pods, FIRST, timeouts)
-    pods.relabel(WEB, JOB)
-    pods.relabel(JOB, WEB)
-    try:
-        seen(pods, Case("labels are exchanged", FIRST.policies, turned), timeouts)
-    finally:
-        pods.relabel(WEB, WEB)
-        pods.relabel(JOB, JOB)
-    seen(pods, FIRST, timeouts)
-    follow(pods, OPEN, timeouts)
+    for pods in families:
+        follow(pods, FIRST, timeouts)
+        pods.relabel(WEB, JOB)
+        pods.relabel(JOB, WEB)
+        try:
+            seen(pods, Case("labels are exchanged", FIRST.policies, turned), timeouts)
+        finally:
+            pods.relabel(WEB, WEB)
+            pods.relabel(JOB, JOB)
+        seen(pods, FIRST, timeouts)
+        follow(pods, OPEN, timeouts)

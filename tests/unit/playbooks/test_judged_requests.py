@@ -95,7 +95,9 @@ def test_other_requests_are_left_alone_with_the_reason(text: str, other: dict[st
 
 
 def test_a_machine_of_both_ip_families_may_name_both_addresses() -> None:
-    both = request(NAME, x509.IPAddress(ipaddress.ip_address("10.0.0.3")), x509.IPAddress(ipaddress.ip_address("fd00::3")))
+    both = request(
+        NAME, x509.IPAddress(ipaddress.ip_address("10.0.0.3")), x509.IPAddress(ipaddress.ip_address("fd00::3"))
+    )
     assert judged(both)["right"] == []
     one = {"name": "csr-1", "username": USER, "groups": ["system:nodes"], "usages": USAGES, "request": both}
     machines = [{**machine, "ipv6_address": "fd00::3"} for machine in MACHINES[:1]]

@@ -66,7 +66,9 @@ def test_kubeadm_accepts_what_it_is_given(version: str, topology: str, tmp_path:
 @versions
 def test_kubeadm_accepts_networks_of_both_families(version: str, tmp_path: Path) -> None:
     program = kubeadm(version)
-    hosts = [{"name": name, "address": f"10.0.0.{n}", "ipv6_address": f"fd00::{n}"} for n, name in ((2, "cp"), (3, "w"))]
+    hosts = [
+        {"name": name, "address": f"10.0.0.{n}", "ipv6_address": f"fd00::{n}"} for n, name in ((2, "cp"), (3, "w"))
+    ]
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
     only = frozenset({"kubeadm.yml"})
     place = render("cp1-w1", tmp_path, only, **VERSIONS[version], **IPV6, **ignored, cluster_hosts=hosts)

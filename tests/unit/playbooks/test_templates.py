@@ -237,7 +237,7 @@ def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Pat
     assert [path.name for path in (tmp_path / "net.d").iterdir()] == ["10-flannel.conflist"]
 
 
-IPV6 = {"cluster_ipv6_pod_cidr": "fd10:243::/56", "cluster_ipv6_service_cidr": "fd10:95::/112"}
+IPV6: dict[str, Any] = {"cluster_ipv6_pod_cidr": "fd10:243::/56", "cluster_ipv6_service_cidr": "fd10:95::/112"}
 
 
 @pytest.fixture(scope="module")

@@ -171,7 +171,9 @@ def look_and_wait(chosen: argparse.Namespace) -> None:
             if (
                 event["type"] == "ERROR"
                 or event["type"] == "DELETED"
-                or any(subnets([event["object"]], family).get(name) != of_family.get(name) for family, of_family in seen)
+                or any(
+                    subnets([event["object"]], family).get(name) != of_family.get(name) for family, of_family in seen
+                )
             ):
                 return
 

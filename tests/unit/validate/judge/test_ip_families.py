@@ -11,6 +11,7 @@ import pytest
 
 from harness.kube.client import ApiFailure, Cluster
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.node import facts_of
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge import ip_families, network, pod_network
 from harness.validate.judge.cluster_nodes import wrong_node_networks
@@ -38,7 +39,9 @@ def both(raw: Json) -> None:
         node["status"]["addresses"].insert(1, {"type": "InternalIP", "address": ADDRESSES[name]})
     for place, pod in enumerate(raw["pods"]):
         status, node = pod["status"], pod["spec"].get("nodeName", "")
-        second = ADDRESSES[node] if pod["spec"].get("hostNetwork") else f"{SUBNETS[node].removesuffix('/64')}{place + 9:x}"
+        second = (
+            ADDRESSES[node] if pod["spec"].get("hostNetwork") else f"{SUBNETS[node].removesuffix('/64')}{place + 9:x}"
+        )
         status["podIPs"] = [{"ip": status["podIP"]}, {"ip": second}]
 
 
@@ -89,7 +92,11 @@ def test_nodes_and_pods_of_both_families_are_right() -> None:
         (DUAL, w_0(lambda n: n["status"]["addresses"].pop(1)), "InternalIP"),
         (DUAL, w_0(lambda n: n["spec"]["podCIDRs"].pop()), "a podCIDR within fd10:243::/56"),
         (DUAL, w_0(lambda n: n["spec"].update(podCIDRs=["10.243.1.0/24", "fd99::/64"])), "a podCIDR within fd10:243::"),
-        (DUAL, w_0(lambda n: n["spec"].update(podCIDRs=["10.243.1.0/24", SUBNETS["cp-0"]])), "other nodes with fd10:243"),
+        (
+            DUAL,
+            w_0(lambda n: n["spec"].update(podCIDRs=["10.243.1.0/24", SUBNETS["cp-0"]])),
+            "other nodes with fd10:243",
+        ),
         (DUAL, w_0(lambda n: n["spec"]["podCIDRs"].reverse()), "IP families of podCIDRs"),
         (DUAL, of_coredns(lambda p: p["status"]["podIPs"].pop()), "IP families of its addresses"),
         (DUAL, of_coredns(lambda p: p["status"]["podIPs"][1].update(ip="fd10:243:0:9::9")), "an address within fd10"),
@@ -119,7 +126,7 @@ def facts(change: Change = lambda _: None) -> Any:
     routed(raw["cp-0"], other="w-0")
     routed(raw["w-0"], other="cp-0")
     change(raw["w-0"])
-    return {name: guests.facts_of(one) for name, one in raw.items()}
+    return {name: facts_of(one) for name, one in raw.items()}
 
 
 def test_machines_of_both_families_are_right() -> None:
@@ -138,7 +145,9 @@ def test_what_a_machine_lacks_of_a_family_is_found() -> None:
     assert "flannel-v6.1" in str(pod_network.wrong_tunnels(facts(), SINGLE)[0])
     (large,) = pod_network.wrong_tunnels(facts(lambda raw: raw["links"][-1].update(mtu=1450)), DUAL)
     assert "an MTU of at most 1430" in str(large)
-    (setting,) = wrong_kernel_settings(facts(lambda r: r["sysctls"].update({"net.ipv6.conf.all.forwarding": "0"})), DUAL)
+    (setting,) = wrong_kernel_settings(
+        facts(lambda r: r["sysctls"].update({"net.ipv6.conf.all.forwarding": "0"})), DUAL
+    )
     assert "net.ipv6.conf.all.forwarding" in str(setting)
     (table,) = wrong_proxy_mode(facts(lambda raw: raw.update(nft_tables=["table ip kube-proxy"])), DUAL)
     assert "table ip6 kube-proxy" in str(table)
@@ -172,7 +181,9 @@ def test_the_pod_networks_file_has_the_subnets_of_both_families() -> None:
     assert wrong_network_files(setups(right, 1450), facts(), view(both), DUAL)
 
 
-PODS = {name: ProbePod(f"probe-{name}", name, (f"10.243.{n}.9", f"fd10:243:0:{n}::9")) for n, name in enumerate(ADDRESSES)}
+PODS = {
+    name: ProbePod(f"probe-{name}", name, (f"10.243.{n}.9", f"fd10:243:0:{n}::9")) for n, name in enumerate(ADDRESSES)
+}
 
 
 class Answering(Probes):
@@ -211,9 +222,13 @@ class Api:
     def create(self, _: Any, body: Json) -> Json:
         """Create a Service."""
         spec = body["spec"]
-        wanted = spec.get("ipFamilies") or (self.families if spec["ipFamilyPolicy"] != "SingleStack" else self.families[:1])
-        if set(wanted) - set(self.families) or (spec["ipFamilyPolicy"] == "RequireDualStack" and len(self.families) < 2):
-            raise ApiFailure(422, "Invalid", "not configured for dual-stack services", (), request="POST")
+        wanted = spec.get("ipFamilies") or (
+            self.families if spec["ipFamilyPolicy"] != "SingleStack" else self.families[:1]
+        )
+        if set(wanted) - set(self.families) or (
+            spec["ipFamilyPolicy"] == "RequireDualStack" and len(self.families) < 2
+        ):
+            raise ApiFailure(422, "Invalid", "not configured for dual-stack services", [], request="POST")
         self.number += 1
         forms = {"IPv4": f"10.95.0.{self.number}", "IPv6": f"fd10:95::{self.number}"}
         return {"spec": {"clusterIPs": [forms[family] for family in wanted]}}

@@ -59,8 +59,14 @@ class Api(Cluster):
 def probes(reply: Reply = well) -> Probes:
     return Probes(
         api=Api(reply),
-        dialling={"cp-0": ProbePod("probe-cp", "cp-0", ("10.243.0.8",)), "w-0": ProbePod("probe-w", "w-0", ("10.243.1.8",))},
-        dialled={"cp-0": ProbePod("peer-cp", "cp-0", ("10.243.0.9",)), "w-0": ProbePod("peer-w", "w-0", ("10.243.1.9",))},
+        dialling={
+            "cp-0": ProbePod("probe-cp", "cp-0", ("10.243.0.8",)),
+            "w-0": ProbePod("probe-w", "w-0", ("10.243.1.8",)),
+        },
+        dialled={
+            "cp-0": ProbePod("peer-cp", "cp-0", ("10.243.0.9",)),
+            "w-0": ProbePod("peer-w", "w-0", ("10.243.1.9",)),
+        },
         service_addresses=("10.95.1.1",),
         node_port=30080,
         proxy_seconds=10.0,
