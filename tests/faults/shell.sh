@@ -127,12 +127,13 @@ restored() {
   rm -rf "$KEPT"
 }
 
-# drop RULE: let this machine drop packets that it forwards, sends or receives. no_drop: no more.
+# drop RULE [ip6]: let this machine drop packets that it forwards, sends or receives. no_drop [ip6]: no more.
 drop() {
-  nft add table ip fault
+  family=${2:-ip}
+  nft add table "$family" fault
   for hook in forward input output; do
-    nft add chain ip fault "$hook" "{ type filter hook $hook priority -300; }"
-    nft add rule ip fault "$hook" "$1" drop
+    nft add chain "$family" fault "$hook" "{ type filter hook $hook priority -300; }"
+    nft add rule "$family" fault "$hook" "$1" drop
   done
 }
-no_drop() { nft delete table ip fault; }
+no_drop() { nft delete table "${1:-ip}" fault; }

@@ -59,13 +59,15 @@ def asked(expected: ExpectedGuest) -> tuple[Asked, ...]:
 def create(api: Cluster, services: Sequence[Asked]) -> dict[str, tuple[str, ...] | None]:
     """Create the Services in front of the probes; return the addresses of each. They go with the probes' namespace.
 
+    One that is there already stays.
+
     Raises:
         ApiFailure: another refusal than that of what is asked for.
     """
     found: dict[str, tuple[str, ...] | None] = {}
     for one in services:
         try:
-            made = api.create(SERVICE, _service(one))
+            made = api.ensure(SERVICE, _service(one))
         except ApiFailure as failure:
             if failure.code != INVALID:
                 raise

@@ -219,7 +219,7 @@ class Api:
     def __init__(self, *families: str) -> None:
         self.families, self.number = families, 6
 
-    def create(self, _: Any, body: Json) -> Json:
+    def ensure(self, _: Any, body: Json) -> Json:
         """Create a Service."""
         spec = body["spec"]
         wanted = spec.get("ipFamilies") or (
