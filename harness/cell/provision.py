@@ -21,7 +21,7 @@ from harness.cell.place import Place, place_of
 from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps
-from harness.errors import InfraRetriable, VmatrixError
+from harness.errors import InfraError, InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA
 from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
@@ -31,7 +31,7 @@ from harness.machines.kubevirt.manifests import GoldenImage, Origin
 from harness.machines.kubevirt.sighting import Sighting
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
-from harness.spec.needs import needs_of
+from harness.spec.needs import IPV6, needs_of
 from harness.until import Deadline
 
 T = TypeVar("T")
@@ -86,11 +86,22 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
     machines = bring_up(site, attempt, steps)
+    refuse_without_ipv6(site, attempt.cell, machines)
     alive = partial(refuse_changed, site, attempt.place, sight(site.cluster, attempt.place, machines))
     machines = ways.record(site, attempt.place, machines, attempt.files)
     with steps.step("login"):
         in_parallel(lambda m: _log_in(site, attempt, m, partial(alive, m.name)), machines)
     return _environment(attempt, machines)
+
+
+def refuse_without_ipv6(site: Site, cell: Cell, machines: Sequence[Machine]) -> None:
+    """Raise InfraError where a cell needs machines with an IPv6 address and one has none."""
+    lacking = [machine.name for machine in machines if not machine.ipv6_address]
+    if lacking and IPV6 in needs_of(site.spec, cell):
+        raise InfraError(
+            f"cell {cell.id} needs IPv6, and the infra cluster gave no IPv6 address to {', '.join(lacking)}",
+            hint="take ipv6 out of the infra profile's `offers` in matrix/infras.yml; the cluster's pods get none",
+        )
 
 
 def _environment(attempt: Attempt, machines: Sequence[Machine]) -> Environment:

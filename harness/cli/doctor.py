@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated
 
@@ -21,6 +21,7 @@ from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding, fatal, remedies
 from harness.schedule.demand import need_of
 from harness.session.choice import choose
+from harness.spec.needs import IPV6, needed
 from harness.spec.project import Project
 from harness.spec.settings import Settings
 
@@ -72,10 +73,12 @@ def use_of_plan(settings: Settings, memory: int | None, *, pods: bool) -> Use:
     pods: whether its network is to be tried with pods.
     """
     project = Project.load(settings)
-    need = need_of([selected.cell for selected in choose(project.spec, settings)])
+    cells = [selected.cell for selected in choose(project.spec, settings)]
+    need = need_of(cells)
     wanted = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)
     trial = providers.trial_of(settings, project.timeouts) if pods else None
-    return providers.use_of(settings, project.product, wanted, trial)
+    use = providers.use_of(settings, project.product, wanted, trial)
+    return replace(use, ipv6=IPV6 in needed(project.spec, cells))
 
 
 def _install(findings: Sequence[Finding]) -> bool:

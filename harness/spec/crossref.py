@@ -11,7 +11,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.spec import left_out, own_words, phases, product_files, product_kinds, recipes, required, reserved, starts
+from harness.spec import (
+    left_out,
+    networks,
+    own_words,
+    phases,
+    product_files,
+    product_kinds,
+    recipes,
+    required,
+    reserved,
+    starts,
+)
 from harness.spec.controls import controls
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
@@ -53,7 +64,7 @@ def check(
         whole = {**documents, "product.yml": document}
         problems += [document.problem(*found) for found in _product(document.content, directory, whole)]
         problems += [*required.check(whole), *reserved.check(whole)]
-    return [*problems, *required.check(documents), *reserved.check(documents)]
+    return [*problems, *required.check(documents), *reserved.check(documents), *networks.check(documents)]
 
 
 def _product(content: Any, directory: Path, documents: Mapping[str, Document]) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ from harness.model import Cell
 from harness.spec.base import Feature
 from harness.spec.models import Space
 
+IPV6: Feature = "ipv6"
+
 
 def needed(spec: Space, cells: Iterable[Cell]) -> frozenset[Feature]:
     """Return what at least one of the cells needs, in any of its phases."""

@@ -17,7 +17,7 @@ from harness.infra.cluster.clocks import check_clock
 from harness.infra.cluster.kubevirt import check_configuration, check_deployed
 from harness.infra.cluster.namespace import check_namespace
 from harness.infra.cluster.need import Need
-from harness.infra.cluster.network import check_binding, check_networks
+from harness.infra.cluster.network import check_binding, check_ipv6, check_networks
 from harness.infra.cluster.room import check_nodes, check_quota
 from harness.infra.cluster.storage import check_storage
 from harness.infra.cluster.trial import NetworkTrial
@@ -42,6 +42,7 @@ class Use:
     networks: of the guests, by what they are for.  outer: the cluster's own, as far as the settings name them.
     bridged: whether machines are to be bridged to the pod network.
     isolated: whether each cell is to get a NetworkPolicy.
+    ipv6: whether machines are to have IPv6 addresses.
     trial: how the network is to be tried with two pods; without it, it is judged by names.
     now: this host's clock, in seconds since the epoch.
     """
@@ -53,6 +54,7 @@ class Use:
     outer: tuple[str, ...] = ()
     bridged: bool = True
     isolated: bool = True
+    ipv6: bool = False
     trial: NetworkTrial | None = None
     now: Callable[[], float] = time.time
 
@@ -107,6 +109,8 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Chec
     yield lambda: check_nodes(cluster, use.need)
     yield _network(cluster, served, use)
     yield lambda: check_networks(cluster, use.networks, use.outer)
+    if use.ipv6:
+        yield lambda: check_ipv6(cluster)
     if (shared := use.namespace) is not None:
         yield lambda: check_namespace(cluster, shared)
         yield lambda: check_quota(cluster, shared, use.need)

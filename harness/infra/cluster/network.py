@@ -9,7 +9,7 @@ from typing import Any
 from harness.infra.cluster.outer_network import PODS, SERVICES, Outer, read_outer
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
-from harness.kube.resources import KUBEVIRT, NODE
+from harness.kube.resources import KUBEVIRT, NODE, POD
 
 AWS = "aws://"
 HOW = "set guest_vars to a YAML file with `{name}: {value}`"
@@ -104,6 +104,25 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]]:
         if failure.forbidden:  # another check says so
             return []
         raise
+
+
+def check_ipv6(cluster: Cluster) -> Iterator[Finding]:
+    """Yield that pods have no IPv6 addresses, where cells need machines that have one."""
+    pods = cluster.list(POD).items
+    own = [pod for pod in pods if not pod["spec"].get("hostNetwork") and (pod.get("status") or {}).get("podIP")]
+    if not own:
+        yield Finding(
+            "not checked whether pods get IPv6 addresses (no pod has an address of the pod network)",
+            "machines have the addresses of their pods, and some cells need IPv6 as well as IPv4",
+            "try one of those cells: vmatrix run --tier dual",
+            fatal=False,
+        )
+    elif not any(":" in one["ip"] for pod in own for one in pod["status"].get("podIPs") or []):
+        yield Finding(
+            "pods have no IPv6 addresses",
+            "machines have the addresses of their pods, and some cells need IPv6 as well as IPv4",
+            "take ipv6 out of the profile's `offers` in matrix/infras.yml, or use a dual-stack cluster",
+        )
 
 
 def check_networks(cluster: Cluster, guests: Mapping[str, str], given: Collection[str] = ()) -> Iterator[Finding]:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from harness.cell.provision import refuse_without_ipv6
 from harness.cell.site import Site
 from harness.cell.variables import variables_of
+from harness.errors import InfraError
 from harness.model import Cell, Environment, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
@@ -77,3 +83,20 @@ def test_a_cell_with_load_balancers_has_addresses_for_them_unless_somebody_says_
     assert given(tmp_path, factor=1.0, asked=metallb)[pool] == ["10.0.7.240-10.0.7.253"]
     assert given(tmp_path, factor=1.0, asked={**metallb, pool: ["a"]})[pool] == ["a"]
     assert given(tmp_path, factor=1.0, asked=metallb, cluster_load_balancer_addresses=["b"])[pool] == ["b"]
+
+
+def test_a_machine_tells_its_ipv6_address_where_it_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert given(tmp_path, factor=1)["cluster_hosts"] == [{"name": "cp-0", "address": "10.0.7.2"}]
+    monkeypatch.setattr("tests.unit.cell.test_variables.MACHINE", replace(MACHINE, ipv6_address="fd00::2"))
+    told = given(tmp_path, factor=1)["cluster_hosts"]
+    assert told == [{"name": "cp-0", "address": "10.0.7.2", "ipv6_address": "fd00::2"}]
+
+
+def test_a_cell_that_needs_ipv6_is_not_begun_without() -> None:
+    spec = load_spec(project_dir() / "matrix")
+    site: Any = SimpleNamespace(spec=spec)
+    dual, single = (Cell("c", {"ip": value}, "fresh", (), (), {}) for value in ("dual", "ipv4"))
+    refuse_without_ipv6(site, single, [MACHINE])
+    refuse_without_ipv6(site, dual, [replace(MACHINE, ipv6_address="fd00::2")])
+    with pytest.raises(InfraError, match="gave no IPv6 address to cp-0"):
+        refuse_without_ipv6(site, dual, [MACHINE])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.errors import BadInput
 from harness.infra.cluster import nested
-from harness.infra.cluster.network import check_networks, check_plugin
+from harness.infra.cluster.network import check_ipv6, check_networks, check_plugin
 from harness.infra.cluster.outer_network import read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube.client import ApiFailure, Listing
@@ -167,3 +168,26 @@ def test_tags_of_ansible_s_do_not_hide_a_product_s_networks(tmp_path: Path) -> N
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "all.yml").write_text("a: !vault x\nb: !unsafe y\ncluster_pod_cidr: 10.1.0.0/16\n")
     assert nested.networks(tmp_path, {}) == {"pod network": "10.1.0.0/16"}
+
+
+class Pods:
+    """A cluster with pods of these addresses, each by family; one on its node's network."""
+
+    def __init__(self, *addresses: str) -> None:
+        status = {"podIP": addresses[0], "podIPs": [{"ip": one} for one in addresses]} if addresses else {}
+        self.pods = [
+            {"spec": {"hostNetwork": True}, "status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "fd00::1"}]}},
+            {"spec": {}, "status": status},
+        ]
+
+    def list(self, *_: object) -> SimpleNamespace:
+        """List them."""
+        return SimpleNamespace(items=self.pods)
+
+
+def test_pods_without_ipv6_addresses_are_found_where_cells_need_them() -> None:
+    assert list(check_ipv6(any_of(Pods("10.1.0.5", "fd10::5")))) == []
+    (lacking,) = check_ipv6(any_of(Pods("10.1.0.5")))
+    assert (lacking.fatal, "no IPv6 addresses" in lacking.what) == (True, True)
+    (unknown,) = check_ipv6(any_of(Pods()))
+    assert not unknown.fatal

@@ -1,0 +1,91 @@
+"""The networks of clusters of both IP families in matrix files: they are networks, apart, and large enough.
+
+Works on the files' plain data, as `crossref` does, which calls it. The playbooks' preflight judges again what a run
+adds: the infra's variables, and the machines' addresses. Does not cover products with other names for these variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from itertools import combinations
+from typing import Any
+
+from harness.spec.declared import EACH, find
+from harness.spec.lines import Document, Location, Problem
+
+Network = IPv4Network | IPv6Network
+PODS, SERVICES = "cluster_pod_cidr", "cluster_service_cidr"
+IPV6_PODS, IPV6_SERVICES = "cluster_ipv6_pod_cidr", "cluster_ipv6_service_cidr"
+EXAMPLES = {PODS: "10.243.0.0/16", SERVICES: "10.95.0.0/16", IPV6_PODS: "fd10:243::/56", IPV6_SERVICES: "fd10:95::/112"}
+OF_NODE = {PODS: 24, IPV6_PODS: 64}  # prefix length of each node's pods, as kubeadm has it
+Place = tuple[str, Location]  # a file and where in it
+
+
+def check(documents: Mapping[str, Document]) -> list[Problem]:
+    """Return what is wrong with the networks that cells have by product.yml and axes.yml, one problem a place."""
+    product, nodes = documents["product.yml"].content, _nodes(documents["topologies.yml"].content)
+    given = {str(at[-1]): (("product.yml", at), value) for at, value in find(product, "product", "vars", EACH)}
+    places: list[dict[str, tuple[Place, Any]]] = [{}, *_values(documents["axes.yml"].content)]
+    found: dict[Place, str] = {}
+    for own in places:
+        chosen = {name: one for name, one in {**given, **own}.items() if name in EXAMPLES and one[1] not in ("", None)}
+        if {IPV6_PODS, IPV6_SERVICES} & chosen.keys():
+            for place, said in _mistakes(chosen, nodes):
+                found.setdefault(place, said)
+    return [documents[file].problem(at, said) for (file, at), said in found.items()]
+
+
+def _values(axes: Any) -> Iterator[dict[str, tuple[Place, Any]]]:
+    """Yield the variables of each value that has one of these."""
+    for at, value in find(axes, "axes", EACH, "values", EACH):
+        own = {str(key[-1]): (("axes.yml", (*at, *key)), text) for key, text in find(value, "vars", EACH)}
+        if EXAMPLES.keys() & own.keys():
+            yield own
+
+
+def _nodes(topologies: Any) -> int:
+    """Return how many nodes the largest topology has."""
+    sizes = []
+    for _, topology in find(topologies, "topologies", EACH):
+        groups = [one for _, one in find(topology, "machines", EACH) if isinstance(one, Mapping)]
+        nodes = [one for one in groups if {"control_plane", "node"} & set(one.get("groups") or ())]
+        sizes.append(sum(one["count"] for one in nodes if isinstance(one.get("count"), int)))
+    return max(sizes, default=1)
+
+
+def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[tuple[Place, str]]:
+    networks: dict[str, Network] = {}
+    for name, (place, text) in chosen.items():
+        read = _read(name, text)
+        if isinstance(read, str):
+            yield place, read
+        else:
+            networks[name] = read
+    for name, other in ((IPV6_PODS, IPV6_SERVICES), (IPV6_SERVICES, IPV6_PODS)):
+        if name in chosen and other not in chosen:
+            yield chosen[name][0], f"a cluster of both IP families needs {other} as well; set both, or none"
+    for one, other in combinations(networks, 2):
+        if networks[one].overlaps(networks[other]):
+            later = max((chosen[other][0], chosen[one][0]), key=lambda place: place[0] == "axes.yml")
+            said = f"{one} {networks[one]} and {other} {networks[other]} overlap; choose separate networks"
+            yield later, said
+    for name, length in OF_NODE.items():
+        pods = networks.get(name)
+        if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
+            said = f"{pods} has no /{length} for each of the {nodes} nodes of the largest topology"
+            yield chosen[name][0], f"{said}; use a larger network, such as {EXAMPLES[name]}"
+
+
+def _read(name: str, text: Any) -> Network | str:
+    family = 6 if name in (IPV6_PODS, IPV6_SERVICES) else 4
+    remedy = f"write one such as {EXAMPLES[name]}"
+    try:
+        found = ip_network(text) if isinstance(text, str) else None
+    except ValueError as error:
+        return f"{error}; {remedy}"
+    if found is None:
+        return f"{text!r} is no network; {remedy}"
+    if found.version != family:
+        return f"{found} is no network of IPv{family}; {remedy}"
+    return found
