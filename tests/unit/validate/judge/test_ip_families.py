@@ -211,6 +211,10 @@ def test_each_family_is_judged_with_the_probes_of_its_own_addresses() -> None:
     assert asked == [("10.243.1.9", "10.95.0.7"), ("fd10:243:0:1::9", "fd10:95::7")]
     assert [one.seen for one in found] == ["10.222.1.3", "fd76:6d78::3"]
     assert len(network.of_each_family(PROBES, SINGLE, judge)) == 1
+    nobody_says = replace(SINGLE, pod_cidr="")
+    six = replace(PROBES, dialled={"w-0": ProbePod("p", "w-0", ("fd10::9",))}, service_addresses=("fd10:95::7",))
+    network.of_each_family(six, nobody_says, judge)
+    assert asked[-1] == ("fd10::9", "fd10:95::7")
 
 
 class Api:
