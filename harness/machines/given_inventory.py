@@ -22,6 +22,7 @@ from harness.reading import read_bytes
 READ_SECONDS = 60.0  # against hanging: Ansible starts slowly on a busy host
 SSH_PORT = 22
 STRICT = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
+IPV6 = ("ipv6_address", "ip6")  # variables with a machine's second address; the latter is kubespray's
 COMMON, KEY = "ansible_ssh_common_args", "ansible_ssh_private_key_file"
 
 
@@ -96,7 +97,9 @@ def _machine(name: str, variables: Mapping[str, Any], groups: tuple[str, ...], f
     if not str(port).isdecimal():
         raise BadInput(f"{file}: {name}: ansible_port {port!r} is no port", hint="it is a number, such as 22")
     user = str(variables.get("ansible_user") or getpass.getuser())
-    return Machine(PlannedMachine(name, groups, 0, 0, 0, ""), _address(file, name, host), int(port), user)
+    ipv6 = next((str(variables[key]) for key in IPV6 if variables.get(key)), "")
+    planned = PlannedMachine(name, groups, 0, 0, 0, "")
+    return Machine(planned, _address(file, name, host), int(port), user, ipv6_address=ipv6)
 
 
 def _address(file: Path, name: str, host: str) -> str:

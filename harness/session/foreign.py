@@ -27,6 +27,7 @@ from harness.session.unsaid import DEFAULT_SUITES, not_judged, without
 from harness.spec.loader import load_file, load_spec
 from harness.spec.models import Product, ProductPhase
 from harness.spec.models.facts import Facts, FactsFile
+from harness.spec.networks import IPV6_PODS
 from harness.spec.project import Project, anywhere
 from harness.spec.settings import Settings, load_settings
 from harness.spec.shape import unknown
@@ -153,6 +154,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     plugin = plugins().get(told.network_plugin or "")
     release = cluster.version().removeprefix("v")
     variables = {"cluster_kubernetes_version": release, **told.given(plugin.version if plugin is not None else None)}
+    _refuse_half_families(where, given, variables)
     spec = load_spec(anywhere() / MATRIX)
     phase = Phase(STAGE, machines=tuple(m.name for m in given.machines), vars=variables)
     cell = Cell(NAME, {}, STAGE, (phase,), tuple(m.planned for m in given.machines), variables)
@@ -170,6 +172,15 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     directory = RunDir.of_given(where.settings.runs, run).path
     plan = RunPlan(run, None, (cell,), project, directory, {}, only=meant, after=0)
     return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant))
+
+
+def _refuse_half_families(where: GivenCluster, given: GivenInventory, variables: Mapping[str, Any]) -> None:
+    lacking = [machine.name for machine in given.machines if not machine.ipv6_address]
+    if variables.get(IPV6_PODS) and lacking:
+        raise BadInput(
+            f"{where.facts} sets {IPV6_PODS}, and {where.inventory} gives no IPv6 address to {', '.join(lacking)}",
+            hint="set the variable ipv6_address of each machine in the inventory",
+        )
 
 
 def _groups(facts: Facts) -> dict[str, tuple[str, ...]]:

@@ -30,7 +30,7 @@ def pairs(expected: ExpectedGuest) -> list[Pair]:
 
 
 def of_each_family(probes: Probes, expected: ExpectedGuest, judge: OfFamily) -> list[Mismatch]:
-    """Judge the addresses of each IP family that the cell has, one after the other; the first ones where nobody says."""
+    """Judge the addresses of each IP family that the cell has; the first address of all where nobody says."""
     if not expected.pod_cidr:
         return judge(probes, expected)
     return [one for family in expected.families for one in judge(probes.of_family(family.version), family)]

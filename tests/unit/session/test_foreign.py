@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.errors import BadInput
 from harness.machines.access import control_directory
 from harness.session.foreign import ForeignCheck, GivenCluster, plan_foreign
 from harness.spec.settings import Settings
@@ -91,3 +92,14 @@ def test_machines_have_the_roles_of_the_inventory_and_no_cell(where: GivenCluste
     assert "-i" not in words
     assert "IdentitiesOnly=yes" not in words
     assert "BatchMode=yes" in words
+
+
+def test_a_cluster_of_both_ip_families_has_two_addresses_a_machine(where: GivenCluster) -> None:
+    facts = {"pod_cidr": "10.244.0.0/16", "variables": {"cluster_ipv6_pod_cidr": "fd10:244::/56"}}
+    with pytest.raises(BadInput, match="gives no IPv6 address to a, b"):
+        planned(where, facts)
+    second = HOSTS.replace("192.0.2.1", "192.0.2.1 ipv6_address=fd00::1").replace("192.0.2.2", "192.0.2.2 ip6=fd00::2")
+    where.inventory.write_text(second, encoding="utf-8")
+    check = planned(where, facts)
+    expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
+    assert expected.addresses_of("b") == ("192.0.2.2", "fd00::2")
