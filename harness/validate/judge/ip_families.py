@@ -29,7 +29,7 @@ Given = Mapping[str, "tuple[str, ...] | None"]  # a Service's addresses by its n
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedService:
     """A Service: what it asks for, and the IP families whose addresses it then has; None where it is refused."""
 
     name: str
@@ -43,20 +43,20 @@ class Asked:
         return " ".join((self.policy, *(WORDS[one] for one in self.asks_for)))
 
 
-def asked(expected: ExpectedGuest) -> tuple[Asked, ...]:
+def asked(expected: ExpectedGuest) -> tuple[AskedService, ...]:
     """Return Services of every policy, with what comes of each in a cluster of the cell's IP families."""
     own = tuple(one.version for one in expected.families)
     other = 6 if own[0] == 4 else 4
     both = expected.dual
     return (
-        Asked("first-family", "SingleStack", own[:1], own[:1]),
-        Asked("other-family", "SingleStack", (other,), (other,) if both else None),
-        Asked("preferred", "PreferDualStack", (), own),
-        Asked("required", "RequireDualStack", (other, own[0]), (other, own[0]) if both else None),
+        AskedService("first-family", "SingleStack", own[:1], own[:1]),
+        AskedService("other-family", "SingleStack", (other,), (other,) if both else None),
+        AskedService("preferred", "PreferDualStack", (), own),
+        AskedService("required", "RequireDualStack", (other, own[0]), (other, own[0]) if both else None),
     )
 
 
-def create(api: Cluster, services: Sequence[Asked]) -> dict[str, tuple[str, ...] | None]:
+def create(api: Cluster, services: Sequence[AskedService]) -> dict[str, tuple[str, ...] | None]:
     """Create the Services in front of the probes; return the addresses of each. They go with the probes' namespace.
 
     One that is there already stays.
@@ -77,7 +77,7 @@ def create(api: Cluster, services: Sequence[Asked]) -> dict[str, tuple[str, ...]
     return found
 
 
-def _service(one: Asked) -> dict[str, Any]:
+def _service(one: AskedService) -> dict[str, Any]:
     families = {"ipFamilies": [WORDS[version] for version in one.asks_for]} if one.asks_for else {}
     return {
         "apiVersion": "v1",
