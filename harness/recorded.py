@@ -23,6 +23,7 @@ NEEDED = {
     "check": ("cell", "name", "suite", "outcome", "seconds"),
     "admitted": ("cell",),
     "kept": ("cell",),
+    "usage": ("cell", "attempt", "took"),
     "left-out": ("cell",),
     "run-end": ("exit_code",),
     "signal": ("number",),
@@ -86,6 +87,12 @@ def _properties(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("not_judged", []), list)
 
 
+def _amounts(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(of, dict) and all(map(WHOLE, of.values())) for of in value.values()
+    )
+
+
 def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
@@ -97,6 +104,7 @@ def _path(value: object) -> bool:
 TEXT, WHOLE, NUMBER, TABLE = _of(str), _of(int), _of(int, float), _of(dict)
 TYPES: Mapping[str, Callable[[object], bool]] = {
     "time": _moment,
+    "took": _amounts,
     **dict.fromkeys(("event", "cell", "run", "name", "suite", "outcome", "stage", "said", "summary", "hint"), TEXT),
     **dict.fromkeys(("detail", "blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs"), TEXT),
     **dict.fromkeys(("attempt", "exit_code", "number", "parallel", "pid", "signal"), WHOLE),

@@ -19,6 +19,7 @@ from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
+from harness.cell.usage import UsageWatch
 from harness.cell.variables import variables_of
 from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.client import Cluster
@@ -43,6 +44,7 @@ class Life:
     site: Site
     attempt: provision.Attempt
     steps: Steps
+    measured: bool = False  # whether nodes are asked what the machines take
     on_task: Callable[[str], None] = lambda _: None
     watch: Watch = lambda _index, _machines, _before: nullcontext()
     environment: Environment | None = None
@@ -55,6 +57,7 @@ class Life:
     checks_failed: list[str] = field(default_factory=list)
     _forwarder: Forwarder | None = None
     _held: ExitStack = field(default_factory=ExitStack)  # its folder on this host
+    _usage: UsageWatch | None = None
 
     @property
     def cell(self) -> Cell:
@@ -83,7 +86,20 @@ class Life:
         self._held.enter_context(folders.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
+        if self.measured:
+            self._usage = UsageWatch(self.site.cluster, self.sightings).start()
         return made
+
+    def _tell_usage(self) -> None:
+        """Write down what the machines took, and look no more."""
+        if self._usage is None:
+            return
+        found, self._usage = self._usage.stop(), None
+        asked = self.attempt.asked
+        known = {m.name: {"memory": m.memory_mib, "asked": asked.get(m.name, 0)} for m in self.cell.machines}
+        took = {name: {**known.get(name, {}), **used} for name, used in found.items()}
+        if took:
+            self.steps.recorder.write("usage", cell=self.cell.id, attempt=self.attempt.number, took=took)
 
     @property
     def _folder(self) -> Path:
@@ -110,6 +126,8 @@ class Life:
             environment = self.provision()
             number = len(self.guests)
             self.guests.append(self._step(self.cell.stage(number), partial(self._watched, environment, number)))
+            if self._usage is not None and number == 0:
+                self._usage.deployed()
         return self.guests[index]
 
     def again(self, index: int) -> PhaseOutcome:
@@ -283,6 +301,7 @@ class Life:
 
     def collect(self) -> None:
         """Dump what explains the outcome. Never raises for what cannot be had."""
+        self._tell_usage()
         with self.steps.step("collect") as step:
             try:
                 written = diagnose.collect(
@@ -300,6 +319,7 @@ class Life:
         """Take everything of the cell away. Raises Leaked when something stays; it is named."""
         if self.torn_down:
             return
+        self._tell_usage()
         self.leave()
         with self.steps.step("teardown"):
             selection = CellSelector(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)

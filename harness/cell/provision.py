@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +44,7 @@ class Attempt:
 
     shared: the namespace that cells share; without it the attempt has one of its own.
     imports: whether each disk is an import of its own, since clones did not come on in the attempt before.
+    asked: the memory (MiB) that machines request, by name, where that is not what they declare.
     """
 
     run: str
@@ -52,6 +53,7 @@ class Attempt:
     directory: Path
     shared: str | None = None
     imports: bool = False
+    asked: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -224,6 +226,7 @@ def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:
         owner=place.owner,
         images=site.images_namespace,
         binding=site.binding,
+        asked=attempt.asked,
     )
 
 

@@ -15,7 +15,7 @@ from harness.cli.output import wide_console
 from harness.plan.select import Selected
 from harness.report.words import plural
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, profile_of
+from harness.session.choice import choose, profile_of, sizes_of
 from harness.session.explain import explained
 from harness.spec.project import Project
 
@@ -48,6 +48,7 @@ def explain(
     spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)
     infra = profile_of(spec, settings)
+    sizes = sizes_of(spec, settings)
     chosen = choose(spec, settings, cells, tier=given["tier"])
     if len(chosen) > 1 and not full and not as_json:
         for one in chosen:
@@ -55,7 +56,7 @@ def explain(
                 out.print(line, markup=False)
         out.print(f"{len(chosen)} cells; `--full` prints everything of each", markup=False)
         return
-    found = [explained(spec, infra, one, durations) for one in chosen]
+    found = [explained(spec, infra, one, durations, sizes) for one in chosen]
     if as_json:
         out.print(json.dumps(found, indent=2, default=str), markup=False)
         return

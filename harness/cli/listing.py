@@ -20,7 +20,7 @@ from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, profile_of
+from harness.session.choice import choose, profile_of, sizes_of
 from harness.spec import Spec
 from harness.spec.origin import origins
 from harness.spec.project import Project
@@ -61,7 +61,11 @@ def list_cells(
     tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
     found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed)
     durations = Durations.load(settings, os.environ)
-    rows = [_listed(one, durations.expected(one.cell).seconds) for one in found]
+    sizes = sizes_of(spec, settings)
+    rows = [
+        _listed(one, durations.expected(one.cell).seconds, sizes.expected(one.cell).memory_mib(one.cell))
+        for one in found
+    ]
     if as_json:
         out.print(json.dumps(rows, indent=2), markup=False)
         return
@@ -76,11 +80,15 @@ def _row(row: dict[str, Any], *, why: bool) -> list[str]:
         row["cell"],
         ", ".join(row["tiers"]),
         str(row["machines"]),
-        f"{row['memory_mib']} MiB",
+        _memory(row["admitted_mib"], row["memory_mib"]),
         f"{row['expected_seconds'] / 60:.1f}",
         ", ".join(row["phases"]),
         *([row["why"]] if why else []),
     ]
+
+
+def _memory(admitted: int, declared: int) -> str:
+    return f"{declared} MiB" if admitted == declared else f"{admitted} of {declared} MiB"
 
 
 def _print_origins(*, as_json: bool) -> None:
@@ -97,7 +105,7 @@ def _print_origins(*, as_json: bool) -> None:
     out.print(table)
 
 
-def _listed(one: Selected, seconds: float) -> dict[str, Any]:
+def _listed(one: Selected, seconds: float, admitted_mib: int) -> dict[str, Any]:
     cell = one.cell
     return {
         "cell": cell.id,
@@ -106,6 +114,7 @@ def _listed(one: Selected, seconds: float) -> dict[str, Any]:
         "values": dict(cell.values),
         "machines": len(cell.machines),
         "memory_mib": sum(m.memory_mib for m in cell.machines),
+        "admitted_mib": admitted_mib,
         "expected_seconds": round(seconds, 1),
         "phases": [cell.stage(index) for index in range(len(cell.phases))],
     }

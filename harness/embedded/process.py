@@ -24,6 +24,7 @@ from harness.embedded.node.guests import Guests, machine_id
 from harness.embedded.node.housekeeping import Housekeeping
 from harness.embedded.node.kubelet import Kubelet, instance_uid
 from harness.embedded.node.placement import Placement
+from harness.embedded.node.stats import Stats
 from harness.embedded.node.strangers import Strangers
 from harness.embedded.subresources import discovery
 from harness.embedded.vm.controller import VmController
@@ -124,7 +125,8 @@ def _start(context: Context, options: Options) -> None:
     machines = Machines(options.state, options.index, options.stretch)
     guests = _attach(context, machines)
     _serve_subresources(context, options, guests)
-    server = logs.serve(options.webhook_host, options.pki, _console(context, machines))
+    stats = Stats(context, guests)
+    server = logs.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)
     context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()

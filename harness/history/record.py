@@ -114,6 +114,22 @@ class CheckNote:
 
 
 @dataclass(frozen=True)
+class MachineRecord:
+    """What a machine took of its node, in MiB.
+
+    memory: what it declares.  asked: what it was admitted with; 0 for what it declares.
+    deployed: after the first phase.  peak: the most.  clone, disk: its disk as it came up, and in the end.
+    """
+
+    memory: Number = 0
+    asked: Number = 0
+    deployed: Number = 0
+    peak: Number = 0
+    clone: Number = 0
+    disk: Number = 0
+
+
+@dataclass(frozen=True)
 class Record:
     """One cell run.
 
@@ -124,6 +140,7 @@ class Record:
     alone suggested, 0 where nobody estimated.  parallel: cells that could be under way at once, itself included.
     counts: how many checks of the attempt that counts came to what.
     figures: what checks measured after each stage of the attempt that counts.
+    usage: what each machine of that attempt took, by its name, where the infra cluster's nodes tell.
     logs: directory of the logs, relative to the job's directory.
     forgotten: whether details were dropped since: tables, messages but for their first line, inner steps.
     """
@@ -151,6 +168,7 @@ class Record:
     notes: tuple[CheckNote, ...] = ()
     counts: Mapping[str, Number] = field(default_factory=dict)
     figures: Mapping[str, StageFigures] = field(default_factory=dict)
+    usage: Mapping[str, MachineRecord] = field(default_factory=dict)
     logs: str = ""
     forgotten: bool = False
 

@@ -117,10 +117,11 @@ class Definition(ABC):
         """Return the memory in MiB of a machine that runs pods, if this host has to start one for these needs."""
         return 0
 
-    def most_cells(self, cells: Sequence[Cell], pods_mib: int) -> int:
+    def most_cells(self, sizes: Sequence[int], pods_mib: int) -> int:
         """Return how many of the cells could run at once at most, before anything is known of the infra cluster.
 
         Args:
+            sizes: the memory (MiB) of each cell's machines.
             pods_mib: what a machine that runs pods takes of this host besides.
         """
         return MOST_WORKERS

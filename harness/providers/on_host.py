@@ -46,10 +46,9 @@ class OnHost(Definition):
             raise not_up(self.name, settings.infra_name, NotUp)
         return path, None
 
-    def most_cells(self, cells: Sequence[Cell], pods_mib: int) -> int:
+    def most_cells(self, sizes: Sequence[int], pods_mib: int) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""
-        smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
-        return max(1, min(MOST_WORKERS, (memory.memory_available_mib() - pods_mib) // smallest))
+        return max(1, min(MOST_WORKERS, (memory.memory_available_mib() - pods_mib) // min(sizes)))
 
     def lacking(self, cells: Sequence[Cell], pods_mib: int) -> list[Finding]:
         """Look whether this host has the memory and the disk space for the largest of the cells."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.report.step import (
@@ -29,6 +30,7 @@ class CellResult:
     failures: the failed steps of all attempts, of a step inside another only the inner one.
     admitted: how the last attempt came to a worker; None in a run without workers.
     cut: the attempts that a signal ended; it may have come in the middle of a check, which then left no trace.
+    usage: of the last attempt that was measured, what each machine took (harness/history/record.py, MachineRecord).
     """
 
     id: str
@@ -39,6 +41,7 @@ class CellResult:
     admitted: WorkerAssignment | None = None
     cut: frozenset[int] = frozenset()
     kept: bool = False
+    usage: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def attempts(self) -> tuple[int, ...]:

@@ -49,8 +49,23 @@ def cell_result(cell: str, run_dir: Path, events: list[Event]) -> CellResult:
     admitted = next((_admitted(e) for e in reversed(last_call) if e["event"] == "admitted"), None)
     cut = frozenset(int(e["attempt"]) for e in events if e["signalled"] and e.get("step") == [TEARDOWN])
     return CellResult(
-        cell, str(RunDir(run_dir).attempt(cell).path), steps, _checks(events), inner, admitted, cut, was_kept(events)
+        cell,
+        str(RunDir(run_dir).attempt(cell).path),
+        steps,
+        _checks(events),
+        inner,
+        admitted,
+        cut,
+        was_kept(events),
+        _usage(events),
     )
+
+
+def _usage(events: list[Event]) -> dict[str, dict[str, int]]:
+    """Return what machines took in the last attempt, if that was measured; of two accounts of it, the later."""
+    told = [e for e in events if e["event"] == "usage"]
+    last = max((int(e["attempt"]) for e in events if "attempt" in e), default=0)
+    return next((dict(e["took"]) for e in reversed(told) if int(e["attempt"]) == last), {})
 
 
 def _inside(inner: Step, outer: Step) -> bool:

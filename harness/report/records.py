@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from harness.history.record import (
     CheckNote,
     CheckRow,
     CheckTable,
+    MachineRecord,
     Record,
     RunOrigin,
     StepRecord,
@@ -38,6 +39,7 @@ from harness.spec.models import QuarantineEntry
 LONG_TEXTS = 8  # failed checks of a cell whose texts are kept so long; when more fail, they mostly say the same
 SHORT_TEXT = 300
 BLAMES = ("harness", "product", "infra", "user")  # of several, the first: as the exit code says it
+FIELDS_OF_MACHINES = frozenset(field.name for field in fields(MachineRecord))
 EPOCH = "1970-01-01T00:00:00Z"
 Scrub = Callable[[str], str]
 
@@ -123,6 +125,7 @@ class _Made:
             notes=self._notes(cell),
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
             figures=_figures(cell),
+            usage={machine: _usage(told) for machine, told in cell.usage.items()},
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )
 
@@ -187,6 +190,11 @@ def _figures(cell: CellResult) -> dict[str, dict[str, tuple[float, float]]]:
         for one in check.figures:
             found.setdefault(check.stage, {})[f"{one.name} {one.where}".strip()] = (one.value, one.calibration)
     return found
+
+
+def _usage(told: Mapping[str, int]) -> MachineRecord:
+    """Return what a machine took; words of a later version are left out."""
+    return MachineRecord(**{name: int(amount) for name, amount in told.items() if name in FIELDS_OF_MACHINES})
 
 
 def _kept(cell: CellResult) -> list[Check]:

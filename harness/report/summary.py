@@ -11,6 +11,10 @@ from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
 from harness.report.step import FAILED, NOT_RUN, PASSED, Check, Step
 
+MACHINES = (
+    "| machine | after the first phase | most | admitted with | declared | disk, new | disk, last |",
+    "|---|--:|--:|--:|--:|--:|--:|",
+)
 INDENT = "&nbsp;&nbsp;"  # of a step inside another
 
 
@@ -87,6 +91,7 @@ def _cell(cell: CellResult, *, many: bool, kept: bool) -> list[str]:
 def _attempt(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
     lines = _steps(cell, attempt, many=many)
     lines += _checks(cell, attempt)
+    lines += _machines(cell) if attempt == cell.last_attempt else []
     failures, checks = cell.failures_of(attempt), [c for c in cell.checks_of(attempt) if c.outcome == FAILED]
     for step in failures:
         lines += _failed_step(step)
@@ -116,6 +121,12 @@ def _checks(cell: CellResult, attempt: int) -> list[str]:
         return []
     rows = [f"| {group.title} | {group.said} | {words.duration(group.seconds)} |" for group in groups]
     return ["| checks | | time |", "|---|---|--:|", *rows, ""]
+
+
+def _machines(cell: CellResult) -> list[str]:
+    """Return what the machines of the last attempt took of their node."""
+    rows = [f"| {' | '.join(row)} |" for row in words.machines(cell)]
+    return [*MACHINES, *rows, ""] if rows else []
 
 
 def _failed_step(step: Step) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from harness.report.cell import CellResult
@@ -131,6 +131,24 @@ def measured(result: RunResult) -> list[str]:
         for check in cell.last_checks
         if check.measured
     ]
+
+
+def machines(cell: CellResult) -> list[tuple[str, ...]]:
+    """Return what each machine of the last attempt took: memory after the first phase, at most, admitted with; disk."""
+    return [
+        (name, *(f"{amount} MiB" for amount in _memory(told)), *(gib(told.get(disk, 0)) for disk in ("clone", "disk")))
+        for name, told in cell.usage.items()
+    ]
+
+
+def _memory(told: Mapping[str, int]) -> tuple[int, ...]:
+    deployed, most, asked, declared = (told.get(name, 0) for name in ("deployed", "peak", "asked", "memory"))
+    return deployed, most, asked or declared, declared
+
+
+def gib(mib: int) -> str:
+    """Return an amount of MiB in GiB."""
+    return f"{mib / 1024:.2f} GiB"
 
 
 def in_part(result: RunResult) -> list[str]:

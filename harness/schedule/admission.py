@@ -82,7 +82,7 @@ class Admission(AbstractContextManager["Admission"]):
             ttl: seconds without a sign of life after which other runs consider this one's reservations dead.
             patience: seconds after which what the first of the waiting cells wants is kept free for it.
             namespace: the one that cells share; its quota counts where nodes may not be listed.
-            outlook: what is known of the cluster; else the cluster is asked.
+            outlook: what is known of the cluster and of what machines request; else the cluster is asked.
         """
         self._run = run
         self._limits = limits or Limits()
@@ -90,6 +90,7 @@ class Admission(AbstractContextManager["Admission"]):
         self._holder = f"{run}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         seen = outlook or Outlook.of(cluster, ttl, namespace)
         self._rules, self._look, self._ledger = seen.rules, seen.look, seen.ledger(self._holder)
+        self._asked = seen.asked
         self._now = now
         self._every = ttl / RENEWALS
         self._written = now()
@@ -111,7 +112,7 @@ class Admission(AbstractContextManager["Admission"]):
 
     def _demand(self, cell: Cell) -> Demand:
         if cell.id not in self._demands:
-            self._demands[cell.id] = demand_of(cell, self._rules)
+            self._demands[cell.id] = demand_of(cell, self._rules, self._asked.get(cell.id))
         return self._demands[cell.id]
 
     def try_admit(self, cell: Cell) -> Refused | None:

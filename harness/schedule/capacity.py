@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from harness.embedded.node.placement import MACHINES_ONLY
 from harness.infra.cluster.nodes import ENDED, MIB, SCHEDULABLE, quantity, usable
+from harness.infra.cluster.usage import NodeUsage, usage_of
 from harness.infra.pods.machine import NAMESPACE_NAME
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
@@ -49,16 +50,19 @@ class Survey:
     """What the usable nodes can allocate, and the pods that have not ended.
 
     quota: the same of the namespace that cells share, its quota taken for a node: cells have to fit into both.
+    left: what nodes have left (MiB) by their own account, for machines that are not there yet, whatever was requested.
     """
 
     nodes: Nodes
     pods: tuple[Bound, ...]
     quota: Survey | None = None
+    left: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def free(self) -> Nodes:
-        """Return what the nodes have left beside all pods that are bound to them."""
-        return _less(self.nodes, self.pods)
+        """Return what the nodes have left beside all pods that are bound to them, by requests and by their account."""
+        found = _less(self.nodes, self.pods)
+        return tuple(replace(n, memory_mib=min(n.memory_mib, self.left.get(n.name, n.memory_mib))) for n in found)
 
     def empty(self) -> Nodes:
         """Return what the nodes would have left beside the pods that never go."""
@@ -77,8 +81,13 @@ def _less(nodes: Nodes, pods: Iterable[Bound]) -> Nodes:
     return tuple(left.values())
 
 
-def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
-    """Look at an infra cluster's nodes and pods and the quota of the namespace that cells share, or at what one may."""
+def survey(cluster: Cluster, namespace: str | None = None, spare_mib: int | None = None) -> Survey:
+    """Look at an infra cluster's nodes and pods and the quota of the namespace that cells share, or at what one may.
+
+    Args:
+        spare_mib: memory of a node that is left free beside all machines, where nodes are asked what they have
+            available; None where requests alone count.
+    """
     try:
         nodes = tuple(_room(node) for node in cluster.list(NODE).items if takes_machines(node))
         pods = cluster.list(POD).items
@@ -87,7 +96,23 @@ def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
             raise
         return _allotted(cluster, namespace)
     quota = None if namespace is None else _allotted(cluster, namespace)
-    return Survey(nodes, tuple(_bound(pod) for pod in pods if _lives(pod)), quota)
+    living = [pod for pod in pods if _lives(pod)]
+    left = {} if spare_mib is None else _left(usage_of(cluster, [node.name for node in nodes]), living, spare_mib)
+    return Survey(nodes, tuple(map(_bound, living)), quota, left)
+
+
+def _left(nodes: Mapping[str, NodeUsage], pods: Iterable[Json], spare_mib: int) -> dict[str, int]:
+    """Return what nodes have available beside what the pods on them were promised and have not taken yet.
+
+    A pod that takes more than it was promised has no part in this: what it takes is not available any more.
+    """
+    left = {name: usage.available - spare_mib for name, usage in nodes.items()}
+    for pod in pods:
+        node = pod["spec"].get("nodeName") or ""
+        if node in left:
+            used = nodes[node].pods.get(pod["metadata"]["uid"])
+            left[node] -= max(0, request_of(pod["spec"]).memory_mib - (used.kept if used is not None else 0))
+    return left
 
 
 def _lives(pod: Json) -> bool:

@@ -89,9 +89,14 @@ def rules_of(cluster: Cluster) -> Rules:
     )
 
 
-def demand_of(cell: Cell, rules: Rules | None = None) -> Demand:
-    """Return what a cell's launcher pods will request: never less than they then do, little more."""
-    return Demand(tuple(pod_of(machine, rules or Rules()) for machine in cell.machines))
+def demand_of(cell: Cell, rules: Rules | None = None, asked: Mapping[str, int] | None = None) -> Demand:
+    """Return what a cell's launcher pods will request: never less than they then do, little more.
+
+    Args:
+        asked: the memory (MiB) that is requested for machines by name, where that is not what they declare.
+    """
+    known, sizes = rules or Rules(), asked or {}
+    return Demand(tuple(pod_of(machine, known, sizes.get(machine.name)) for machine in cell.machines))
 
 
 def need_of(cells: Sequence[Cell], rules: Rules | None = None) -> Need:
@@ -113,11 +118,22 @@ def need_of(cells: Sequence[Cell], rules: Rules | None = None) -> Need:
     )
 
 
-def pod_of(machine: PlannedMachine, rules: Rules) -> PodRequest:
-    """Return what one machine's launcher pod will request."""
+def pod_of(machine: PlannedMachine, rules: Rules, asked: int | None = None) -> PodRequest:
+    """Return what one machine's launcher pod will request.
+
+    Args:
+        asked: the memory (MiB) that its instance requests, all of the launcher's own included; None for a machine that
+            requests what it declares.
+    """
+    if asked is not None:
+        return PodRequest(asked + CONSOLE_LOG_MIB, _millicpus(machine, rules))
     overhead = LAUNCHER_MIB + VCPU_MIB * machine.cpus + machine.memory_mib / PAGE_TABLE_SHARE
     guest = machine.memory_mib * 100 / rules.memory_overcommit
     return PodRequest(
         memory_mib=math.ceil(guest + overhead * max(1.0, rules.overhead_ratio)) + CONSOLE_LOG_MIB,
-        millicpus=math.ceil(1000 * machine.cpus / rules.cpu_allocation_ratio) + CONSOLE_LOG_MILLICPUS,
+        millicpus=_millicpus(machine, rules),
     )
+
+
+def _millicpus(machine: PlannedMachine, rules: Rules) -> int:
+    return math.ceil(1000 * machine.cpus / rules.cpu_allocation_ratio) + CONSOLE_LOG_MILLICPUS

@@ -72,8 +72,8 @@ class Durations:
         own = [run.seconds for run in self.runs if run.cell == cell.id][-RECENT_OF_CELL:]
         if own:
             return Expectation(median(own), f"{_counted(own)} of this cell")
-        kind = _kind(cell.values)
-        alike = [run.seconds for run in self.runs if _kind(run.axes) == kind][-RECENT_OF_KIND:]
+        kind = kind_of(cell.values)
+        alike = [run.seconds for run in self.runs if kind_of(run.axes) == kind][-RECENT_OF_KIND:]
         if alike:
             return Expectation(median(alike), f"{_counted(alike)} of {' '.join(kind)}")
         estimated, source = estimate(cell), "estimated from its machines and phases"
@@ -84,7 +84,8 @@ class Durations:
         return Expectation(estimated * stretch, f"{source}, times {stretch:.2f} as measured here")
 
 
-def _kind(values: Mapping[str, str]) -> tuple[str, ...]:
+def kind_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return in what cells are alike, by a cell's value on every axis."""
     return tuple(values.get(axis, "") for axis in KIND)
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.cell.site import Site
 from harness.cell.steps import StepEvent, Steps
@@ -15,6 +15,7 @@ from harness.model import Cell
 from harness.schedule.admission import Admission, Decision
 from harness.schedule.durations import Durations, Expectation
 from harness.schedule.limits import Limits
+from harness.schedule.outlook import Outlook
 from harness.session.plan import RunPlan
 from harness.until import Deadline, NotYet, TimedOut, until
 
@@ -46,9 +47,9 @@ class Waiting:
         """
         settings = plan.project.settings
         limits = Limits(settings.max_memory_mib, settings.max_cpus, settings.max_machines)
-        admission = Admission(
-            site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation, namespace=site.namespace
-        )
+        ttl, spare_mib = site.timeouts.reservation, plan.measured.spare_mib if plan.measured is not None else None
+        outlook = replace(Outlook.of(site.cluster, ttl, site.namespace, spare_mib), asked=plan.asked)
+        admission = Admission(site.cluster, plan.run, limits=limits, ttl=ttl, namespace=site.namespace, outlook=outlook)
         admission.check_possible(plan.cells)
         made = Waiting(admission, Durations.load(settings, os.environ), site.timeouts.admission, tell)
         threading.Thread(target=made._renew, daemon=True, name="reservations").start()

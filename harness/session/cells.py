@@ -101,7 +101,9 @@ class Cells:
             steps = Steps(self.recorder, cell.id, number)
             steps.listeners += self.listeners
             directory = self.plan.files.attempt(cell.id, number).path
-            life = Life(self.site, Attempt(self.plan.run, cell, number, directory, self.site.namespace), steps)
+            asked = self.plan.asked.get(cell.id, {})
+            attempt = Attempt(self.plan.run, cell, number, directory, self.site.namespace, asked=asked)
+            life = Life(self.site, attempt, steps, measured=self.plan.measured is not None)
             life.on_task = self.on_task
             self._lives[cell.id] = life
             self._witnesses[cell.id] = witness_of(life)

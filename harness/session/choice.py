@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,9 @@ from harness.paths import project_dir, settings_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, PlanSelection, Selected, selected
 from harness.rundir import RunDir
+from harness.schedule.sizes import Sizes
 from harness.spec import Spec
+from harness.spec.models.space import MeasuredMemory
 from harness.spec.options import settings_in
 from harness.spec.project import Project
 from harness.spec.settings import Settings, load_settings
@@ -71,6 +75,18 @@ def profile_of(spec: Spec, settings: Settings) -> str:
             hint="set `provider` of one of them, or choose one with --infra-profile",
         )
     return found[0]
+
+
+def measured_memory(spec: Spec, settings: Settings) -> MeasuredMemory | None:
+    """Return how cells are admitted by what machines took before; None where they are by what these declare."""
+    profile = spec.infras.get(profile_of(spec, settings))
+    return profile.measured_memory if profile is not None else None
+
+
+def sizes_of(spec: Spec, settings: Settings) -> Sizes:
+    """Return what the history says that the machines of cells take, where that counts."""
+    found = Sizes.load(settings, os.environ, measured_memory(spec, settings))
+    return replace(found, others=lambda cell: spec.product_of(cell.values).makes_machines)
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:

@@ -20,6 +20,7 @@ from harness.plan.why import why
 from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
+from harness.schedule.sizes import Sizes
 from harness.spec import Spec
 from harness.spec.models import Product
 from harness.spec.project import matrix_dir, templates_dir
@@ -29,9 +30,10 @@ SHOWN = 10  # combinations that a cell alone covers; the others are counted
 SSH_PORT = 22
 
 
-def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> dict[str, Any]:
+def explained(spec: Spec, infra: str, one: Selected, durations: Durations, sizes: Sizes) -> dict[str, Any]:
     """Return everything that is known of a cell before it exists, as plain data."""
     cell = one.cell
+    size = sizes.expected(cell)
     expected = durations.expected(cell)
     environment = placeholders(cell)
     return {
@@ -42,7 +44,8 @@ def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> di
         "expected": {
             "minutes": round(expected.seconds / 60, 1),
             "from": expected.source,
-            "asks for": str(demand_of(cell)),
+            "asks for": str(demand_of(cell, asked=size.machines)),
+            "memory from": size.source,
         },
         "quarantine": [
             {

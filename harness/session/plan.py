@@ -20,9 +20,11 @@ from harness.paths import settings_dir
 from harness.plan import make_cell
 from harness.rundir import RunDir
 from harness.schedule import shards
+from harness.schedule.sizes import CellSize
 from harness.session import refusals
-from harness.session.choice import LAST, choose, failures, find_run
+from harness.session.choice import LAST, choose, failures, find_run, measured_memory, sizes_of
 from harness.session.refusals import Cost, Wish
+from harness.spec.models.space import MeasuredMemory
 from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
@@ -38,6 +40,7 @@ class RunPlan:
 
     attempts: the number of each cell's first attempt in this run; 1 but for cells that are run again.
     rerun: whether the run's directory already holds results, to which new ones are added.
+    asked: the memory (MiB) that machines of cells request, by the cells' ids, where that is not what they declare.
     only: the suites that are meant, whatever the tier says.  after: the index of the one phase whose checks are meant.
     fail_fast: whether no further cell begins once one has failed.  shell: whether a failed cell opens one.
     options: what was given on the command line, so that other processes come to the same settings.
@@ -54,6 +57,7 @@ class RunPlan:
     rerun: bool = False
     fail_fast: bool = False
     shell: bool = False
+    asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     only: frozenset[str] | None = None
     after: int | None = None
 
@@ -78,7 +82,13 @@ class RunPlan:
         settings = self.project.settings
         provider = providers.of(settings)
         pods_mib = provider.pods_mib(settings, needed(self.project.spec, self.cells))
-        return max(1, min(len(self.cells), provider.most_cells(self.cells, pods_mib)))
+        sizes = [CellSize(self.asked.get(cell.id, {}), "").memory_mib(cell) for cell in self.cells]
+        return max(1, min(len(self.cells), provider.most_cells(sizes, pods_mib)))
+
+    @property
+    def measured(self) -> MeasuredMemory | None:
+        """Return how cells are admitted by what machines took before; None where they are by what these declare."""
+        return measured_memory(self.project.spec, self.project.settings)
 
     def suites(self) -> frozenset[str] | None:
         """Return the suites that are meant: those of the tier; None (all but those on request) without a tier."""
@@ -99,6 +109,7 @@ class RunPlan:
             "directory": str(self.directory),
             "options": {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items()},
             "attempts": dict(self.attempts),
+            "asked": {cell: dict(machines) for cell, machines in self.asked.items()},
         }
 
 
@@ -119,7 +130,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)
     refusals.refuse(refusals.RUN, Wish(project, made.cells), Cost.GIVEN)
     providers.refuse_unusable(project, made.cells)
-    return made
+    return replace(made, asked=sizes_of(project.spec, project.settings).of_all(made.cells))
 
 
 def _fresh(project: Project, request: RunRequest) -> RunPlan:
@@ -166,7 +177,8 @@ def plan_from(given: Mapping[str, Any]) -> RunPlan:
     project = Project.load(load_settings(settings_dir(), options=given["options"]).settings)
     cells = tuple(make_cell(project.spec, values) for values in given["cells"])
     directory, options, attempts = Path(given["directory"]), given["options"], given["attempts"]
-    return RunPlan(given["run"], given["tier"], cells, project, directory, options, attempts=attempts)
+    asked = given["asked"]
+    return RunPlan(given["run"], given["tier"], cells, project, directory, options, attempts=attempts, asked=asked)
 
 
 def _again(project: Project, request: RunRequest) -> RunPlan:

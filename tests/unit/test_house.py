@@ -33,6 +33,7 @@ QUESTIONS = {
     "Where does the path of a cell's log come from?": ("harness/rundir.py", "AttemptDir"),
     "Where is a machine's manifest rendered?": ("harness/machines/kubevirt/manifests.py", "machine"),
     "Where is it decided which cells run next?": ("harness/schedule/admission.py", "Admission"),
+    "Where is it decided how much memory a cell counts by?": ("harness/schedule/sizes.py", "Sizes"),
     "Where does a failed check get its blame?": ("harness/session/cells.py", "Cells"),
     "Where are exit codes defined?": ("harness/errors.py", "VmatrixError"),
     "Where does a run get its exit code?": ("harness/session/verdict.py", "exit_code"),

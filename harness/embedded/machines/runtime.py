@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.machines import cgroups, disk, netns, nspawn, seed
+from harness.embedded.machines import cgroups, disk, netns, nspawn, seed, usage
 from harness.embedded.machines.machine import MachineSpec, MachineStatus
 from harness.embedded.machines.names import Names
 from harness.errors import InfraError
@@ -177,6 +177,10 @@ class Machines:
     def init(self, machine_id: str) -> int | None:
         """Return the pid on this host of a machine's pid 1, None while it has none."""
         return nspawn.init(self._groups(machine_id))
+
+    def memory(self, machine_id: str) -> usage.Memory | None:
+        """Return what a machine takes of this host's memory, None when it has no control group."""
+        return usage.memory_of(self._groups(machine_id))
 
     def _last_lines(self, machine_id: str) -> str:
         try:

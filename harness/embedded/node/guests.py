@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.embedded.machines import POWER_CUT, Machines, MachineSpec, MachineStatus, netns
+from harness.embedded.machines.usage import Memory
 from harness.proc import Service
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,10 @@ class Guests:
     def console(self, uid: str) -> Path:
         """Return the file with what an instance's machine wrote to its console."""
         return self._machines.console(machine_id(uid))
+
+    def memory(self, uid: str) -> Memory | None:
+        """Return what an instance's machine takes of this host's memory; None when nothing of it is there."""
+        return self._machines.memory(machine_id(uid))
 
     def kill(self, uid: str) -> None:
         """Take an instance's machine away."""

@@ -1,11 +1,13 @@
-"""The part of a kubelet's API that the API server asks for `pods/log`: a launcher's log is its guest's console.
+"""The part of a kubelet's API that the API server asks for `pods/log` and hands on: logs, and what pods take.
 
-Covers `GET /containerLogs/NAMESPACE/POD/CONTAINER` with `tailLines` and `follow`. Exec, attach and port-forward are not
-served. The console goes with the machine: a finished pod has no log any more, and one that is followed ends.
+Covers `GET /containerLogs/NAMESPACE/POD/CONTAINER` with `tailLines` and `follow`, where a launcher's log is its guest's
+console, and `GET /stats/summary` (node/stats.py). Exec, attach and port-forward are not served. The console goes with
+the machine: a finished pod has no log any more, and one that is followed ends.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import threading
@@ -17,6 +19,7 @@ from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 from harness.kube import https
+from harness.kube.client import Json
 from harness.kube.https import AnsweringHandler, HttpsServer
 
 PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
@@ -26,17 +29,21 @@ LOOK_SECONDS = 0.3  # between looks at a console that is followed: what a person
 
 # (namespace, pod) -> the file with its guest's console, None when there is none
 Console = Callable[[str, str], Path | None]
+SUMMARY = ["stats", "summary"]
 
 
-def serve(host: str, pki: Path, console: Console) -> HttpsServer:
+def serve(host: str, pki: Path, console: Console, summary: Callable[[], Json]) -> HttpsServer:
     """Serve on a daemon thread; callers need a client certificate of the instance's CA.
+
+    Args:
+        summary: says what the node and its pods take.
 
     Raises:
         InfraError: the port is taken.
     """
     server = https.listen(
         (host, PORT),
-        partial(LogHandler, console),
+        partial(LogHandler, console, summary),
         certificate=pki / "webhook.crt",
         key=pki / "webhook.key",
         clients=pki / "ca.crt",
@@ -82,18 +89,22 @@ def _to_last(handle: BinaryIO, lines: int | None) -> None:
 
 
 class LogHandler(AnsweringHandler):
-    """Answers with consoles as a kubelet does with containers' logs."""
+    """Answers with consoles as a kubelet does with containers' logs, and with its Summary."""
 
-    def __init__(self, console: Console, *connection: Any) -> None:
+    def __init__(self, console: Console, summary: Callable[[], Json], *connection: Any) -> None:
         self._console = console
+        self._summary = summary
         super().__init__(*connection)
 
     def do_GET(self) -> None:  # noqa: N802 - the name is that of http.server
-        """Answer with a launcher's log."""
+        """Answer with a launcher's log, or with what pods take."""
         parts = urlsplit(self.path)
         words = parts.path.strip("/").split("/")
+        if words == SUMMARY:
+            self.answer(200, json.dumps(self._summary()).encode(), "application/json")
+            return
         if len(words) != 4 or words[0] != "containerLogs":
-            self.answer(404, b"only containerLogs are served here\n", "text/plain")
+            self.answer(404, b"only containerLogs and stats/summary are served here\n", "text/plain")
             return
         if words[3] != CONSOLE_CONTAINER:  # nothing runs in a launcher's other containers here
             self.answer(200, b"", "text/plain")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.embedded.vm.instance import LAUNCHER_USER
 from harness.embedded.vm.volumes import claim_name
-from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, in_mib, memory_overhead
+from harness.embedded.vmi.overhead import MIB, cpu_request, in_mib, memory_overhead, requested_memory
 from harness.kube.client import Json
 from harness.kube.objects import dig
 
@@ -18,7 +18,7 @@ _EMPTY = ("private", "public", "sockets", "virt-bin-share-dir", "libvirt-runtime
 def compute(vmi: Json) -> Json:
     """Return the container that holds the guest: what it asks of the scheduler and of the node's admission."""
     spec = vmi["spec"]
-    memory = guest_memory(spec) + memory_overhead(spec)
+    memory = requested_memory(spec) + memory_overhead(spec)
     return {
         "name": "compute",
         "image": IMAGE,

@@ -38,8 +38,16 @@ def guest_memory(spec: Json) -> int:
     return 0
 
 
+def requested_memory(spec: Json) -> int:
+    """Return the bytes that a launcher asks for its guest: what the instance requests, else all of its memory."""
+    asked = dig(spec, "domain", "resources", "requests", "memory")
+    return int(quantity(asked)) if asked else guest_memory(spec)
+
+
 def memory_overhead(spec: Json) -> int:
-    """Return the bytes that KubeVirt adds to a guest's memory for the launcher's processes."""
+    """Return the bytes that KubeVirt asks for the launcher's processes; none where the instance leaves them out."""
+    if dig(spec, "domain", "resources", "overcommitGuestOverhead"):
+        return 0
     requested = dig(spec, "domain", "resources", "requests", "memory")
     page_tables = int(quantity(requested)) // PAGE_TABLE_SHARE if requested else 0
     graphics = 0 if dig(spec, "domain", "devices", "autoattachGraphicsDevice") is False else GRAPHICS_MIB

@@ -62,6 +62,7 @@ class MachinePlan:
     binding: of machines to the pod network.
     run_strategy: whether KubeVirt starts them again.
     nodes: labels of the nodes that they may run on.
+    asked: the memory (MiB) that machines request, by name, where that is not what they declare.
     """
 
     namespace: str
@@ -75,6 +76,7 @@ class MachinePlan:
     binding: str = BRIDGE
     run_strategy: str = ONCE
     nodes: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
 
     def owned(self, obj: Json) -> Json:
         """Return an object with its owner: whoever it ends with besides its own deletion."""
@@ -156,6 +158,7 @@ def machine(
         "disk_gib": planned.disk_gib,
         "cpus": planned.cpus,
         "memory_mib": planned.memory_mib,
+        "asked_mib": plan.asked.get(planned.name, 0),
         "public_key": plan.public_key,
         "dns_domain": plan.dns_domain,
         "binding": plan.binding,

@@ -31,11 +31,24 @@ class Constraint(Model):
     why: Text
 
 
+class MeasuredMemory(Model):
+    """How cells are admitted by what their machines took before, and not by the memory that these declare.
+
+    margin: factor on the most that a machine took.
+    spare_mib: memory (MiB) of a node that is left free beside all machines.
+    """
+
+    margin: Annotated[float, Field(ge=1.0, le=10.0)]
+    spare_mib: Annotated[int, Field(ge=0)] = 0
+
+
 class Infra(Model):
     """An infra profile of matrix/infras.yml: what an infra cluster offers to values that need something.
 
     label: what it is, in words.  offers: what values may need.
     provider: the provider whose clusters have this profile by default.
+    measured_memory: for infra clusters whose nodes tell what machines take, and share their memory among them; without
+    it, machines count by the memory that they declare.
     """
 
     label: Text
@@ -43,6 +56,7 @@ class Infra(Model):
         Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda given: current_provider(given, "infras.yml"))
     ] = None
     offers: tuple[Feature, ...] = ()
+    measured_memory: MeasuredMemory | None = None
 
 
 CheckGlob = Annotated[str, StringConstraints(pattern=CHECK)]

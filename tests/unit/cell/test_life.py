@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from harness.cell import diagnose
 from harness.cell.life import Life
 from harness.cell.product import kinds
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, ProductKind, Tell
@@ -19,7 +22,7 @@ from harness.cell.variables import named_machines
 from harness.errors import HarnessBug, InfraError, ProductError
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
-from harness.record import Recorder
+from harness.record import Recorder, read
 from harness.spec import load_spec
 from harness.spec.models import Timeouts
 from tests.unit.shipped_timeouts import TIMEOUTS
@@ -224,3 +227,34 @@ def test_a_second_run_that_fails_is_the_products_unless_machines_changed(
     monkeypatch.setattr(Life, "machines_changed", lambda _self, _names: "m-0 is gone")
     with pytest.raises(InfraError, match="during the second run of deploy: m-0 is gone"):
         life.again(0)
+
+
+class Watched:
+    """What machines took, as a watch of them that the test tells what to say."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def deployed(self) -> None:
+        self.told.append("deployed")
+
+    def stop(self) -> dict[str, dict[str, int]]:
+        self.told.append("stop")
+        return {"cp-0": {"peak": 1029}}
+
+
+def test_what_machines_took_is_told_after_the_first_phase_and_written_once(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: Any = Watched()
+    monkeypatch.setattr(life, "_usage", watched)
+    machine = PlannedMachine("cp-0", (), 2, 2048, 12, "debian-13")
+    life.attempt = replace(life.attempt, cell=replace(life.cell, machines=(machine,)))
+    life.apply(1)
+    assert watched.told == ["deployed"]
+    monkeypatch.setattr(diagnose, "collect", lambda *_, **__: [])
+    monkeypatch.setattr(life, "site", SimpleNamespace(cluster=None, timeouts=TIMEOUTS))
+    life.collect()
+    life.collect()
+    told = [event["took"] for event in read(life.attempt.directory) if event["event"] == "usage"]
+    assert told == [{"cp-0": {"memory": 2048, "asked": 0, "peak": 1029}}]

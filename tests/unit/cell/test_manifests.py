@@ -8,11 +8,13 @@ import yaml
 
 from harness.cell import manifests
 from harness.cell.labels import cell_labels, expired, namespace_name
+from harness.embedded.vmi.containers import compute
 from harness.machines.access import control_directory
 from harness.machines.kubevirt.manifests import MASQUERADE, GoldenImage, Origin, machine
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
+from harness.schedule.demand import CONSOLE_LOG_MIB, demand_of
 from harness.spec import load_spec
 
 TEMPLATES = project_dir() / "vm-templates"
@@ -133,3 +135,18 @@ def test_expiry_is_read_from_the_label() -> None:
     assert not expired({LABEL_EXPIRES: "10"}, at=9)
     assert not expired({}, at=1e12)
     assert not expired({LABEL_EXPIRES: "soon"}, at=1e12)
+
+
+def test_a_measured_machine_requests_what_it_took_and_keeps_the_memory_that_it_declares() -> None:
+    cell = smoke()
+    measured = replace(plan(cell), asked={"cp-0": 1235})
+    domains = {
+        planned.name: machine(measured, planned, IMAGE, directory=TEMPLATES)[2]["spec"]["template"]["spec"]["domain"]
+        for planned in cell.machines
+    }
+    assert domains["cp-0"]["memory"] == {"guest": "2048Mi"}
+    assert domains["cp-0"]["resources"] == {"overcommitGuestOverhead": True, "requests": {"memory": "1235Mi"}}
+    assert "resources" not in domains["w-0"]
+    pod = compute({"spec": {"domain": domains["cp-0"]}})
+    admitted = demand_of(cell, asked=measured.asked).pods[0].memory_mib
+    assert pod["resources"]["requests"]["memory"] == f"{admitted - CONSOLE_LOG_MIB}Mi"

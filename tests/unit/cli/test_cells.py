@@ -76,6 +76,7 @@ def test_a_list_for_programs_says_what_a_cell_costs_and_why_it_is_there() -> Non
         "values": {"version": "v2", "os": "deb", "topology": "two", "scenario": "fresh"},
         "machines": 2,
         "memory_mib": 3072,
+        "admitted_mib": 3072,
         "expected_seconds": pytest.approx(98.0, abs=60),
         "phases": ["deploy"],
     }

@@ -62,7 +62,7 @@ def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: p
     machine = PlannedMachine("cp-0", ("control_plane",), 1, 1024, 10, "i")
     cell = Cell("c", {}, "fresh", (), (machine,), {})
     monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 4096)
-    assert (embedded.most_cells([cell], 0), embedded.most_cells([cell], 1536)) == (4, 2)
+    assert (embedded.most_cells([1024], 0), embedded.most_cells([1024], 1536)) == (4, 2)
     short = [f.why for f in embedded.lacking([cell], 4096) if "memory" in f.what]
     assert short == ["5120 MiB are needed, 4096 of them for the machine that runs pods"]
     assert not [f for f in embedded.lacking([cell], 1536) if "memory" in f.what]

@@ -11,7 +11,7 @@ import pytest
 
 from harness import proc
 from harness.history.lines import forget
-from harness.history.record import Record, RunOrigin
+from harness.history.record import MachineRecord, Record, RunOrigin
 from harness.history.record_line import from_line, to_line
 from harness.record import Recorder
 from harness.report import records, summary
@@ -185,3 +185,25 @@ def test_figures_are_kept_by_stage_also_when_details_are_dropped(run: Written) -
     wanted = {"deploy": {"dns_rate w-0": (1000.0, 0.5), "scheduler_throughput": (80.0, 0.0)}}
     assert only(run).figures == wanted
     assert forget(only(run)).figures == wanted
+
+
+def test_what_machines_took_is_kept_also_when_details_are_dropped(run: Written) -> None:
+    took = {
+        "cp-0": {"memory": 2048, "asked": 1235, "deployed": 985, "peak": 1029, "clone": 620, "disk": 1640, "later": 1}
+    }
+    run.start(CELL).step(CELL, "provision").event("usage", cell=CELL, attempt=1, took=took).passes(CELL).end(0)
+    expected = {"cp-0": MachineRecord(memory=2048, asked=1235, deployed=985, peak=1029, clone=620, disk=1640)}
+    assert only(run).usage == forget(only(run)).usage == expected
+    row = "| cp-0 | 985 MiB | 1029 MiB | 1235 MiB | 2048 MiB | 0.61 GiB | 1.60 GiB |"
+    assert row in summary.render(load(run.directory))
+
+
+def test_an_attempt_that_was_not_measured_has_not_what_the_one_before_took(run: Written) -> None:
+    run.start(CELL).event("usage", cell=CELL, attempt=1, took={"cp-0": {"peak": 1029}}).fails(CELL, "provision")
+    run.start(CELL, rerun=True).passes(CELL).end(0)
+    assert only(run).usage == {}
+
+
+def test_a_measurement_that_is_none_is_read_past(run: Written) -> None:
+    run.start(CELL).event("usage", cell=CELL, attempt=1, took={"cp-0": {"peak": "much"}}).passes(CELL).end(0)
+    assert (only(run).usage, load(run.directory).foreign) == ({}, (2,))

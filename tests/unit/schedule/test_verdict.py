@@ -9,6 +9,7 @@ import pytest
 from harness.errors import BadInput
 from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.client import Json, Listing
+from harness.kube.failures import Answer
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 from harness.model import Cell, Phase, PlannedMachine
 from harness.schedule.book import Book, Entry
@@ -89,3 +90,45 @@ def test_a_cell_has_to_fit_into_the_quota_and_into_the_nodes(quota: str, nodes: 
     assert said in why
     assert bool(why) == bool(said)
     assert possible(both, demand_of(cell).pods) is not bool(said)
+
+
+class Telling(Api):
+    """A cluster whose one node says what it has available and what its pods keep."""
+
+    def __init__(self, pods: list[Json], available: int, kept: dict[str, int]) -> None:
+        labels = {"kubevirt.io/schedulable": "true"}
+        status: Json = {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"memory": "16Gi", "cpu": "8", "pods": "250"},
+        }
+        super().__init__(
+            None, pods, nodes=[{"metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status}]
+        )
+        self.body = {
+            "node": {"memory": {"availableBytes": available << 20}},
+            "pods": [{"podRef": {"uid": uid}, "memory": {"rssBytes": mib << 20}} for uid, mib in kept.items()],
+        }
+
+    def send(self, *_: Any, **__: Any) -> Answer:
+        return Answer(200, self.body, (), None, "", "application/json")
+
+
+@pytest.mark.parametrize(
+    ("available", "kept", "left"),
+    [
+        (8000, {"p": 300}, 8000 - 512 - 724),  # the rest of 1 GiB is promised
+        (8000, {"p": 2000}, 8000 - 512),  # it has taken more than it was promised
+        (8000, {}, 8000 - 512 - 1024),  # nothing is known of it
+        (64000, {"p": 300}, 15 * 1024),  # requests alone allow no more
+        (300, {"p": 300}, -936),
+    ],
+)
+def test_what_a_node_has_available_counts_without_what_it_has_promised(
+    available: int, kept: dict[str, int], left: int
+) -> None:
+    running = pod("1Gi", node="n")
+    running["metadata"]["uid"] = "p"
+    (room,) = survey(cast(Cluster, Telling([running], available, kept)), None, 512).free
+    assert room.memory_mib == left
+    (untold,) = survey(cast(Cluster, Telling([running], available, kept)), None).free
+    assert untold.memory_mib == 15 * 1024, "without `measured_memory`, requests alone count"

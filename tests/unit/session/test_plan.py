@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput, NothingSelected
+from harness.history.file import FileStore
+from harness.history.record import MachineRecord
 from harness.model import Cell
 from harness.record import Recorder
 from harness.session import plan_run
 from harness.session.plan import RunPlan, plan_from
 from harness.spec.options import RunRequest
+from tests.unit.history.make import record
 
 Written = Callable[..., Path]
 
@@ -94,6 +97,18 @@ def test_workers_come_to_the_same_plan(both: tuple[Cell, Cell]) -> None:
     there = plan_from(sent)
     assert (there.run, there.cells, there.directory) == (plan.run, plan.cells, plan.directory)
     assert there.project == plan.project
+
+
+def test_cells_that_were_measured_request_what_they_took_in_every_process(both: tuple[Cell, Cell]) -> None:
+    smoke, single = both
+    took = {"cp-0": MachineRecord(peak=1000), "w-0": MachineRecord(peak=500)}
+    measured = record(cell=smoke.id, axes=smoke.values, provider="embedded", usage=took)
+    FileStore(Path("runs/history.jsonl")).append([measured])
+    plan = plan_run(RunRequest((smoke.id, single.id)))
+    assert plan.asked == {smoke.id: {"cp-0": 1200, "w-0": 600}}
+    assert plan_from(json.loads(json.dumps(plan.for_workers()))).asked == plan.asked
+    elsewhere = plan_run(RunRequest(tier="smoke", settings={"infra_profile": "kubevirt"}))
+    assert elsewhere.asked == {}, "a KubeVirt cluster's machines have their memory for themselves"
 
 
 def test_shards_are_everything_once(both: tuple[Cell, Cell]) -> None:

@@ -27,7 +27,7 @@ def console(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(console: Path) -> Iterator[HttpsServer]:
     """The server without TLS, which its handler does not see."""
-    made = HttpsServer(("127.0.0.1", 0), partial(LogHandler, lambda *_: console))
+    made = HttpsServer(("127.0.0.1", 0), partial(LogHandler, lambda *_: console, lambda: {"pods": []}))
     thread = threading.Thread(target=made.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -84,3 +84,10 @@ def test_nobody_is_served_who_has_gone(server: HttpsServer) -> None:
 def test_without_follow_the_answer_is_whole(server: HttpsServer) -> None:
     with asked(server, "tailLines=2") as answer:
         assert (answer.status, answer.getheader("Content-Length"), answer.read()) == (200, "10", b"two\nthree\n")
+
+
+def test_what_pods_take_is_told_at_the_path_of_kubelets(server: HttpsServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+    connection.request("GET", "/stats/summary")
+    with closing(connection), connection.getresponse() as answer:
+        assert (answer.status, answer.read()) == (200, b'{"pods": []}')

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, memory_overhead, vcpus
+from harness.embedded.vmi.containers import compute
+from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, memory_overhead, requested_memory, vcpus
 from tests.unit.embedded.vmi.samples import Json, vmi
 
 
@@ -29,3 +30,14 @@ def test_memory_asked_of_the_scheduler() -> None:
     assert memory_overhead(spec) == 276 * MIB
     no_graphics = {"domain": {**spec["domain"], "devices": {"autoattachGraphicsDevice": False}}}
     assert memory_overhead(no_graphics) == 244 * MIB
+
+
+def test_an_instance_that_requests_less_than_its_memory_is_asked_for_that_alone() -> None:
+    spec = vmi()["spec"]
+    domain = {**spec["domain"], "resources": {"requests": {"memory": "1Gi"}}}
+    assert (requested_memory({"domain": domain}), guest_memory({"domain": domain})) == (1024 * MIB, 2048 * MIB)
+    assert memory_overhead({"domain": domain}) == 278 * MIB, "page tables for what is requested"
+    domain["resources"]["overcommitGuestOverhead"] = True
+    assert memory_overhead({"domain": domain}) == 0
+    asked = compute({"spec": {"domain": domain}})["resources"]["requests"]["memory"]
+    assert asked == "1024Mi"
