@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from harness.cell.site import Site
 from harness.cell.variables import variables_of
 from harness.model import Environment
-from tests.bench import bare, rendered
+from tests.bench import bare, profile, rendered
 from tests.bench.figures import Ledger, stretch
 from tests.bench.ground import Ground, life, open_site
+from tests.bench.profile import ANSIBLE_START, TaskClock, TimedTask
 
 RATIO_TARGET = 2.0
-ANSIBLE_START = "ansible-playbook starts"
 # The roles that only prepare machines; what the others take, waits included, is set against kubeadm and kubectl alone.
 PREPARING = frozenset({ANSIBLE_START, "bootstrap_os", "preinstall", "container_runtime", "kubernetes_binaries"})
 
 
-@dataclass
-class TaskClock:
-    """When each task of a playbook began, on the monotonic clock."""
-
-    began: float = field(default_factory=time.monotonic)
-    tasks: list[tuple[str, float]] = field(default_factory=list)
-
-    def on_task(self, name: str) -> None:
-        """Note that a task begins."""
-        self.tasks.append((name, time.monotonic()))
-
-    def seconds(self, ended: float) -> dict[str, float]:
-        """Return each task's seconds by "role : task", what came before the first under a name of its own."""
-        starts = [(ANSIBLE_START, self.began), *self.tasks]
-        ends = [at for _, at in starts[1:]] + [ended]
-        spent: dict[str, float] = {}
-        for (name, at), end in zip(starts, ends, strict=True):
-            spent[name] = spent.get(name, 0.0) + end - at
-        return spent
-
-
 @dataclass(frozen=True)
 class Deployed:
-    """What a deployment by playbook leaves: its tasks' seconds, its machines, their files, its variables."""
+    """What a deployment by playbook leaves: its tasks, its machines, their files, its variables."""
 
-    tasks: Mapping[str, float]
+    tasks: Sequence[TimedTask]
     environment: Environment
     files: Mapping[str, rendered.Archive]
     variables: Mapping[str, Any]
@@ -54,7 +33,7 @@ class Deployed:
 def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
     """Deploy in turns, first by playbook, then by hand."""
     site = open_site(ground)
-    books: list[dict[str, float]] = []
+    books: list[Sequence[TimedTask]] = []
     bares: list[dict[str, float]] = []
     inits: list[dict[str, float]] = []
     joins: list[dict[str, float]] = []
@@ -64,20 +43,25 @@ def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
             deployed = _by_playbook(ground, site)
             ledger.stretch[f"bare {number}"] = stretch()
             by_hand = _by_hand(ground, site, deployed)
-            books.append(dict(deployed.tasks))
+            books.append(deployed.tasks)
             bares.append(by_hand.steps)
             inits.append(by_hand.init)
             joins.append(by_hand.join)
-            ground.say(f"deploy: playbook {sum(books[-1].values()):.1f} s, bare {sum(bares[-1].values()):.1f} s")
+            ground.say(f"deploy: playbook {_whole(books[-1]):.1f} s, bare {sum(bares[-1].values()):.1f} s")
     finally:
         _enter(ledger, books, bares)
         ledger.share("kubeadm init (bare), by what it printed last", inits)
         ledger.share("kubeadm join (bare), by what it printed last", joins)
 
 
-def _enter(ledger: Ledger, books: Sequence[Mapping[str, float]], bares: Sequence[Mapping[str, float]]) -> None:
-    whole = [sum(b.values()) for b in books]
-    cluster = [sum(s for task, s in b.items() if role_of(task) not in PREPARING) for b in books]
+def _whole(book: Sequence[TimedTask]) -> float:
+    return sum(task.seconds for task in book)
+
+
+def _enter(ledger: Ledger, books: Sequence[Sequence[TimedTask]], bares: Sequence[Mapping[str, float]]) -> None:
+    whole = [_whole(b) for b in books]
+    roles = [profile.by_role(b) for b in books]
+    cluster = [sum(s for role, s in found.items() if role not in PREPARING) for found in roles]
     bare_whole = [sum(b.values()) for b in bares]
     bare_cluster = [sum(s for step, s in b.items() if step not in bare.PREPARE) for b in bares]
     ledger.add("deploy, playbook", "s", whole, note="cluster.yml from start to recap")
@@ -98,8 +82,12 @@ def _enter(ledger: Ledger, books: Sequence[Mapping[str, float]], bares: Sequence
     ):
         ratios = [a / b for a, b in zip(above, below, strict=True)]
         ledger.add(name, "x", ratios, target=RATIO_TARGET, note=note)
-    ledger.share("deploy by playbook, by role", [by_role(b) for b in books])
-    ledger.share("deploy by playbook, by task", books)
+    ledger.share("deploy by playbook, by role", profile.longest_first(roles))
+    ledger.share(
+        "deploy by playbook, by play and role", profile.longest_first([profile.by_play_and_role(b) for b in books])
+    )
+    ledger.share("deploy by playbook, by task", profile.longest_first([profile.by_task(b) for b in books]))
+    ledger.profiles["deploy"] = profile.as_json(books)
     ledger.share("deploy by bare commands", bares)
 
 
@@ -110,7 +98,9 @@ def _by_playbook(ground: Ground, site: Site) -> Deployed:
         clock = TaskClock()
         alive.on_task = clock.on_task
         alive.apply(0)
-        tasks = clock.seconds(time.monotonic())
+        ended = time.monotonic()
+        log = alive.attempt.files.log(alive.cell.stage(0)).read_text(encoding="utf-8")
+        tasks = clock.profile(log, ended)
         variables = variables_of(site, environment, alive.cell.phases[0])
         return Deployed(tasks, environment, rendered.read(environment), variables)
     finally:
@@ -125,16 +115,3 @@ def _by_hand(ground: Ground, site: Site, deployed: Deployed) -> bare.Made:
         return bare.deploy(environment, files, deployed.variables, seconds=site.timeouts.phase_deploy)
     finally:
         alive.teardown()
-
-
-def role_of(task: str) -> str:
-    """Return the role of "role : task"."""
-    return task.partition(" : ")[0]
-
-
-def by_role(tasks: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds of each role."""
-    spent: dict[str, float] = {}
-    for task, seconds in tasks.items():
-        spent[role_of(task)] = spent.get(role_of(task), 0.0) + seconds
-    return spent

@@ -46,11 +46,15 @@ class Figure:
 
 @dataclass
 class Ledger:
-    """Everything that one bench found out, in the order in which it did."""
+    """Everything that one bench found out, in the order in which it did.
+
+    shares: what longer stretches of time consist of.  profiles: of playbooks, each task with its play and role.
+    """
 
     host: dict[str, Any]
     figures: list[Figure] = field(default_factory=list)
     shares: dict[str, dict[str, float]] = field(default_factory=dict)
+    profiles: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     stretch: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -79,6 +83,7 @@ class Ledger:
             "host": self.host,
             "figures": figures,
             "shares": self.shares,
+            "profiles": self.profiles,
             "stretch": self.stretch,
             "problems": self.problems,
         }

@@ -22,10 +22,10 @@ from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL
 from harness.plan.tiers import tier_cells
 from harness.until import Deadline, NotYet, until
 from tests.bench import operator
-from tests.bench.deploy import TaskClock
 from tests.bench.figures import Ledger, stretch
 from tests.bench.ground import TOPOLOGY, Ground, life, open_site
 from tests.bench.infra import resident_mib
+from tests.bench.profile import TaskClock
 
 RATIO_TARGET, MEMORY_TARGET, REQUESTS_TARGET = 1.25, 120.0, 10.0
 TIER, SCENARIO = "operator", "fresh"

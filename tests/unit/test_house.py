@@ -77,7 +77,7 @@ QUESTIONS = {
     "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/answers.py", "refuse_foreign"),
 }
 # Folders of tests/unit about something else than a folder of harness/.
-ELSEWHERE = {"chaos", "ci", "contract", "faults", "playbooks", "refusals", "slowness"}
+ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusals", "slowness"}
 # Tests about no single module of harness/, and what they are about.
 NO_MODULE = {
     "test_docs.py": "documentation",
