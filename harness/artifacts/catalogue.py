@@ -47,6 +47,7 @@ class WrapperModule(_Strict):
     """What a generated go.mod requires at the module's version, and which indirect requirements it raises.
 
     `absent` modules are asked for by tests alone and cannot be downloaded: an empty module stands for each.
+    `replaces`: upstream's go.mod replaces or excludes modules, which would hold for its own builds alone.
     `program` names the file in programs/ that is the module's own command, instead of upstream's. `seconds` of the
     processors go into what programs of the module share, besides those of each.
     """
@@ -55,6 +56,7 @@ class WrapperModule(_Strict):
     staging: bool = False
     raises: dict[str, str] = {}
     absent: list[str] = []
+    replaces: bool = False
     program: str = ""
     seconds: float = 0.0
 

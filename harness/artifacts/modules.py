@@ -97,7 +97,18 @@ def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go
         text += ")\n"
     for path in recipe.absent:
         text += f"\nreplace {path} => ./{_stand_in(path)}\n"
+    if recipe.replaces:
+        text += "".join(f"\n{line}\n" for line in substitutions(upstream.read_text(encoding="utf-8")))
     return text
+
+
+def substitutions(go_mod: str) -> tuple[str, ...]:
+    """Return what a go.mod excludes and replaces by other modules, a directive each; folders are its own affair."""
+    bare = re.sub(r"[ \t]*//.*", "", go_mod)
+    found = re.findall(r"^(replace|exclude)\s+([^\s(].*)$", bare, re.MULTILINE)
+    for verb, block in re.findall(r"^(replace|exclude)\s*\(([^)]*)\)", bare, re.MULTILINE):
+        found += [(verb, line.strip()) for line in block.splitlines() if line.strip()]
+    return tuple(f"{verb} {said}" for verb, said in found if not re.search(r"=>\s*\.", said))
 
 
 def staging_modules(go_mod: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.artifacts.catalogue import load, module_dir
 from harness.artifacts.gomod import Build
-from harness.artifacts.modules import staging_modules, staging_version
+from harness.artifacts.modules import staging_modules, staging_version, substitutions
 from harness.artifacts.recipe import Ref
 
 CATALOGUE = load()
@@ -26,6 +26,30 @@ def test_staging_repositories_are_those_at_the_placeholder_version() -> None:
     text = "require (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.140.0\n\tk8s.io/kubelet v0.0.0 // indirect\n)\n"
     assert staging_modules(text) == ("k8s.io/api", "k8s.io/kubelet")
     assert staging_version("1.36.3") == "v0.36.3"
+
+
+def test_what_a_go_mod_replaces_and_excludes_is_repeated_but_for_its_folders() -> None:
+    text = (
+        "require a.org/x v1.0.0\nreplace (\n\ta.org/x => b.org/x v1.2.3 // why\n\ta.org/y v1.0.0 => ../y\n)\n"
+        "replace c.org/z => d.org/z v0.1.0\n// replace e.org => f.org v1.0.0\nexclude g.org/g v2.0.0+incompatible\n"
+        "exclude (\n\th.org/h v1.0.0\n\n)\n"
+    )
+    assert sorted(substitutions(text)) == [
+        "exclude g.org/g v2.0.0+incompatible",
+        "exclude h.org/h v1.0.0",
+        "replace a.org/x => b.org/x v1.2.3",
+        "replace c.org/z => d.org/z v0.1.0",
+    ]
+    assert substitutions("require a.org/x v1.0.0\n") == ()
+
+
+SUBSTITUTED = [name for name, module in CATALOGUE.modules.items() if module.replaces]
+
+
+@pytest.mark.parametrize("name", SUBSTITUTED)
+def test_a_module_with_substitutes_has_them(name: str) -> None:
+    for version in CATALOGUE.program(name).versions:
+        assert substitutions((module_dir(name, version) / "go.mod").read_text()) != ()
 
 
 ABSENT = [(name, path) for name, module in CATALOGUE.modules.items() for path in module.absent]
