@@ -84,6 +84,8 @@ STORAGE_PROFILE = Resource("cdi.kubevirt.io", "v1beta1", "storageprofiles", "Sto
 CDI_CONFIG = Resource("cdi.kubevirt.io", "v1beta1", "cdiconfigs", "CDIConfig", namespaced=False)
 CDI = Resource("cdi.kubevirt.io", "v1beta1", "cdis", "CDI", namespaced=False)
 VOLUME_SNAPSHOT = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
+INGRESS = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+INGRESS_CLASS = Resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False)
 NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 SERVICE_CIDR = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 CALICO_POOL = Resource("crd.projectcalico.org", "v1", "ippools", "IPPool", namespaced=False)

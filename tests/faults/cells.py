@@ -62,6 +62,7 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
     "dual": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "core", "ip": "dual"},
     "balanced": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "load-balancer"},
     "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
+    "published": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "ingress"},
 }
 
 
@@ -72,6 +73,7 @@ def offers(layout: str) -> frozenset[Need]:
     found |= {Need.ADDONS} if values["addons"] == "all" else set()
     found |= {Need.LOAD_BALANCER} if values["addons"] == "load-balancer" else set()
     found |= {Need.POLICIES} if values["addons"] == "network-policies" else set()
+    found |= {Need.INGRESS} if values["addons"] == "ingress" else set()
     found |= {Need.HARDENED} if values.get("profile") == "hardened" else set()
     found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
     found |= {Need.EXTERNAL_CA} if values.get("kubeadm") == "external-ca" else set()

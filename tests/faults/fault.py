@@ -36,6 +36,7 @@ class Need(StrEnum):
     ADDONS = "addons"
     LOAD_BALANCER = "load-balancer"
     POLICIES = "network-policies"
+    INGRESS = "ingress"
     NFTABLES = "nftables"
     IPTABLES = "iptables"
     HARDENED = "hardened"
@@ -78,7 +79,7 @@ class Fault(Model):
     @property
     def of_add_ons(self) -> bool:
         """Tell whether the checks of add-ons, which work for seconds, are to be run."""
-        return bool({Need.ADDONS, Need.LOAD_BALANCER, Need.POLICIES} & set(self.needs))
+        return bool({Need.ADDONS, Need.LOAD_BALANCER, Need.POLICIES, Need.INGRESS} & set(self.needs))
 
     @model_validator(mode="after")
     def _undone_where_injected(self) -> Self:

@@ -26,6 +26,7 @@ METRICS_SERVER = "metrics-server"
 LOCAL_PATH_PROVISIONER = "local-path-provisioner"
 METALLB = "metallb"
 KUBE_ROUTER = "kube-router"
+TRAEFIK = "traefik"
 ADD_ONS: Mapping[str, AddOn] = {
     METRICS_SERVER: AddOn("cluster_metrics_server_version", ("kube-system", "metrics-server"), METRICS_SERVER),
     LOCAL_PATH_PROVISIONER: AddOn(
@@ -47,6 +48,7 @@ ADD_ONS: Mapping[str, AddOn] = {
         daemon_set=("kube-system", "kube-router"),
         ports=(20244,),  # its health, for kubelet
     ),
+    TRAEFIK: AddOn("cluster_traefik_version", None, TRAEFIK, daemon_set=("traefik", "traefik")),
 }
 
 

@@ -11,6 +11,7 @@ from tests.faults.suites import SUITES, Checks, Said, modules
 ADD_ONS = (
     "tests.cells.cluster.test_metrics",
     "tests.cells.cluster.test_storage",
+    "tests.cells.network.test_ingress",
     "tests.cells.network.test_load_balancer",
     "tests.cells.policies.test_policies",
 )

@@ -58,6 +58,7 @@ TEMPLATES = {
     "local-path-provisioner.yml": "addons/templates/local-path-provisioner.yml.j2",
     "metallb.yml": "addons/templates/metallb.yml.j2",
     "metallb-pool.yml": "addons/templates/metallb-pool.yml.j2",
+    "traefik.yml": "addons/templates/traefik.yml.j2",
     "run-addons.sh": "addons/templates/run-addons.sh.j2",
     "run-flannel.sh": "network_plugin/templates/run-flannel.sh.j2",
     "finish.sh": "postinstall/templates/finish.sh.j2",

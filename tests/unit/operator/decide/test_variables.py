@@ -74,7 +74,8 @@ def test_every_variable_that_the_matrix_sets_can_be_set_by_a_field() -> None:
     given = {name for axis in axes for value in axis["values"] for name in value.get("vars", {})}
     for name in ("hardening.yml", "kubeadm.yml"):  # spec.variables has them: docs/hardening.md, docs/playbooks.md
         given -= yaml.safe_load(PLAYBOOKS.with_name(name).read_text(encoding="utf-8")).keys()
-    given -= {"cluster_kubeadm_patches", "cluster_metallb_version", "cluster_kube_router_version"}  # docs/playbooks.md
+    given -= {"cluster_kubeadm_patches"}
+    given -= {f"cluster_{name}_version" for name in ("metallb", "kube_router", "traefik")}  # docs/playbooks.md
     given -= {name for name in given if name.startswith("cluster_ipv6_")}  # its clusters have one family
     given |= yaml.safe_load((packaged_dir() / "matrix" / "product.yml").read_text(encoding="utf-8"))["product"][
         "vars"
