@@ -47,13 +47,15 @@ class WrapperModule(_Strict):
     """What a generated go.mod requires at the module's version, and which indirect requirements it raises.
 
     `absent` modules are asked for by tests alone and cannot be downloaded: an empty module stands for each.
-    `replaces`: upstream's go.mod replaces or excludes modules, which would hold for its own builds alone.
-    `program` names the file in programs/ that is the module's own command, instead of upstream's. `seconds` of the
-    processors go into what programs of the module share, besides those of each.
+    `replaces`: upstream's go.mod replaces or excludes modules, which would hold for its own builds alone. `sums`:
+    upstream's own go.sum vouches for what it requires, where the checksum database lacks some of it. `program` names
+    the file in programs/ that is the module's own command, instead of upstream's. `seconds` of the processors go into
+    what programs of the module share, besides those of each.
     """
 
     requires: list[str]
     staging: bool = False
+    sums: bool = False
     raises: dict[str, str] = {}
     absent: list[str] = []
     replaces: bool = False
@@ -66,6 +68,7 @@ class GoRecipe(_Strict):
 
     `stamps` are -X variables; `libraries` maps the pkg-config name of a C library to the Debian package it is in.
     `copies` are files that lie beside the sources of a Go package, taken as they are: output file -> PACKAGE/FILE.
+    `c_programs` are written in C alone: output file -> folder of the module that the first package is in.
     `seconds` of the processors go into it.
     """
 
@@ -77,7 +80,13 @@ class GoRecipe(_Strict):
     stamps: dict[str, str] = {}
     libraries: dict[str, str] = {}
     copies: dict[str, str] = {}
+    c_programs: dict[str, str] = {}
     seconds: float
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return the names of the programs that a build makes."""
+        return (*self.packages, *self.c_programs)
 
 
 class ReleaseRecipe(_Strict):

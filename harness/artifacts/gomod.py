@@ -55,7 +55,9 @@ class Build:
         a new compiler does not throw away a whole cache."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         texts = {str(path.relative_to(self.folder)): path.read_text(encoding="utf-8") for path in files}
-        later = {name for name in ("libraries", "copies") if not getattr(self.recipe, name)}  # keys of before hold
+        later = {
+            name for name in ("libraries", "copies", "c_programs") if not getattr(self.recipe, name)
+        }  # keys of before hold
         flags = self.recipe.model_dump(exclude={"seconds", *later})
         return {"flags": flags, "ldflags": self.ldflags(), "module": texts, "arch": architecture()}
 
@@ -115,6 +117,7 @@ def together(builds: Sequence[Build], targets: Mapping[Ref, Path], log: Path) ->
                     raise InfraError(said, paths=[log])
                 (made / _named(package)).rename(targets[build.ref] / file)
             _copy(build, targets[build.ref], go)
+            _compile(build, targets[build.ref], go, log)
     gocache.learned(first.folder.name)
     return {"go": go.version}
 
@@ -126,6 +129,22 @@ def _copy(build: Build, target: Path, go: toolchain.Go) -> None:
         argv: list[str | Path] = [go.path, "list", "-mod=readonly", "-find", "-f", "{{.Dir}}", package]
         folder = proc.run(argv, cwd=build.folder, env=go.env(), timeout=build.limits.modules).stdout.strip()
         shutil.copyfile(Path(folder) / name, target / file)
+
+
+def _compile(build: Build, target: Path, go: toolchain.Go, log: Path) -> None:
+    """Compile a recipe's programs that are written in C, static and stripped."""
+    for file, folder in build.recipe.c_programs.items():
+        package = next(iter(build.recipe.packages.values()))
+        argv: list[str | Path] = [go.path, "list", "-mod=readonly", "-find", "-f", "{{.Module.Dir}}", package]
+        module = Path(proc.run(argv, cwd=build.folder, env=go.env(), timeout=build.limits.modules).stdout.strip())
+        with proc.failing_as_infra(f"compiling {file} of {build.ref} failed", hint="read the log"):
+            proc.run(c_command(module, folder, target / file), timeout=build.limits.build, log=log)
+
+
+def c_command(module: Path, folder: str, output: Path) -> list[str | Path]:
+    """Return the command that makes one program of all sources in a folder of a module."""
+    flags = ["-std=c99", "-Os", "-static", "-s", f"-ffile-prefix-map={module}=."]
+    return ["gcc", *flags, "-o", output, *sorted((module / folder).glob("*.c"))]
 
 
 def command(builds: Sequence[Build], made: Path, go: Path | str = "go") -> list[str | Path]:

@@ -39,7 +39,7 @@ def generate(
         raise BadInput(f"unknown wrapper module `{module}` (known: {known})")
     recipe = catalogue.modules[module]
     folder = target or module_dir(module, version)
-    upstream = _upstream(recipe.requires[0], version, limits)
+    upstream = _download(recipe.requires[0], version, limits, part="GoMod")
     go_line = _one(r"^go (\S+)", upstream.read_text(encoding="utf-8"))
     go = toolchain.find(go_line, limits)
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,6 +51,9 @@ def generate(
     if packages := _foreign_packages(catalogue, module):
         (folder / "tools.go").write_text(_tools_go(packages), encoding="utf-8")
     (folder / "go.sum").unlink(missing_ok=True)
+    if recipe.sums:
+        sums = _download(recipe.requires[0], version, limits, part="Dir") / "go.sum"
+        (folder / "go.sum").write_text(sums.read_text(encoding="utf-8"), encoding="utf-8")
     with gocache.building():
         _complete(go, recipe, folder, go_line, limits)
     return folder
@@ -74,10 +77,10 @@ def _stand_in(path: str) -> str:
     return f"absent/{path.replace('/', '_')}"
 
 
-def _upstream(path: str, version: str, limits: ArtifactLimits) -> Path:
-    """Return the upstream module's own go.mod, downloaded."""
+def _download(path: str, version: str, limits: ArtifactLimits, *, part: str) -> Path:
+    """Download the upstream module; return where a part of it lies: its go.mod (GoMod), or its files (Dir)."""
     try:
-        return Path(toolchain.find("1.21", limits).download(f"{path}@v{version}")["GoMod"])
+        return Path(toolchain.find("1.21", limits).download(f"{path}@v{version}")[part])
     except proc.CommandFailed as error:
         raise BadInput(
             f"the Go module proxy has no {path} v{version}",

@@ -14,9 +14,11 @@ GUEST = ("kubeadm", "kubelet", "kubectl")
 TESTING = ("e2e.test", "ginkgo")
 CHECKING = (*TESTING, "kubectl")  # run where the checks run
 RUNTIME = ("containerd", "runc", "cni-plugins")
+OTHER_RUNTIMES = {"crio": ("crio", "crictl")}  # instead of containerd, in cells that ask for one
 SERVING = ("crane", "registry")
 BUSYBOX = "e2e-test-images/busybox"
 PLUGIN = "cluster_network_plugin"
+RUNTIME_NAME = "cluster_container_runtime"
 KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
 
 SAME_VERSION = {"etcdutl": "etcd"}  # programs whose version another one's variable names
@@ -48,7 +50,8 @@ def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, A
     """
     given = {variable("etcd"): catalogue.release(version).etcd} | dict(variables or {})
     programs = [Ref(name, version) for name in (*GUEST, *TESTING)]
-    runtime = [_chosen(catalogue, name, given) for name in (*RUNTIME, "etcd", "etcdutl")]
+    asked = OTHER_RUNTIMES.get(str(given.get(RUNTIME_NAME)), RUNTIME[:1])
+    runtime = [_chosen(catalogue, name, given) for name in (*asked, *RUNTIME[1:], "etcd", "etcdutl")]
     return (*programs, *runtime, *images(catalogue, version, given))
 
 

@@ -33,6 +33,7 @@ SECTIONS = {
     "journal.log": "journalctl --no-pager -b -o short-iso",
     "kubelet.log": "journalctl --no-pager -b -u kubelet -o short-iso",
     "containerd.log": "journalctl --no-pager -b -u containerd -o short-iso",
+    "crio.log": "journalctl --no-pager -b -u crio -o short-iso",
     "units.log": "systemctl --no-pager --failed; systemctl --no-pager list-units --type service",
     "processes.log": "ps -eo pid,ppid,rss,etime,args",
     "network.log": "ip -d address; ip route; ss -tlnp; nft list ruleset",

@@ -27,12 +27,15 @@ OWNED = (
     "/var/lib/kubelet/kubeadm-flags.env",
     "/etc/containerd/config.toml",
     "/etc/containerd/certs.d/*/hosts.toml",
+    "/etc/containers/registries.conf.d/*",
+    "/etc/crio/crio.conf.d/*",
+    "/etc/crio/policy.json",
     "/etc/api-endpoint/haproxy.cfg",
     "/etc/modules-load.d/kubernetes.conf",
     "/etc/sysctl.d/90-kubernetes.conf",
     *(
         f"/etc/systemd/system/{unit}"
-        for name in ("kubelet.service", "containerd.service", "etcd.service", "api-endpoint.service")
+        for name in ("kubelet.service", "containerd.service", "crio.service", "etcd.service", "api-endpoint.service")
         for unit in (name, f"{name}.d/*.conf")
     ),
     "/etc/systemd/system/pod-routes.service",
@@ -41,6 +44,7 @@ OWNED = (
     "/usr/local/lib/pod-routes",
     "/usr/local/lib/flannel-cni",
     "/usr/local/lib/prefetch-images",
+    "/usr/local/lib/runc-within-limits",
 )
 CERTIFICATES = (
     "/etc/kubernetes/pki/*.crt",

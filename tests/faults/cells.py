@@ -61,6 +61,14 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
     },
     "dual": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "core", "ip": "dual"},
     "balanced": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "load-balancer"},
+    "crio": {
+        "os": "debian-13",
+        "proxy": "nftables",
+        "topology": "cp1-w1",
+        "addons": "core",
+        "kubernetes": "1.34.4",
+        "runtime": "crio-1.34",
+    },
     "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
     "published": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "ingress"},
 }
@@ -78,6 +86,7 @@ def offers(layout: str) -> frozenset[Need]:
     found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
     found |= {Need.EXTERNAL_CA} if values.get("kubeadm") == "external-ca" else set()
     found |= {Need.DUAL} if values.get("ip") == "dual" else set()
+    found |= {Need.CRIO} if values.get("runtime", "").startswith("crio") else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
     return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
 

@@ -43,6 +43,7 @@ class Need(StrEnum):
     CUSTOMISED = "customised"
     EXTERNAL_CA = "external-ca"
     DUAL = "dual"  # IPv4 and IPv6
+    CRIO = "crio"  # the others are of cells with containerd, whose files some of them change
 
 
 Steps = dict[Where, Text]

@@ -10,7 +10,7 @@ from harness.files import write_atomically
 from harness.report.output.fault_score import ENOUGH, FILE, FaultScore, SuiteScore
 from tests.faults import kept
 from tests.faults.cells import offers
-from tests.faults.fault import Fault
+from tests.faults.fault import Fault, Need
 from tests.faults.trial import Verdict
 
 DETECTED, EXPLAINED = ENOUGH, 0.95  # of all faults, those included that are known to be missed
@@ -18,9 +18,12 @@ DETECTED, EXPLAINED = ENOUGH, 0.95  # of all faults, those included that are kno
 
 def of_layout(faults: Iterable[Fault], layout: str, layouts: Sequence[str]) -> list[Fault]:
     """Return the faults to try in a layout: each in the first of the layouts that has what it needs."""
-    return [
-        fault for fault in faults if layout == next((one for one in layouts if set(fault.needs) <= offers(one)), None)
-    ]
+    return [fault for fault in faults if layout == next((one for one in layouts if _fits(fault, one)), None)]
+
+
+def _fits(fault: Fault, layout: str) -> bool:
+    needs, there = set(fault.needs), offers(layout)
+    return needs <= there and (Need.CRIO in needs) == (Need.CRIO in there)
 
 
 def good(verdicts: Sequence[Verdict]) -> bool:

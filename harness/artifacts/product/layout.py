@@ -65,7 +65,7 @@ def _address(recipe: ReleaseRecipe, url: str, ref: Ref) -> str:
 
 
 def _chosen(catalogue: Catalogue, ref: Ref, entry: ServedProgram) -> LaidOut:
-    path, names = fill(entry.as_, *_named(ref)), tuple(catalogue.program(ref.name).recipes(ref.version).gomod.packages)
+    path, names = fill(entry.as_, *_named(ref)), catalogue.program(ref.name).recipes(ref.version).gomod.files
     if path.endswith(ARCHIVES):
         folder = fill(entry.inside, *_named(ref)).strip("/")
         files = {f"{folder}/{name}" if folder else name: (ref, name) for name in names}

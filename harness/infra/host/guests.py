@@ -67,6 +67,8 @@ def guest_vars(host: HostKernel | None = None) -> Mapping[str, Any]:
         "cluster_kubeadm_ignore_preflight_errors": ignored,
         "cluster_containerd_systemd_cgroup": host.unified_cgroups,
         "cluster_containerd_restrict_oom_score_adj": not host.may_raise_limits,
+        "cluster_crio_systemd_cgroup": host.unified_cgroups,
+        "cluster_crio_within_limits": not (host.may_raise_limits and host.unified_cgroups),
     }
 
 

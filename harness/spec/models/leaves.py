@@ -144,6 +144,15 @@ class FirewallLeaves(Model):
     )
 
 
+class RuntimeLeaves(Model):
+    """A container runtime that cells may have instead of the product's usual one."""
+
+    unit: Text = Field(description="systemd unit of the runtime")
+    settings: dict[Text, Text | bool | tuple[Text, ...]] | None = Field(
+        default=None, description="settings of CRI-O, by their last key, or a list of what is right; else not judged"
+    )
+
+
 class ClusterLeaves(Model):
     """What a product's cluster consists of, and where it lies.
 
@@ -216,8 +225,13 @@ class ClusterLeaves(Model):
         description="flags that programs have besides those of kubeadm and of the cell, by program; `{address}` and "
         "`{name}` are the machine's. Else only flags that the cell decides are judged",
     )
-    runtime_settings: dict[Text, Text | bool] | None = Field(
+    runtime_settings: dict[Text, Text | bool | tuple[Text, ...]] | None = Field(
         default=None, description="settings of containerd's CRI plugin, by their last key; else they are not judged"
+    )
+    other_runtimes: dict[Name, RuntimeLeaves] = Field(
+        default={},
+        description="unit and settings of runtimes that cells may have instead, by their cluster_container_runtime: "
+        "they stand for `runtime_unit` and `runtime_settings`",
     )
     drop_ins: tuple[Folder, ...] | None = Field(
         default=None,

@@ -181,7 +181,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     Raises:
         HarnessBug: the cell has no version of Kubernetes.
     """
-    environment, leaves = guest.environment, _in_own_folder(leaves, guest.expected)
+    environment, leaves = guest.environment, _of_runtime(_in_own_folder(leaves, guest.expected), guest.expected)
     control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
@@ -236,6 +236,14 @@ def _in_own_folder(leaves: ClusterLeaves, variables: Mapping[str, Any]) -> Clust
     return leaves.model_copy(
         update={"certificates": str(asked), "local_api": leaves.local_api.model_copy(update={"ca": moved})}
     )
+
+
+def _of_runtime(leaves: ClusterLeaves, variables: Mapping[str, Any]) -> ClusterLeaves:
+    """Return what a product leaves behind, with unit and settings of the runtime that the cell asks for."""
+    other = leaves.other_runtimes.get(str(variables.get("cluster_container_runtime", "")))
+    if other is None:
+        return leaves
+    return leaves.model_copy(update={"runtime_unit": other.unit, "runtime_settings": other.settings})
 
 
 def _kubernetes(guest: GuestCluster, text: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ class RunningPrograms:
     api_version: what its API server reports at /version ("" where none runs), or why it did not.
     hosts: names by address, of /etc/hosts or the product's file.
     backends: servers of the proxy before the API, address by name; None where none runs.  proxy: haproxy or nginx.
-    containerd: its configuration as TOML tables.  kube_proxy: its configuration.
+    containerd, crio: its configuration as TOML tables; None where it does not run.  kube_proxy: its configuration.
     lifetimes: the TTL (seconds) that each DNS server gives a name, by the server's address; 0 without an answer.
     """
 
@@ -40,6 +40,7 @@ class RunningPrograms:
     backends: LoadedConfig | None
     proxy: str
     containerd: LoadedConfig | None
+    crio: LoadedConfig | None
     kube_proxy: Mapping[str, Any]
     lifetimes: Mapping[str, int]
 
@@ -59,6 +60,7 @@ def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
         backends=_loaded(raw["proxy"], lambda found: dict(found["servers"])),
         proxy=raw["proxy"]["kind"] if raw["proxy"] is not None else "",
         containerd=_loaded(raw["containerd"], lambda found: tomllib.loads(found["config"])),
+        crio=_loaded(raw["crio"], lambda found: tomllib.loads(found["config"])),
         kube_proxy=_configz(raw["kube_proxy"]),
         lifetimes={server: int(answer["seconds"]) for server, answer in raw["dns"].items()},
     )

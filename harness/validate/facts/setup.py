@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ class MachineSetup:
     images: digests by name.  kubelet: the settings in its file.
     drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.
     registries: registries with a file for containerd.  servers: the URLs in each such file.
+    registries_conf: what CRI-O's files for registries say, by path.
     """
 
     api: Mapping[str, HttpAnswer]
@@ -42,6 +44,7 @@ class MachineSetup:
     kubelets_api: tuple[str, HttpAnswer] | None
     limits: tuple[tuple[str, str, str], ...]
     servers: Mapping[str, tuple[str, ...]]
+    registries_conf: Mapping[str, Mapping[str, Any]]
 
 
 def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
@@ -62,4 +65,5 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         kubelets_api=None if api is None else (api["server"], HttpAnswer(int(api["status"]), api["body"])),
         limits=tuple((program, path, value) for program, path, value in raw["limits"]),
         servers={path: tuple(urls) for path, urls in raw["servers"].items()},
+        registries_conf={path: tomllib.loads(text) for path, text in raw["registries_conf"].items()},
     )

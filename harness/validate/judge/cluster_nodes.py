@@ -14,6 +14,7 @@ from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_se
 
 NONE = "none"  # of a taint, in product.yml
 LEASES = "kube-node-lease"  # namespace of what kubelets renew
+REPORTED = {"crio": "cri-o"}  # what runtimes call themselves, where that is not their process
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 # Conditions that a node must have, with the status that is good.
 CONDITIONS = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
@@ -48,7 +49,7 @@ def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         info = node["status"]["nodeInfo"]
-        runtime = f"{expected.runtime}://{expected.runtime_version}"
+        runtime = f"{REPORTED.get(expected.runtime_process, expected.runtime)}://{expected.runtime_version}"
         yield from differs(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
         # containerd reports its version as it was stamped: with or without a v
         if known:

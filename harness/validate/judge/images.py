@@ -23,8 +23,8 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
     Args:
         digests: of the mirror, by repository:tag; without those that it does not have.
     """
-    if expected.leaves.images_from_mirror is None or expected.runtime_process != "containerd":
-        why = "product.yml does not say that images are named after the mirror, or the runtime is not containerd"
+    if expected.leaves.images_from_mirror is None or not expected.runtime_process:
+        why = "product.yml does not say that images are named after the mirror, or the runtime is not known"
         return [unjudged("the content of images", why, whole=True)]
 
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:

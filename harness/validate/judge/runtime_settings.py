@@ -1,62 +1,95 @@
-"""What containerd runs with: its sandbox image, runtime, registries, control groups."""
+"""What the container runtime runs with: its sandbox image, runtime, registries, control groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.programs import LoadedConfig, RunningPrograms
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
-SANDBOX = ("sandbox", "sandbox_image")  # of containerd 2, of containerd 1
+SANDBOX = ("sandbox", "sandbox_image", "pause_image")  # of containerd 2, of containerd 1, of CRI-O
+RUNTIMES: Mapping[str, Callable[[RunningPrograms], LoadedConfig | None]] = {
+    "containerd": lambda seen: seen.containerd,
+    "crio": lambda seen: seen.crio,
+}
 DRIVERS = {"systemd": True, "cgroupfs": False}
 
 
 def wrong_runtime_settings(
     running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
 ) -> list[Mismatch]:
-    """Return settings of the running containerd that are not those of the product and the cell."""
-    said = expected.leaves.runtime_settings
-    if said is None or expected.runtime_process != "containerd":
+    """Return settings of the running container runtime that are not those of the product and the cell."""
+    said, runtime = expected.leaves.runtime_settings, expected.runtime_process
+    if said is None or runtime not in RUNTIMES:
         why = "product.yml does not say them (runtime_settings), or the runtime is another"
         return [unjudged("settings of the container runtime", why, whole=True)]
-    driver = expected.kubelet_config.get("cgroupDriver", "systemd")
-    wanted: dict[str, Any] = {**said, "SystemdCgroup": DRIVERS.get(driver)}
+    driver = str(expected.kubelet_config.get("cgroupDriver", "systemd"))
+    key, value = ("SystemdCgroup", DRIVERS.get(driver)) if runtime == "containerd" else ("cgroup_manager", driver)
+    wanted: dict[str, Any] = {**said, key: value}
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
-        where = f"{name} containerd"
-        if seen.containerd is None:
-            yield Mismatch(where, "a running containerd", "none")
+        where, config = f"{name} {runtime}", RUNTIMES[runtime](seen)
+        if config is None:
+            yield Mismatch(where, f"a running {runtime}", "none")
             return
-        there = dict(cri_settings(seen.containerd.content))
+        there = dict(settings_of(config.content))
         for key, value in wanted.items():
-            yield from differs(where, key, [value], there.get(key, []))
+            found = there.get(key, [])
+            if isinstance(value, tuple):
+                right = len(found) == 1 and found[0] in value
+                yield from [] if right else [Mismatch(f"{where} {key}", f"one of {', '.join(value)}", str(found))]
+            else:
+                yield from differs(where, key, [value], found)
         images = [value for key in SANDBOX for value in there.get(key, [])]
         if expected.variables.get("cluster_pause_version"):
             yield from differs(where, "sandbox image", [_pause(expected)], images)
         else:
             yield unjudged("the sandbox image", "the cell's variables have no cluster_pause_version")
 
-    def trusts(name: str, seen: MachineSetup) -> list[Mismatch]:
-        folder = str(said.get("config_path", ""))
-        wanted = [expected.registry] if expected.leaves.images_from_mirror else seen.registries
-        found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
-        strange = sorted(set(seen.registries) - set(wanted))
-        found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
-        for path, urls in seen.servers.items() if expected.leaves.images_from_mirror else ():
-            others = [url for url in urls if urlsplit(url).netloc != expected.registry]
+    trusts = _trusts_containerd if runtime == "containerd" else _trusts_crio
+    return [
+        *on_every(expected.nodes, running, judge),
+        *on_every(expected.nodes, setups, lambda name, seen: trusts(name, seen, expected)),
+    ]
+
+
+def _trusts_containerd(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
+    """Judge containerd's folder of registries: the mirror alone, at its own address."""
+    folder = str((expected.leaves.runtime_settings or {}).get("config_path", ""))
+    wanted = [expected.registry] if expected.leaves.images_from_mirror else seen.registries
+    found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
+    strange = sorted(set(seen.registries) - set(wanted))
+    found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
+    for path, urls in seen.servers.items() if expected.leaves.images_from_mirror else ():
+        others = [url for url in urls if urlsplit(url).netloc != expected.registry]
+        found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
+    return found
+
+
+def _trusts_crio(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
+    """Judge CRI-O's files for registries (containers-registries.conf(5)): the mirror alone, at its own address."""
+    if not expected.leaves.images_from_mirror:
+        return []
+    named: set[str] = set()
+    found: list[Mismatch] = []
+    for path, said in seen.registries_conf.items():
+        for one in said.get("registry", []):
+            place = str(one.get("prefix", "")) or str(one.get("location", ""))
+            named.add(place)
+            asked = [one.get("location", place), *(mirror.get("location") for mirror in one.get("mirror", []))]
+            others = [where for where in asked if where != expected.registry]
             found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
-        return found
+    where = ", ".join(seen.registries_conf) or "no file for registries"
+    return [*same_set(f"{name} {where}", "registries", [expected.registry], sorted(named)), *found]
 
-    return [*on_every(expected.nodes, running, judge), *on_every(expected.nodes, setups, trusts)]
 
-
-def cri_settings(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the settings of containerd's CRI plugins by their last key, each with all of its values."""
+def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the settings of containerd's CRI plugins, or of CRI-O, by their last key, each with all of its values."""
     found: dict[str, list[Any]] = {}
 
     def walk(table: Mapping[str, Any]) -> None:
@@ -69,6 +102,7 @@ def cri_settings(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     for name, table in config.get("plugins", {}).items():
         if ".cri" in name:
             walk(table)
+    walk(config.get("crio", {}))
     yield from found.items()
 
 

@@ -18,7 +18,7 @@ from harness.validate.phases.running import OF_PLUGINS
 
 T = TypeVar("T")
 Told = Callable[..., None]  # takes figures, and `words` in their place for people
-BESIDE = ("haproxy", "nginx", "containerd-shim-runc-v2")  # programs of a cluster besides those of Kubernetes
+BESIDE = ("haproxy", "nginx", "containerd-shim-runc-v2", "conmon")  # programs of a cluster besides those of Kubernetes
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from harness.validate.remote.gather import MachineState
 
 KINDS = ("file", "mount", "link", "route", "unit", "process", "control group", "kernel setting")  # never empty
 UNSAID = ("file", "unit", "kernel setting")  # not judged where the product does not say what a reset leaves
-PROGRAMS = re.compile(r"(^|/)(kube[a-z-]*|etcd|containerd-shim\S*|coredns|flanneld|pause)( |$)")  # of a cluster
+PROGRAMS = re.compile(r"(^|/)(kube[a-z-]*|etcd|containerd-shim\S*|conmon|coredns|flanneld|pause)( |$)")  # of a cluster
 LISTED = 15  # differences of one machine that a message names
 
 

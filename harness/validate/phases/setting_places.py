@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.validate.facts.cluster import value_at
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.runtime_settings import settings_of
 from harness.validate.phases.observation import Observation, cache_seconds
 
 
@@ -78,6 +79,14 @@ def _containerd(seen: Observation, one: RequestedSetting) -> Iterator[SettingPla
         yield SettingPlace(f"{node}: running containerd's {one.name}", value, one.value)
 
 
+def _crio(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
+    """Look at the configuration that CRI-O runs with."""
+    for node in seen.expected.nodes:
+        obeyed = seen.running[node].crio if node in seen.running else None
+        values = dict(settings_of(obeyed.content)).get(one.name, []) if obeyed is not None else []
+        yield SettingPlace(f"{node}: running CRI-O's {one.name}", values[0] if len(values) == 1 else values, one.value)
+
+
 def _dns_cache(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
     """Look at CoreDNS's configuration, and at the TTL of its answers, by which every server must obey it."""
     configured = cache_seconds(seen.coredns.get("Corefile", ""))
@@ -102,5 +111,6 @@ LOOKS: Mapping[str, Look] = {
     "cluster_kubelet_config": _kubelet,
     "cluster_kube_proxy_config": _kube_proxy,
     "cluster_containerd_config": _containerd,
+    "cluster_crio_config": _crio,
     "cluster_coredns_cache_seconds": _dns_cache,
 }

@@ -37,6 +37,12 @@ PLACES = ["/etc/cni/net.d", "/opt/cni/bin", "/opt/cni/bin/*", "/etc/systemd/syst
 WRITTEN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/var/log", "/run"]
 SECRET = re.compile(r"PRIVATE KEY-----|client-key-data:|^\s*token:", re.MULTILINE)
 PROXIES = {"haproxy", "nginx"}
+CRIO = (
+    "/etc/crio/crio.conf",
+    "/etc/crio/crio.conf.d/*",
+    "/etc/crio/policy.json",
+    "/etc/containers/registries.conf.d/*",
+)
 CONTAINERD = ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml")
 SETTINGS = (
     "net.ipv4.ip_forward",
@@ -117,6 +123,7 @@ def newer_files(process: dict[str, Any]) -> dict[str, float]:
             "/var/lib/kubelet/instance-config.yaml",
         ],
         "containerd": [flag(argv, "config") or flag(argv, "c") or CONTAINERD[0], *glob.glob(CONTAINERD[1])],
+        "crio": [path for pattern in CRIO for path in glob.glob(pattern)],
         "haproxy": argv[argv.index("-f") + 1 :][:1] if "-f" in argv else [],
         "etcd": [],
     }

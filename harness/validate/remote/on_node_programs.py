@@ -32,6 +32,8 @@ from harness.validate.remote.on_node import (
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
 OTHERS = ("flanneld", "metrics-server")  # that tell their version, too
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
+CRIO_FILES = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*", "/etc/containers/registries.conf.d/*")
+CRIO_SOCKET = "/run/crio/crio.sock"
 SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
     "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
@@ -114,6 +116,26 @@ def containerd() -> dict[str, Any] | None:
     return None
 
 
+def crio() -> dict[str, Any] | None:
+    """Return the configuration that CRI-O runs with (TOML), when its files changed, and when the process started."""
+    for process in processes("crio"):
+        files = [path for pattern in CRIO_FILES for path in glob.glob(pattern)]
+        asked = [
+            f"/proc/{process['pid']}/exe",
+            "status",
+            "--socket",
+            flag(process["argv"], "listen") or CRIO_SOCKET,
+            "config",
+        ]
+        # without standard error, where it warns
+        done = subprocess.run(
+            asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False
+        )
+        text = done.stdout.decode(errors="replace")
+        return {"config": text, "changed": max(map(changed, files), default=0.0), "started": started(process["pid"])}
+    return None
+
+
 def changed(path: str) -> float:
     """Return when a file was last changed, in seconds since the epoch; now when it is gone."""
     try:
@@ -175,6 +197,7 @@ def main(argv: Sequence[str]) -> None:
         "hosts": hosts(asked["hosts"] or "/etc/hosts"),
         "proxy": proxy(asked["proxy"]),
         "containerd": containerd(),
+        "crio": crio(),
         "kube_proxy": fetch(KUBE_PROXY_CONFIG),
         "dns": {server: lifetime(server, asked["address"]) for server in asked["dns"]},
     }

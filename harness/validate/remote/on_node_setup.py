@@ -20,6 +20,8 @@ from typing import Any
 from harness.validate.remote.on_node import fetch, flag, own_api, processes, read, said, trusting
 
 CNI = "/etc/cni/net.d"
+CRIO_IMAGES = "/var/lib/containers/storage/overlay-images/images.json"
+REGISTRIES = ("/etc/containers/registries.conf", "/etc/containers/registries.conf.d/*.conf")
 PORTS = "/sys/class/net/*/brif"  # what is on a bridge
 API_PATHS = ("/version", "/readyz?verbose", "/api/v1/nodes", "/api/v1/secrets")
 KUBECONFIG = ("server", "certificate-authority", "certificate-authority-data")
@@ -108,7 +110,10 @@ def service_rules() -> list[list[str]] | None:
 
 
 def images() -> dict[str, str]:
-    """Return the digests of containerd's images, by name."""
+    """Return the digests of the container runtime's images, by name."""
+    if processes("crio"):
+        kept = json.loads(read(CRIO_IMAGES) or "[]")
+        return {name: one["digest"] for one in kept for name in one.get("names", []) if "@" not in name}
     address = next((flag(p["argv"], "address") for p in processes("containerd")), "")
     words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "images", "ls"]
     return dict(IMAGE.findall((said(words) or "") + "\n"))
@@ -150,6 +155,12 @@ def servers(folder: str) -> dict[str, list[str]]:
     return {path: sorted(set(re.findall(r"https?://[^\s'\"\]]+", read(path) or ""))) for path in files}
 
 
+def registries_conf() -> dict[str, str]:
+    """Return the files that say where CRI-O finds registries, by path; where CRI-O does not run, none."""
+    paths = sorted(path for pattern in REGISTRIES for path in glob.glob(pattern)) if processes("crio") else []
+    return {path: read(path) or "" for path in paths}
+
+
 def main(argv: Sequence[str]) -> None:
     """Print everything.
 
@@ -166,6 +177,7 @@ def main(argv: Sequence[str]) -> None:
         "kubelets_api": api_of_kubelet(),
         "limits": limits(),
         "servers": servers(given["registries"]),
+        "registries_conf": registries_conf(),
         "cni": cni_files(),
         "bridged": {os.path.basename(os.path.dirname(at)): len(os.listdir(at)) for at in glob.glob(PORTS)},
         "rules": service_rules(),

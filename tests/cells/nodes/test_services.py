@@ -17,8 +17,8 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
     require(
         node_services.stopped_services(facts, expected),
         claim="kubelet and the container runtime run and are enabled",
-        look="journalctl -u kubelet -u containerd on the machine",
-        do=f"{expected.login()}, then systemctl status kubelet containerd",
+        look=f"journalctl -u kubelet -u {expected.runtime_process} on the machine",
+        do=f"{expected.login()}, then systemctl status kubelet {expected.runtime_process}",
     )
 
 

@@ -37,16 +37,16 @@ def test_services_have_no_settings_that_nobody_asked_for(inspection: Inspection)
         surroundings.amended_units(inspection.setups, inspection.expected),
         claim="no file amends the cluster's units beside the product's, and nothing limits kubelet and the runtime",
         look="what wrote the file; one under /run, or a limit set by hand, is gone after the next start of the machine",
-        do=f"{inspection.expected.login()}, then systemctl cat kubelet containerd",
+        do=f"{inspection.expected.login()}, then systemctl cat kubelet {inspection.expected.runtime_process}",
     )
 
 
 def test_the_container_runtime_is_configured_as_the_cell_asks(inspection: Inspection) -> None:
     require(
         runtime_settings.wrong_runtime_settings(inspection.running, inspection.setups, inspection.expected),
-        claim="the running containerd has the product's settings and the cell's sandbox image",
-        look="/etc/containerd/config.toml and the folder of registries on the machine",
-        do=f"{inspection.expected.login()}, then containerd config dump",
+        claim="the running container runtime has the product's settings and the cell's sandbox image",
+        look="/etc/containerd/config.toml, or /etc/crio/crio.conf.d; the files for registries on the machine",
+        do=f"{inspection.expected.login()}, then containerd config dump, or crio status config",
     )
 
 

@@ -16,7 +16,7 @@ def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFact
         node_versions.wrong_binaries(facts, expected),
         claim="every installed program has the cell's version",
         look="the output of the roles container_runtime and node in logs/deploy.log",
-        do=f"{expected.login()}, then kubelet --version; containerd --version; runc --version",
+        do=f"{expected.login()}, then kubelet --version; {expected.runtime_process} --version; runc --version",
     )
 
 

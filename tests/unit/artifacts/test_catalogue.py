@@ -68,7 +68,7 @@ def test_every_file_of_an_image_is_a_file_of_a_program(repository: str) -> None:
             name, _, file = source.partition("/")
             assert version in CATALOGUE.versions(name)
             recipe = CATALOGUE.program(name).recipes(version).gomod
-            assert file in {**recipe.packages, **recipe.copies}
+            assert file in {**recipe.packages, **recipe.copies, **recipe.c_programs}
 
 
 @pytest.mark.parametrize("name", CATALOGUE.programs)

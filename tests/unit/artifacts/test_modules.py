@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from harness.artifacts import modules, toolchain
 from harness.artifacts.catalogue import load, module_dir
 from harness.artifacts.gomod import Build
 from harness.artifacts.modules import staging_modules, staging_version, substitutions
@@ -68,3 +70,33 @@ def test_what_stands_for_an_absent_module_is_part_of_the_recipe() -> None:
     program = CATALOGUE.program("nerdctl")
     texts = Build(Ref("nerdctl", program.versions[0]), program.gomod).ingredients()["module"]
     assert "absent/github.com_containerd_nerdctl_mod_tigron/go.mod" in texts
+
+
+class Go:
+    """A Go that has a module downloaded, and completes nothing."""
+
+    path = "true"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def env(self) -> dict[str, str]:
+        return {}
+
+    def download(self, _: str) -> dict[str, str]:
+        return {"Dir": str(self.folder), "GoMod": str(self.folder / "go.mod")}
+
+
+@pytest.mark.parametrize(("module", "vouched"), [("crio", True), ("runc", False)])
+def test_upstreams_checksums_are_taken_only_where_the_catalogue_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, *, vouched: bool
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    upstream = tmp_path / "upstream"
+    upstream.mkdir()
+    (upstream / "go.mod").write_text("module example.org/upstream\n\ngo 1.24.1\n", encoding="utf-8")
+    (upstream / "go.sum").write_text("example.org/absent v1.0.0 h1:AAAA=\n", encoding="utf-8")
+    monkeypatch.setattr(toolchain, "find", lambda *_: Go(upstream))
+    made = modules.generate(CATALOGUE, module, CATALOGUE.versions(module)[0], tmp_path / "made")
+    assert (made / "go.sum").exists() is vouched
+    assert not vouched or (made / "go.sum").read_text(encoding="utf-8").startswith("example.org/absent ")

@@ -79,6 +79,13 @@ def test_a_cells_variables_choose_versions() -> None:
     assert len(needed) == len(set(needed))
 
 
+def test_a_cell_gets_the_runtime_that_it_asks_for_and_no_other() -> None:
+    variables = {"cluster_kubernetes_version": "1.34.4", "cluster_container_runtime": "crio"}
+    names = {ref.name for ref in refs.for_cell(CATALOGUE, variables)}
+    assert {"crio", "crictl", "runc", "cni-plugins"} <= names
+    assert "containerd" not in names
+
+
 def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
     plain = {"cluster_kubernetes_version": "1.36.3"}
     versions = {

@@ -13,7 +13,7 @@ import pytest
 from harness import proc
 from harness.artifacts import release
 from harness.artifacts.catalogue import Catalogue, load
-from harness.artifacts.gomod import Build, command
+from harness.artifacts.gomod import Build, c_command, command
 from harness.artifacts.recipe import RECORD, ArtifactPhase, Event, Ref, Source
 from harness.artifacts.release import Download
 from harness.artifacts.store import CURRENT, Store
@@ -173,3 +173,13 @@ def test_tests_are_compiled_and_c_is_linked_statically(tmp_path: Path) -> None:
     assert command([tests], Path("o"))[1:3] == ["test", "-c"]
     assert "-extldflags -static" in runc.ldflags()
     assert "-tags=osusergo,netgo,seccomp" in command([runc], Path("o"))
+
+
+def test_a_program_in_c_is_made_of_all_sources_in_its_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "tool" / "src"
+    folder.mkdir(parents=True)
+    for name in ("b.c", "a.c", "a.h"):
+        (folder / name).touch()
+    words = c_command(tmp_path, "tool/src", Path("/made/tool"))
+    assert words[-4:] == ["-o", Path("/made/tool"), folder / "a.c", folder / "b.c"]
+    assert "-static" in words

@@ -145,3 +145,22 @@ def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str)
     assert "nothing was changed" not in ended.said
     assert "UNREACHABLE" in ended.said
     assert "cp" in ended.spoken_to
+
+
+def test_a_crio_that_does_not_go_with_kubernetes_or_comes_from_elsewhere_is_refused(
+    tmp_path: Path, mirror: str
+) -> None:
+    ended = attempt(
+        tmp_path,
+        "cluster",
+        STACKED,
+        **served(mirror),
+        cluster_container_runtime="crio",
+        cluster_artifact_source="upstream",
+        cluster_containerd_systemd_cgroup=True,
+    )
+    assert ended.status == REFUSED
+    assert "cluster_crio_version 1.34.0 does not go with cluster_kubernetes_version 1.36.3: set it" in ended.said
+    assert "set the latter to mirror" in ended.said
+    assert "disagree" not in ended.said
+    assert ended.spoken_to == ""

@@ -48,6 +48,9 @@ TEMPLATES = {
     "config-v2.toml": "container_runtime/templates/config-v2.toml.j2",
     "hosts.toml": "container_runtime/templates/hosts.toml.j2",
     "run-containerd.sh": "container_runtime/templates/run-containerd.sh.j2",
+    "crio.conf": "container_runtime/templates/crio.conf.j2",
+    "registries.conf": "container_runtime/templates/registries.conf.j2",
+    "run-crio.sh": "container_runtime/templates/run-crio.sh.j2",
     "prefetch-images.sh": "container_runtime/templates/prefetch-images.sh.j2",
     "running-kernel.sh": "preinstall/templates/running-kernel.sh.j2",
     "flannel.yml": "network_plugin/templates/flannel.yml.j2",
@@ -200,6 +203,34 @@ def test_containerd_1_is_configured_the_same_in_its_own_words(rendered: Path) ->
     assert cri["restrict_oom_score_adj"] is True
     assert cri["registry"] == {"config_path": "/etc/containerd/certs.d"}
     assert cri["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is False
+
+
+def test_crio_is_configured_as_the_machine_needs(rendered: Path) -> None:
+    config = tomllib.loads((rendered / "crio.conf").read_text())["crio"]
+    assert config["image"]["pause_image"] == "10.0.0.1:5000/pause:3.10.2"
+    assert config["runtime"]["cgroup_manager"] == "cgroupfs"
+    assert config["runtime"]["runtimes"]["runc"]["runtime_path"] == "/usr/local/lib/runc-within-limits"
+    registries = tomllib.loads((rendered / "registries.conf").read_text())
+    assert registries == {"registry": [{"location": "10.0.0.1:5000", "insecure": True}]}
+
+
+def test_crios_settings_go_into_their_tables(tmp_path: Path) -> None:
+    given = {"pids_limit": 2048, "pull_progress_timeout": "30s"}
+    chosen: dict[str, Any] = {"cluster_container_runtime": "crio", "cluster_crio_config": given}
+    chosen |= {"cluster_crio_within_limits": False, "cluster_crio_systemd_cgroup": True}
+    names = frozenset({"crio.conf", "prefetch-images.sh", "run-crio.sh", "kubeadm.yml", "kubeadm-join.yml"})
+    directory = render("cp1-w1", tmp_path, names, **chosen)
+    config = tomllib.loads((directory / "crio.conf").read_text())["crio"]
+    assert config["runtime"]["pids_limit"] == 2048
+    assert config["runtime"]["cgroup_manager"] == "systemd"
+    assert config["runtime"]["runtimes"]["runc"]["runtime_path"] == "/usr/local/bin/runc"
+    assert config["image"]["pull_progress_timeout"] == "30s"
+    pulls = (directory / "prefetch-images.sh").read_text()
+    assert "crictl pull 10.0.0.1:5000/pause:3.10.2 &" in pulls
+    assert "/ctr " not in pulls
+    socket = "unix:///run/crio/crio.sock"
+    assert documents(directory / "kubeadm.yml")["InitConfiguration"]["nodeRegistration"]["criSocket"] == socket
+    assert documents(directory / "kubeadm-join.yml")["JoinConfiguration"]["nodeRegistration"]["criSocket"] == socket
 
 
 def test_images_are_pulled_in_plain_http(rendered: Path) -> None:

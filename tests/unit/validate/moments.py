@@ -51,6 +51,7 @@ def raw_running(machine: str) -> Json:
         "hosts": [["127.0.0.1", "localhost"], ["10.222.1.2", "cp-0"], ["10.222.1.3", "w-0"]],
         "proxy": {"kind": "haproxy", "servers": [["cp-0", "10.222.1.2:6443"]], "changed": 900.0, "started": 1000.0},
         "containerd": {"config": config, "changed": 900.0, "started": 1000.0},
+        "crio": None,
         "kube_proxy": {"status": 200, "body": json.dumps({"kubeproxy.config.k8s.io": {"mode": "nftables"}})},
         "dns": {"10.243.1.2": {"seconds": 30, "error": ""}},
     }

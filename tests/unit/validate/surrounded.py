@@ -30,6 +30,23 @@ runtime_type = 'io.containerd.runc.v2'
 BinaryName = '/usr/local/bin/runc'
 SystemdCgroup = false
 """
+CRIO = f"""
+[crio]
+storage_driver = "overlay"
+[crio.runtime]
+default_runtime = "runc"
+cgroup_manager = "cgroupfs"
+pinns_path = "/usr/local/bin/pinns"
+conmon = ""
+[crio.runtime.runtimes.runc]
+runtime_path = "/usr/local/bin/runc"
+monitor_path = "/usr/bin/conmon"
+[crio.image]
+pause_image = "{PAUSE}"
+[crio.network]
+network_dir = "/etc/cni/net.d"
+"""
+CRIO_REGISTRIES = "/etc/containers/registries.conf.d/10-cluster.conf"
 PROXY = {"mode": "nftables", "clusterCIDR": "10.243.0.0/16", "bindAddress": "0.0.0.0", "detectLocalMode": "ClusterCIDR"}  # noqa: S104
 DIGEST = "sha256:" + "a" * 64
 SUBNETS = {"cp-0": "10.243.0.0/24", "w-0": "10.243.1.0/24"}
@@ -63,7 +80,17 @@ def raw_setup(machine: str) -> Json:
         "kubelet": "kind: KubeletConfiguration\nclusterDomain: cluster.local\n",
         "drop_ins": {"kubelet.service": [], "containerd.service": []},
         "registries": [REGISTRY],
+        "registries_conf": {},
     }
+
+
+def in_place_of_containerd(raw: Json) -> None:
+    """Let a machine's programs or surroundings be those of one that runs CRI-O."""
+    if "containerd" in raw:
+        raw |= {"containerd": None, "crio": {"config": CRIO, "changed": 900.0, "started": 1000.0}}
+    else:
+        text = f"[[registry]]\nlocation = '{REGISTRY}'\ninsecure = true\n"
+        raw |= {"registries": [], "servers": {}, "registries_conf": {CRIO_REGISTRIES: text}}
 
 
 def setups(change: Change = lambda _: None, *, of: str = "w-0") -> dict[str, MachineSetup]:

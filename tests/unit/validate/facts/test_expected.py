@@ -29,6 +29,16 @@ def test_a_version_that_no_variable_has_or_that_the_product_decides_is_unknown()
     assert said == {"the product decides it (own_versions of product.yml)"}
 
 
+def test_another_runtime_has_its_own_unit_and_settings() -> None:
+    usual = guests.expected()
+    other = guests.expected(
+        variables={**guests.VARIABLES, "cluster_container_runtime": "crio", "cluster_crio_version": "1.34.0"}
+    )
+    assert (usual.leaves.runtime_unit, other.leaves.runtime_unit) == ("containerd.service", "crio.service")
+    assert other.leaves.runtime_settings == guests.OURS.other_runtimes["crio"].settings
+    assert (other.runtime_process, other.runtime_version) == ("crio", "1.34.0")
+
+
 def test_what_a_product_says_of_a_network_plugin_wins_over_the_file() -> None:
     other = PluginLeaves(unit=None, daemon_set="kube-system/kube-flannel")
     plugin = guests.expected(leaves=guests.OURS.model_copy(update={"network_plugins": {"flannel": other}})).plugin

@@ -129,3 +129,18 @@ def test_a_pod_with_an_address_of_another_network_is_found(name: str, change: Js
     seen = view(lambda raw: named(raw["pods"], name)["status"].update(change))
     found = wrong_node_networks(seen, guests.expected())
     assert [one.seen for one in found] == ([change["podIP"]] if wrong else [])
+
+
+def test_crio_is_known_by_what_it_calls_itself() -> None:
+    variables = {**guests.VARIABLES, "cluster_container_runtime": "crio", "cluster_crio_version": "1.34.0"}
+    expected = guests.expected(variables=variables)
+
+    def reports(runtime: str) -> Change:
+        def change(raw: Json) -> None:
+            for one in raw["nodes"]:
+                one["status"]["nodeInfo"]["containerRuntimeVersion"] = runtime
+
+        return change
+
+    assert wrong_node_versions(view(reports("cri-o://1.34.0")), expected) == []
+    assert "cri-o://1.34.0" in str(wrong_node_versions(view(reports("cri-o://1.33.5")), expected))

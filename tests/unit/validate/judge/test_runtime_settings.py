@@ -1,4 +1,4 @@
-"""Other settings of containerd and strange registries are found."""
+"""Other settings of the container runtime and strange registries are found."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import pytest
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.runtime_settings import wrong_runtime_settings
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.surrounded import VARIABLES, Change, running, setups
+from tests.unit.validate.surrounded import CRIO_REGISTRIES, VARIABLES, Change, in_place_of_containerd, running, setups
 
 EXPECTED = guests.expected(variables=VARIABLES)
+WITH_CRIO = guests.expected(
+    variables={**VARIABLES, "cluster_container_runtime": "crio", "cluster_crio_version": "1.34.0"}
+)
 
 
 def config(old: str, new: str) -> Change:
@@ -59,3 +62,62 @@ def test_another_server_behind_the_mirrors_name_is_found() -> None:
 def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
     (found,) = wrong_runtime_settings(running(), setups(), guests.expected(leaves=foreign.UNSAID))
     assert isinstance(found, Unjudged)
+
+
+def of_crio(change: Change = lambda _: None) -> list[str]:
+    """Return what is found of machines with CRI-O, the worker's programs and surroundings changed."""
+
+    def worker(raw: guests.Json) -> None:
+        in_place_of_containerd(raw)
+        change(raw)
+
+    programs = running(in_place_of_containerd, of="cp-0") | {"w-0": running(worker)["w-0"]}
+    around = setups(in_place_of_containerd, of="cp-0") | {"w-0": setups(worker)["w-0"]}
+    return [str(one) for one in wrong_runtime_settings(programs, around, WITH_CRIO)]
+
+
+def crio(old: str, new: str) -> Change:
+    def change(raw: guests.Json) -> None:
+        if "crio" in raw:
+            assert old in raw["crio"]["config"]
+            raw["crio"]["config"] = raw["crio"]["config"].replace(old, new)
+
+    return change
+
+
+def registries(text: str) -> Change:
+    def change(raw: guests.Json) -> None:
+        if "registries_conf" in raw:
+            raw["registries_conf"][CRIO_REGISTRIES] += text
+
+    return change
+
+
+def test_only_well_machines_with_crio_pass() -> None:
+    assert of_crio() == []
+    assert of_crio(crio("/usr/local/bin/runc", "/usr/local/lib/runc-within-limits")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (crio("pause:3.10.2", "pause:3.9"), "pause:3.9"),
+        (crio('manager = "cgroupfs"', 'manager = "systemd"'), "cgroup_manager"),
+        (crio("/usr/local/bin/runc", "/opt/runc"), "/opt/runc"),
+        (crio('default_runtime = "runc"', 'default_runtime = "other"'), "default_runtime"),
+        (lambda raw: raw.update(crio=None) if "crio" in raw else None, "a running crio"),
+        (registries("[[registry]]\nlocation = '192.0.2.1'\n"), "192.0.2.1"),
+        (registries("[[registry.mirror]]\nlocation = '192.0.2.1'\n"), "192.0.2.1"),
+        (registries("prefix = '*.example.org'\n"), "example.org"),
+    ],
+)
+def test_another_setting_of_crio_is_found(change: Change, words: str) -> None:
+    assert words in " ".join(of_crio(change))
+
+
+def test_machines_without_a_file_for_registries_are_found() -> None:
+    def change(raw: guests.Json) -> None:
+        if "registries_conf" in raw:
+            raw["registries_conf"] = {}
+
+    assert "no file for registries" in " ".join(of_crio(change))

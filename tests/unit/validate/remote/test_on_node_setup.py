@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,21 @@ def test_an_api_that_does_not_answer_kubelet_is_told(tmp_path: Path, monkeypatch
     assert "/nowhere" in found["body"]
     monkeypatch.setattr(on_node_setup, "processes", lambda *_: [])
     assert on_node_setup.api_of_kubelet() is None
+
+
+def test_images_and_registries_of_crio_are_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, registries = tmp_path / "images.json", tmp_path / "10-cluster.conf"
+    digest = "sha256:" + "a" * 64
+    names = ["registry:5000/pause:3.10.1", f"registry:5000/pause@{digest}"]
+    kept.write_text(json.dumps([{"id": "1", "digest": digest, "names": names}, {"id": "2", "digest": digest}]))
+    registries.write_text("[[registry]]\nlocation = 'registry:5000'\n", encoding="utf-8")
+    monkeypatch.setattr(on_node_setup, "CRIO_IMAGES", str(kept))
+    monkeypatch.setattr(on_node_setup, "REGISTRIES", (f"{tmp_path}/*.conf",))
+    monkeypatch.setattr(on_node_setup, "processes", lambda *names: [{"argv": ["crio"]}] if "crio" in names else [])
+    assert on_node_setup.images() == {"registry:5000/pause:3.10.1": digest}
+    assert on_node_setup.registries_conf() == {str(registries): "[[registry]]\nlocation = 'registry:5000'\n"}
+
+
+def test_a_machine_without_crio_has_no_registries_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_node_setup, "processes", lambda *_: [])
+    assert on_node_setup.registries_conf() == {}
