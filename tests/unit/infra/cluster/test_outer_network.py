@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -186,8 +186,8 @@ class Pods:
 
 
 def test_pods_without_ipv6_addresses_are_found_where_cells_need_them() -> None:
-    assert list(check_ipv6(any_of(Pods("10.1.0.5", "fd10::5")))) == []
-    (lacking,) = check_ipv6(any_of(Pods("10.1.0.5")))
+    assert list(check_ipv6(cast(Any, Pods("10.1.0.5", "fd10::5")))) == []
+    (lacking,) = check_ipv6(cast(Any, Pods("10.1.0.5")))
     assert (lacking.fatal, "no IPv6 addresses" in lacking.what) == (True, True)
-    (unknown,) = check_ipv6(any_of(Pods()))
+    (unknown,) = check_ipv6(cast(Any, Pods()))
     assert not unknown.fatal
