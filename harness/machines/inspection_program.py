@@ -28,6 +28,7 @@ OWNED = (
     "/etc/containerd/config.toml",
     "/etc/containerd/certs.d/*/hosts.toml",
     "/etc/containers/registries.conf.d/*",
+    "/etc/crictl.yaml",
     "/etc/crio/crio.conf.d/*",
     "/etc/crio/policy.json",
     "/etc/api-endpoint/haproxy.cfg",

@@ -30,6 +30,7 @@ PUT_BACK = (
     "/var/lib/kubelet/config.yaml",
     "/etc/containerd/*",
     "/etc/containers/registries.conf.d/*",
+    "/etc/crictl.yaml",
     "/etc/crio/*",
     "/etc/systemd/system/containerd.service",
     "/etc/systemd/system/crio.service",
