@@ -20,7 +20,7 @@ from harness.kube.portforward import open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.machines import ways
-from harness.machines.kubevirt.launchers import ipv6_address_of, launcher_address, launcher_pod
+from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, launcher_address, launcher_pod
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.rundir import AttemptDir, RunDir
 
@@ -68,14 +68,14 @@ class Existing:
     def machine(self, name: str) -> Machine:
         """Return a machine as SSH reaches it. Raises BadInput when it is not running, or has no address yet."""
         vmi = self.instance(name)
-        address, own = self._address(vmi), vmi["metadata"]["name"]
+        pod, own = launcher_pod(self.infra.cluster, self.place.namespace, vmi), vmi["metadata"]["name"]
+        address = address_of(pod)
         if not address:
             raise BadInput(f"machine {name} has no address yet", hint="`vmatrix status` shows its state")
         vm = self.infra.cluster.get(VM, own, self.place.namespace) or {"metadata": {}}
         user = (vm["metadata"].get("annotations") or {}).get(ANNOTATION_USER, "debian")
         planned = PlannedMachine(_machine_of(vmi), (), 0, 0, 0, "")
-        ipv6 = ipv6_address_of(launcher_pod(self.infra.cluster, self.place.namespace, vmi))
-        return Machine(planned, address, SSH_PORT, user, self.tunnels(), ipv6_address=ipv6)
+        return Machine(planned, address, SSH_PORT, user, self.tunnels(), ipv6_address=ipv6_address_of(pod))
 
     def tunnels(self) -> Path | None:
         """Return the updated file of tunnels through the infra cluster's API; None: machines are reached directly."""

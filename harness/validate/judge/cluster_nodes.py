@@ -71,16 +71,17 @@ def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
 def _other_addresses(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     versions = [one.version for one in expected.families]
+    known = expected.plugin is not None and expected.pod_cidr
 
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         yield from differs(name, "InternalIP", [*expected.addresses_of(name)], _internal(node))
-        if expected.plugin is not None and expected.pod_cidr:
-            families = [ipaddress.ip_network(one).version for one in pod_networks_of(node)]
-            yield from differs(name, "IP families of podCIDRs", versions, families)
+        if not known:
+            return
+        families = [ipaddress.ip_network(one).version for one in pod_networks_of(node)]
+        yield from differs(name, "IP families of podCIDRs", versions, families)
         for pod, addresses in _own_pods(view, name, _internal(node)):
-            if expected.plugin is not None and expected.pod_cidr:
-                families = [ipaddress.ip_address(one).version for one in addresses]
-                yield from differs(f"{name} pod {pod}", "IP families of its addresses", versions, families)
+            families = [ipaddress.ip_address(one).version for one in addresses]
+            yield from differs(f"{name} pod {pod}", "IP families of its addresses", versions, families)
 
     return on_every(expected.nodes, by_name(view.nodes), judge)
 

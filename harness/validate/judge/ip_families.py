@@ -5,7 +5,7 @@ https://kubernetes.io/docs/concepts/services-networking/dual-stack/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from harness.kube.resources import SERVICE
 from harness.validate.facts.cluster import of_family
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.finding import unjudged
-from harness.validate.judge.machine_network import NOTHING
+from harness.validate.judge.machine_network import NOTHING, Ask
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 from harness.validate.judge.network import dial_all, wrong_answers
 from harness.validate.remote.objects import HTTP_PORT
@@ -24,7 +24,6 @@ from harness.validate.remote.probes import NAME, Probes
 
 WORDS = {4: "IPv4", 6: "IPv6"}
 INVALID = 422
-Ask = Callable[[Mapping[str, Any]], Mapping[str, Sequence[Sequence[Any]]]]
 Given = Mapping[str, "tuple[str, ...] | None"]  # a Service's addresses by its name; None: it was refused
 
 

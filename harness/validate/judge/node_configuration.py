@@ -15,8 +15,8 @@ from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every
 Facts = Mapping[str, NodeFacts]
 
 # What kubelet and the pod network need of the kernel (kubernetes.io, "Container runtimes": network configuration).
-BRIDGED = "net.bridge.bridge-nf-call-iptables"  # there only where a bridge is used
-SYSCTLS = {"net.ipv4.ip_forward": "1", BRIDGED: "1"}
+BRIDGED = "net.bridge."  # settings that are there only where a bridge is used
+SYSCTLS = {"net.ipv4.ip_forward": "1", "net.bridge.bridge-nf-call-iptables": "1"}
 OF_IPV6 = {"net.ipv6.conf.all.forwarding": "1", "net.bridge.bridge-nf-call-ip6tables": "1"}  # of a cluster that has it
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
 KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as on_node_facts.py calls them
@@ -117,7 +117,7 @@ def kernel_settings(expected: ExpectedGuest) -> dict[str, str]:
 def wrong_kernel_settings(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return kernel settings that are not as needed, and swap that is on."""
     for setting, value in kernel_settings(expected).items():
-        if expected.plugin is None and setting == BRIDGED and not seen.sysctls.get(setting):
+        if expected.plugin is None and setting.startswith(BRIDGED) and not seen.sysctls.get(setting):
             yield unjudged(setting, f"nobody describes the network plugin {expected.network_plugin!r}")
             continue
         yield from differs(name, setting, value, seen.sysctls.get(setting, ""))
