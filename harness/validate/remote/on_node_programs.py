@@ -127,11 +127,13 @@ def crio() -> dict[str, Any] | None:
             flag(process["argv"], "listen") or CRIO_SOCKET,
             "config",
         ]
-        # without standard error, where it warns
-        done = subprocess.run(
-            asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False
-        )
-        text = done.stdout.decode(errors="replace")
+        try:  # without standard error, where it warns
+            done = subprocess.run(
+                asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False
+            )
+            text = done.stdout.decode(errors="replace")
+        except (OSError, subprocess.TimeoutExpired):
+            text = ""  # one that does not answer has none of the settings that are wanted
         return {"config": text, "changed": max(map(changed, files), default=0.0), "started": started(process["pid"])}
     return None
 
