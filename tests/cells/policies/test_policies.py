@@ -49,7 +49,7 @@ def seen(pods: PolicyPods, case: Case, timeouts: Timeouts) -> None:
             deadline=Deadline.after(timeouts.probe_follow),
             what="nodes to have rules for the policies",
         ),
-        claim=f"connections work where policies allow them, and nowhere else, while {case.name}",
+        claim=f"connections in {pods.pod_network} work where policies allow them, and nowhere else, while {case.name}",
         look=RULES,
         do=LOGS,
     )
