@@ -18,6 +18,7 @@ Network = IPv4Network | IPv6Network
 PODS, SERVICES = "cluster_pod_cidr", "cluster_service_cidr"
 IPV6_PODS, IPV6_SERVICES = "cluster_ipv6_pod_cidr", "cluster_ipv6_service_cidr"
 EXAMPLES = {PODS: "10.243.0.0/16", SERVICES: "10.95.0.0/16", IPV6_PODS: "fd10:243::/56", IPV6_SERVICES: "fd10:95::/112"}
+LARGEST = {IPV6_PODS: 48, IPV6_SERVICES: 108}  # prefix lengths; kubeadm and the API server take no larger network
 OF_NODE = {PODS: 24, IPV6_PODS: 64}  # prefix length of each node's pods, as kubeadm has it
 Place = tuple[str, Location]  # a file and where in it
 
@@ -70,11 +71,20 @@ def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[t
             later = max((chosen[other][0], chosen[one][0]), key=lambda place: place[0] == "axes.yml")
             said = f"{one} {networks[one]} and {other} {networks[other]} overlap; choose separate networks"
             yield later, said
+    for name, said in _sizes(networks, nodes):
+        yield chosen[name][0], said
+
+
+def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[tuple[str, str]]:
+    """Yield the names of networks that Kubernetes does not take, or that have no room for each node, with why."""
+    for name, length in LARGEST.items():
+        if name in networks and networks[name].prefixlen < length:
+            yield name, f"{networks[name]} is too large for Kubernetes; use a /{length} or smaller"
     for name, length in OF_NODE.items():
         pods = networks.get(name)
         if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
             said = f"{pods} has no /{length} for each of the {nodes} nodes of the largest topology"
-            yield chosen[name][0], f"{said}; use a larger network, such as {EXAMPLES[name]}"
+            yield name, f"{said}; use a larger network, such as {EXAMPLES[name]}"
 
 
 def _read(name: str, text: Any) -> Network | str:

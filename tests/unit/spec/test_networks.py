@@ -39,6 +39,8 @@ def test_networks_of_both_families_that_are_apart_are_right(matrix: Path) -> Non
             "has no /64 for each of the 2 nodes of the largest",
         ),
         ("fd10:243::/56", "fd10:243::/72", "ipv6_pod_cidr", "use a larger network, such as fd10:243::/56"),
+        ("fd10:243::/56", "fd20::/40", "ipv6_pod_cidr", "fd20::/40 is too large for Kubernetes; use a /48 or smaller"),
+        ("fd10:95::/112", "fd10:95::/64", "ipv6_service_cidr", "fd10:95::/64 is too large for Kubernetes"),
         ("fd10:243::/56", "10.9.0.0/16", "ipv6_pod_cidr", "10.9.0.0/16 is no network of IPv6; write one such as"),
         ("fd10:243::/56", "fd10:243::1/56", "ipv6_pod_cidr", "has host bits set; write one such as fd10:243::/56"),
         ("'fd10:243::/56'", "[1]", "ipv6_pod_cidr", "[1] is no network"),
