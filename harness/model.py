@@ -175,7 +175,13 @@ class Mirror:
 
     `http` serves binaries as {http}/bin/NAME/VERSION/FILE and disk images as {http}/images/FILE;
     `registry` is host:port of an OCI registry spoken to in plain HTTP.
+    `ipv6`: the same at an IPv6 address, where there is one; None: at the same address, or not at all.
     """
 
     http: str
     registry: str
+    ipv6: Mirror | None = None
+
+    def over(self, version: int) -> Mirror:
+        """Return where machines of a cluster whose nodes have addresses of IPv4 or IPv6 (4 or 6) find it."""
+        return self.ipv6 if version == 6 and self.ipv6 is not None else self

@@ -69,6 +69,11 @@ def wrong_address(text: str, *, port_needed: bool = True) -> str:
     return wrong_host(host)
 
 
+def joined(host: str, port: int | str) -> str:
+    """Return HOST:PORT as URLs have it: an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def wrong_token(text: str) -> str:
     """Return what is wrong with a token that goes into a header, "" when nothing is."""
     return "" if text.isascii() and text.isprintable() and " " not in text else "it has a blank or a strange character"

@@ -22,6 +22,7 @@ import argparse
 import json
 import re
 import signal
+import socket
 import sys
 import tarfile
 import threading
@@ -205,10 +206,16 @@ class MirrorServer(ThreadingHTTPServer):
 
 
 def server(address: str, root: Path) -> MirrorServer:
-    """Return a mirror that is bound to `address` (host:port) and not serving yet. Raises OSError when it is taken."""
+    """Return a mirror that is bound to `address` and not serving yet. Raises OSError when it is taken.
+
+    Args:
+        address: host:port; an IPv6 address stands in brackets.
+    """
     host, _, port = address.rpartition(":")
     handler = type("CacheHandler", (MirrorHandler,), {"root": root})
-    return MirrorServer((host, int(port)), handler)
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    of_family = type("FamilyServer", (MirrorServer,), {"address_family": family})
+    return of_family((host.strip("[]"), int(port)), handler)
 
 
 def mirror_argv(address: str, root: Path) -> tuple[str, ...]:

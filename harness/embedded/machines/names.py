@@ -18,7 +18,7 @@ PODS_NETWORK = MAX_NAMESPACES  # of the machine that runs the infra cluster's po
 API_PORT = 6443
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
-UNIQUE_LOCAL = IPv6Network("fd76:6d78::/32")  # of all instances (RFC 4193); the host has no address in it
+UNIQUE_LOCAL = IPv6Network("fd76:6d78::/32")  # of all instances (RFC 4193)
 GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # all that guests may connect to on their host
 _ID = re.compile(r"[0-9a-f]{1,9}")
 
@@ -46,9 +46,19 @@ class Names:
         return IPv4Network(f"10.{FIRST_SECOND_OCTET + self.index}.0.0/16")
 
     @property
+    def instance_network6(self) -> IPv6Network:
+        """Return the /48 of the instance."""
+        return IPv6Network((ipv6_address(self.instance_network[0]), 48))
+
+    @property
     def instance_address(self) -> IPv4Address:
         """Return the one host address that the instance's guests may reach, at GUEST_PORTS alone."""
         return self.instance_network[1]
+
+    @property
+    def instance_address6(self) -> IPv6Address:
+        """Return the same host address for IPv6, at which guests reach the same ports."""
+        return ipv6_address(self.instance_address)
 
     @property
     def loopback_address(self) -> IPv4Address:
@@ -61,6 +71,10 @@ class Names:
             raise ValueError(f"namespace index {namespace_index} is not in 1..{MAX_NAMESPACES}")
         return IPv4Network((int(self.instance_network.network_address) + (namespace_index << 8), 24))
 
+    def network6(self, namespace_index: int) -> IPv6Network:
+        """Return the /64 of a VM namespace."""
+        return IPv6Network((ipv6_address(self.network(namespace_index)[0]), 64))
+
     @property
     def probe_network(self) -> IPv4Network:
         """Return a /24 that no VM namespace gets."""
@@ -69,6 +83,10 @@ class Names:
     def host_address(self, namespace_index: int) -> IPv4Address:
         """Return the host's address in a VM namespace's network."""
         return self.network(namespace_index)[1]
+
+    def host_address6(self, namespace_index: int) -> IPv6Address:
+        """Return the host's IPv6 address in a VM namespace's network."""
+        return ipv6_address(self.host_address(namespace_index))
 
     def gateway(self, namespace_index: int) -> IPv4Address:
         """Return the guests' default gateway, which forwards nothing."""

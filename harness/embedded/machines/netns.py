@@ -1,9 +1,9 @@
 """Networks of machines: a bridge in a network namespace per VM namespace, a port and a namespace per machine.
 
 What a guest can reach is decided inside the bridge's namespace and vanishes with it: its own /24 and /64, and of the
-host the mirror and the registry at the instance address, over IPv4. The host forwards nothing that comes in from a
-bridge. No firewall rule, route or sysctl of the host outside the interfaces made here is touched; the table in the
-host's own namespace that says the same once more is harness/infra/host/firewall.py.
+host the mirror and the registry at the instance's address of each IP family. The host forwards nothing that comes in
+from a bridge. No firewall rule, route or sysctl of the host outside the interfaces made here is touched; the table in
+the host's own namespace that says the same once more is harness/infra/host/firewall.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.machines.names import Names, ipv6_address
+from harness.embedded.machines.names import GUEST_PORTS, Names, ipv6_address
 
 NETNS = Path("/run/netns")
 TIMEOUT = 20.0  # against hanging: one `ip` or `nft` command of this host's kernel
@@ -23,6 +23,9 @@ BRIDGE = "br0"
 UPLINK = "up0"
 # Pings, and what paths need: without "fragmentation needed" a connection can hang.
 ICMP = "icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem }"
+_KINDS6 = "echo-request, echo-reply, destination-unreachable, packet-too-big, time-exceeded, parameter-problem"
+ICMP6 = f"icmpv6 type {{ {_KINDS6} }}"
+NEIGHBOUR = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255"  # what ARP is for IPv4
 ANSWER = "tcp flags & (syn | ack) != syn"  # TCP that does not open a connection
 
 
@@ -90,11 +93,17 @@ def create_network(names: Names, namespace_index: int) -> None:
     # Only what has an address of this network is taken from it, whatever the host does with other interfaces.
     for key, value in (("forwarding", "0"), ("rp_filter", "1")):
         Path(f"/proc/sys/net/ipv4/conf/{link}t/{key}").write_text(value, encoding="utf-8")
-    ipv6 = Path(f"/proc/sys/net/ipv6/conf/{link}t/disable_ipv6")
-    if ipv6.exists():
-        ipv6.write_text("1", encoding="utf-8")
+    for key, value in (("disable_ipv6", "0"), ("accept_ra", "0"), ("autoconf", "0"), ("forwarding", "0")):
+        Path(f"/proc/sys/net/ipv6/conf/{link}t/{key}").write_text(value, encoding="utf-8")
     _batch([f"link set {UPLINK} master {BRIDGE} up"], netns=netns)
-    _batch([f"addr add {host}/24 dev {link}t", f"link set {link}t name {link}", f"link set {link} up"])
+    _batch(
+        [
+            f"addr add {host}/24 dev {link}t",
+            f"addr add {names.host_address6(namespace_index)}/64 dev {link}t nodad",
+            f"link set {link}t name {link}",
+            f"link set {link} up",
+        ]
+    )
 
 
 def apply_filter(names: Names, namespace_index: int) -> None:
@@ -106,13 +115,15 @@ def apply_filter(names: Names, namespace_index: int) -> None:
 def filter_rules(names: Names, namespace_index: int) -> str:
     """Render the filter between a VM namespace's bridge and the host, in nft's language.
 
-    Towards the host pass: ARP for the host's own address here, connections to the mirror and the registry (from the
-    pods' machine, also to the API), and answers to the host's own address here. IPv6 does not. From the bridge's own
-    namespace nothing passes: it has nothing to say to the host, but an interface that a guest stacks on the bridge
+    Towards the host pass: ARP for the host's own address here and its like of IPv6, connections to the mirror and the
+    registry (from the pods' machine, also to the API), and answers to the host's own addresses here. From the bridge's
+    own namespace nothing passes: it has nothing to say to the host, but an interface that a guest stacks on the bridge
     (its netlink reaches that far) would.
     """
     host, instance = names.host_address(namespace_index), names.instance_address
+    host6, instance6 = names.host_address6(namespace_index), names.instance_address6
     ports = ", ".join(map(str, names.open_ports(namespace_index)))
+    ports6 = ", ".join(map(str, GUEST_PORTS))
     return f"""
 table bridge vmatrix
 delete table bridge vmatrix
@@ -131,6 +142,11 @@ table bridge vmatrix {{
         ip daddr {instance} tcp dport {{ {ports} }} accept
         ip daddr {{ {host}, {instance} }} {ICMP} accept
         ip daddr {host} {ANSWER} accept
+        {NEIGHBOUR} accept
+        ip6 saddr != {names.network6(namespace_index)} drop
+        ip6 daddr {instance6} tcp dport {{ {ports6} }} accept
+        ip6 daddr {{ {host6}, {instance6} }} {ICMP6} accept
+        ip6 daddr {host6} {ANSWER} accept
         drop
     }}
 }}
@@ -197,6 +213,7 @@ def plug(names: Names, namespace_index: int, machine_id: str, address: str) -> s
             f"route add default via {gateway}",
             f"route add default via {names.gateway6(namespace_index)} dev eth0",
             f"route add {names.instance_address}/32 via {host}",
+            f"route add {names.instance_address6}/128 via {names.host_address6(namespace_index)} dev eth0",
         ],
         netns=netns,
     )

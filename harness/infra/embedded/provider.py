@@ -69,7 +69,7 @@ class EmbeddedProvider(Occupant):
         with self.host.coming_up(self) as index:
             control_plane.ensure_credentials(self.layout, index)
             self.host.start(self.programs(index))
-            way.require(index)
+            way.require(index, ipv6=True)
             self.host.config.publish(mirror_of(index).registry)
             if self._pods_disk is not None:
                 self._run_pods(index, self._pods_disk())
@@ -132,6 +132,7 @@ class EmbeddedProvider(Occupant):
         config = self.host.config
         return (
             *services.mirror(config, index),
+            *services.mirror_over_ipv6(config, index),
             *control_plane.programs(self.layout, index, config.binaries, config.api_flags),
             services.kubevirt(config, index, after=("kube-apiserver",)),
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Network
 
 from harness.embedded.machines.names import API_PORT, MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
 from harness.model import Mirror
+from harness.urls import joined
 
 INDICES = range(MAX_INSTANCES)
 ETCD_PORT = 2379
@@ -36,6 +38,11 @@ def address_of(index: int) -> str:
     return str(Names(index).instance_address)
 
 
+def address6_of(index: int) -> str:
+    """Return the IPv6 address at which guests reach the mirror and the registry."""
+    return str(Names(index).instance_address6)
+
+
 def loopback_of(index: int) -> str:
     """Return the address of those services that only this host's own processes use."""
     return str(Names(index).loopback_address)
@@ -62,5 +69,8 @@ def _service_range(index: int) -> IPv4Network:
 
 def mirror_of(index: int) -> Mirror:
     """Return the addresses of an instance's mirror."""
-    address = address_of(index)
-    return Mirror(http=f"http://{address}:{MIRROR_PORT}", registry=f"{address}:{REGISTRY_PORT}")
+    return replace(_mirror_at(address_of(index)), ipv6=_mirror_at(address6_of(index)))
+
+
+def _mirror_at(address: str) -> Mirror:
+    return Mirror(http=f"http://{joined(address, MIRROR_PORT)}", registry=joined(address, REGISTRY_PORT))

@@ -14,7 +14,7 @@ import shutil
 
 from harness import proc
 from harness.embedded.machines.names import API_PORT, GUEST_PORTS, PODS_NETWORK, Names
-from harness.embedded.machines.netns import ANSWER, ICMP
+from harness.embedded.machines.netns import ANSWER, ICMP, ICMP6, NEIGHBOUR
 from harness.infra.host.addresses import bridge_of
 
 SECONDS = 20.0  # against hanging: one `nft` command of this host's kernel
@@ -47,6 +47,10 @@ table {table} {{
         iifname "{names.host_link(PODS_NETWORK)}" ip daddr {names.instance_address} tcp dport {API_PORT} accept
         ip daddr {names.instance_network} {ICMP} accept
         ip daddr {names.instance_network} {ANSWER} accept
+        {NEIGHBOUR} accept
+        ip6 daddr {names.instance_address6} tcp dport {{ {ports} }} accept
+        ip6 daddr {names.instance_network6} {ICMP6} accept
+        ip6 daddr {names.instance_network6} {ANSWER} accept
         drop
     }}
     chain forward {{

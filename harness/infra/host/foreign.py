@@ -11,8 +11,9 @@ from harness.infra.host import firewall
 
 LEGACY = Path("/proc/net/ip_tables_names")  # the tables of iptables-legacy, which nft does not list
 REMEDIES = {  # by a name that the rule set has where this program made it
-    "ufw-": "ufw allow proto tcp from {network} to {address} port {ports}",
-    "firewalld": "firewall-cmd --zone=trusted --add-source={network}",
+    "ufw-": "ufw allow proto tcp from {network} to {address} port {ports}; "
+    "ufw allow proto tcp from {network6} to {address6} port {ports}",
+    "firewalld": "firewall-cmd --zone=trusted --add-source={network} --add-source={network6}",
 }
 
 
@@ -27,7 +28,7 @@ def suspects(ruleset: str, index: int) -> list[str]:
     found = [
         f"nftables: table {chain['family']} {chain['table']}, chain {chain['name']}"
         for chain in (item["chain"] for item in items if "chain" in item)
-        if chain.get("hook") in {"prerouting", "input"} and chain["family"] in {"ip", "inet", "netdev"}
+        if chain.get("hook") in {"prerouting", "input"} and chain["family"] in {"ip", "ip6", "inet", "netdev"}
         if chain.get("policy") == "drop" or (chain["family"], chain["table"]) in dropping
     ]
     legacy = LEGACY.read_text(encoding="utf-8").split() if LEGACY.exists() else []
@@ -37,9 +38,11 @@ def suspects(ruleset: str, index: int) -> list[str]:
 def remedy(ruleset: str, names: Names) -> str:
     """Return the command that lets guests through a known firewall, else what to allow."""
     ports = ",".join(map(str, GUEST_PORTS))
-    values = {"network": names.instance_network, "address": names.instance_address, "ports": ports}
+    own = {"network": names.instance_network, "address": names.instance_address}
+    values = {**own, "network6": names.instance_network6, "address6": names.instance_address6, "ports": ports}
     known = next((command for mark, command in REMEDIES.items() if mark in ruleset), None)
-    allow = "let TCP from {network} to {address}, ports {ports}, in: nft list ruleset; iptables-legacy-save"
+    ways = "from {network} to {address} and from {network6} to {address6}"
+    allow = f"let TCP {ways}, ports {{ports}}, in: nft list ruleset; iptables-legacy-save"
     return (known or allow).format(**values)
 
 

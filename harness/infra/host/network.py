@@ -1,4 +1,4 @@
-"""The instance's address on the host: a bridge without ports that carries 10.X.0.1.
+"""The instance's addresses on the host: a bridge without ports that carries 10.X.0.1 and its like of IPv6.
 
 The bridge's alias names the instance that made it, so that it is found again when every file is lost.
 Networks of VM namespaces are not made here.
@@ -13,11 +13,12 @@ from typing import Any
 
 from harness import proc
 from harness.errors import InfraError
-from harness.infra.host.addresses import INDICES, address_of, block_of, bridge_of
+from harness.infra.host.addresses import INDICES, address6_of, address_of, block_of, bridge_of
 from harness.infra.host.layout import Layout
 
 SECONDS = 10.0  # against hanging: one `ip` command of this host's kernel
 SYS_NET = Path("/sys/class/net")
+IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
 NETNS_DIR = Path("/run/netns")
 ALIAS_PREFIX = "vmatrix:"
 
@@ -27,12 +28,12 @@ class BridgeTaken(InfraError):
 
 
 def ensure_bridge(index: int, layout: Layout) -> None:
-    """Make the instance's bridge with its address, up; nothing to do when it is all there.
+    """Make the instance's bridge with its addresses, up; nothing to do when it is all there.
 
     Raises:
         BridgeTaken: there is a bridge of that name with another owner.
     """
-    bridge, address = bridge_of(index), address_of(index)
+    bridge, address, address6 = bridge_of(index), address_of(index), address6_of(index)
     owner = _owner(bridge)
     if owner not in {None, "", _alias(layout)}:
         raise BridgeTaken(
@@ -47,8 +48,14 @@ def ensure_bridge(index: int, layout: Layout) -> None:
     shown = _show("address", "show", "dev", bridge)[0]
     if "UP" not in shown.get("flags", []):
         _ip("link", "set", "dev", bridge, "up")
-    if address not in {a["local"] for a in shown.get("addr_info", [])}:
+    there = {a["local"] for a in shown.get("addr_info", [])}
+    if address not in there:
         _ip("address", "add", f"{address}/24", "dev", bridge)
+    if address6 not in there:
+        # of the bridge alone: the host may have IPv6 turned off, and need not listen to routers here
+        for key, value in (("disable_ipv6", "0"), ("accept_ra", "0"), ("forwarding", "0")):
+            (IPV6_CONF / bridge / key).write_text(value, encoding="utf-8")
+        _ip("address", "add", f"{address6}/128", "dev", bridge, "nodad")
 
 
 def remove_bridge(index: int, layout: Layout) -> None:

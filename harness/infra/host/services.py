@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import harness
-from harness.embedded.machines.names import MIRROR_PORT
+from harness import urls
+from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.embedded.stretch import STRETCH
-from harness.infra.host.addresses import SUBRESOURCES_PORT, WEBHOOK_PORT, address_of, mirror_of
+from harness.infra.host.addresses import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
 from harness.infra.host.config import UP_SECONDS, HostConfig
 from harness.infra.host.probes import accepts, answers, exists
 from harness.infra.host.program import HostProgram, PlainCommand
@@ -20,10 +21,19 @@ KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
 
 def mirror(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
     """Return what serves binaries and disk images, and what serves container images."""
-    address, registry = address_of(index), mirror_of(index).registry
+    return _mirror(config, address_of(index), "")
+
+
+def mirror_over_ipv6(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
+    """Return what serves the same to clusters of IPv6 alone."""
+    return _mirror(config, address6_of(index), "-ipv6")
+
+
+def _mirror(config: HostConfig, address: str, suffix: str) -> tuple[HostProgram, ...]:
+    mirror, registry = (urls.joined(address, port) for port in (MIRROR_PORT, REGISTRY_PORT))
     return (
-        HostProgram("mirror", lambda: config.mirror(f"{address}:{MIRROR_PORT}"), accepts(address, MIRROR_PORT)),
-        HostProgram("registry", lambda: config.registry(registry), answers(f"http://{registry}/v2/")),
+        HostProgram(f"mirror{suffix}", lambda: config.mirror(mirror), accepts(address, MIRROR_PORT)),
+        HostProgram(f"registry{suffix}", lambda: config.registry(registry), answers(f"http://{registry}/v2/")),
     )
 
 

@@ -133,7 +133,7 @@ class KindProvider(Occupant):
         if self.embedded():
             self.kind.say("attaching KubeVirt and CDI")
             self.host.start(self.programs(index))
-            way.require(index)
+            way.require(index, ipv6=False)
             apart.wait_apart(Cluster.from_kubeconfig(self.layout.kubeconfig), self.layout.node)
         self.host.config.publish(mirror)
 

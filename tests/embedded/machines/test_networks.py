@@ -18,12 +18,16 @@ import pytest
 
 from harness import proc
 from harness.embedded.machines import Machines, Names, netns
+from harness.embedded.machines.names import GUEST_PORTS, ipv6_address
 from harness.errors import InfraError
 from harness.infra.host import firewall, way
 from tests.embedded.bridges import instance_address
 
 INDEX = 12
 SECONDS = 20.0
+FAMILIES = {"": socket.AF_INET, "6": socket.AF_INET6}  # by what the names of their listeners end in
+SERVED = {f"{name}{mark}" for mark in FAMILIES for name in ("registry", "mirror")}
+EVERYTHING = SERVED | {f"{name}{mark}" for mark in FAMILIES for name in ("other", "here")}
 # linux/rtnetlink.h, linux/if_link.h: RTM_NEWLINK is 16, RTM_DELLINK 17; IFLA_IFNAME 3, IFLA_LINK 5, IFLA_LINKINFO 18,
 # IFLA_LINK_NETNSID 37, IFLA_TARGET_NETNSID 46. Flags: request, acknowledge, and create and exclusive for a new one.
 NETLINK = """
@@ -74,13 +78,17 @@ class Guest:
 
     def move_to(self, link: str) -> None:
         """Send what is for the host through another link than eth0."""
-        own, here = str(self.names.network(1)[66]), str(self.names.host_address(1))
+        own, own6 = self.names.network(1)[66], ipv6_address(self.names.network(1)[66])
+        here, here6 = self.names.host_address(1), self.names.host_address6(1)
         hardware = Path(f"/sys/class/net/{self.names.host_link(1)}/address").read_text(encoding="utf-8").strip()
         self.run("ip", "link", "set", link, "up")
         self.run("ip", "addr", "add", f"{own}/32", "dev", link)
-        for address in (here, str(self.names.instance_address)):
-            self.run("ip", "route", "replace", f"{address}/32", "dev", link, "src", own)
-            self.run("ip", "neigh", "replace", address, "lladdr", hardware, "dev", link)
+        self.run("ip", "addr", "add", f"{own6}/128", "dev", link, "nodad")
+        reached = ((here, own), (self.names.instance_address, own))
+        reached6 = ((here6, own6), (self.names.instance_address6, own6))
+        for address, source in (*reached, *reached6):
+            self.run("ip", "route", "replace", f"{address}", "dev", link, "src", str(source))
+            self.run("ip", "neigh", "replace", str(address), "lladdr", hardware, "dev", link)
 
 
 @pytest.fixture
@@ -98,12 +106,22 @@ def guest(tmp_path: Path) -> Iterator[Guest]:
 
 @contextmanager
 def listeners(guest: Guest) -> Iterator[dict[str, tuple[str, int]]]:
-    """Listen at the instance address and at the host's address in the network; give name -> (address, port)."""
-    instance, here = str(guest.names.instance_address), str(guest.names.host_address(1))
-    wanted = {"registry": (instance, 5000), "mirror": (instance, 8080), "other": (instance, 0), "here": (here, 0)}
+    """Listen at the instance's and at the host's addresses of each family; give name -> (address, port)."""
+    names = guest.names
+    instances, here = (names.instance_address, names.instance_address6), (names.host_address(1), names.host_address6(1))
     with ExitStack() as stack:
-        servers = {name: stack.enter_context(socket.create_server(address)) for name, address in wanted.items()}
-        yield {name: (server.getsockname()[0], server.getsockname()[1]) for name, server in servers.items()}
+        there = {}
+        for mark, instance, own in zip(FAMILIES, map(str, instances), map(str, here), strict=True):
+            wanted = {
+                "registry": (instance, 5000),
+                "mirror": (instance, 8080),
+                "other": (instance, 0),
+                "here": (own, 0),
+            }
+            for name, address in wanted.items():
+                server = stack.enter_context(socket.create_server(address, family=FAMILIES[mark]))
+                there[name + mark] = (server.getsockname()[0], server.getsockname()[1])
+        yield there
 
 
 def reached(guest: Guest) -> set[str]:
@@ -113,7 +131,7 @@ def reached(guest: Guest) -> set[str]:
 
 
 def test_a_guest_reaches_the_mirror_and_the_registry_alone(guest: Guest) -> None:
-    assert reached(guest) == {"registry", "mirror"}
+    assert reached(guest) == SERVED
 
 
 def test_an_interface_stacked_on_the_bridge_leads_nowhere(guest: Guest) -> None:
@@ -130,8 +148,8 @@ def test_the_hosts_own_table_holds_where_the_bridge_no_longer_does(guest: Guest)
     held = reached(guest)
     firewall.remove(INDEX)
 
-    assert held == {"registry", "mirror"}
-    assert reached(guest) == {"registry", "mirror", "other", "here"}  # so it was the table that held
+    assert held == SERVED
+    assert reached(guest) == EVERYTHING  # so it was the table that held
 
 
 def test_the_table_lets_the_host_reach_its_guests(guest: Guest) -> None:
@@ -151,11 +169,11 @@ def test_the_table_lets_the_host_reach_its_guests(guest: Guest) -> None:
 def test_a_filter_that_somebody_emptied_is_whole_again(guest: Guest) -> None:
     bridge = ("ip", "netns", "exec", guest.names.bridge_netns(1), "nft")
     proc.run([*bridge, "flush", "ruleset"], timeout=SECONDS)
-    assert reached(guest) == {"registry", "mirror", "other", "here"}
+    assert reached(guest) == EVERYTHING
 
     guest.machines.close_networks()
 
-    assert reached(guest) == {"registry", "mirror"}
+    assert reached(guest) == SERVED
     chains = proc.run([*bridge, "list", "table", "bridge", "vmatrix"], timeout=SECONDS).stdout
     guest.machines.close_networks()
     assert proc.run([*bridge, "list", "table", "bridge", "vmatrix"], timeout=SECONDS).stdout == chains
@@ -166,17 +184,18 @@ def test_a_firewall_of_others_that_drops_what_guests_send_is_named_and_left_alon
     hook = "type filter hook input priority 5"
     theirs = f'table inet others-{INDEX} {{ chain in {{ {hook}; iifname "vmx{INDEX}h*" drop; }}; }}'
     with listeners(guest):
-        way.require(INDEX)
+        way.require(INDEX, ipv6=True)
         proc.run(["nft", theirs], timeout=SECONDS)
         try:
             before = proc.run(["nft", "list", "table", "inet", f"others-{INDEX}"], timeout=SECONDS).stdout
             with pytest.raises(InfraError, match="machines cannot reach the mirror") as no:
-                way.require(INDEX)
+                way.require(INDEX, ipv6=True)
             firewall.ensure(INDEX)
             firewall.remove(INDEX)
             assert proc.run(["nft", "list", "table", "inet", f"others-{INDEX}"], timeout=SECONDS).stdout == before
         finally:
             proc.run(["nft", "delete", "table", "inet", f"others-{INDEX}"], timeout=SECONDS)
-    assert no.value.summary.count("timed out") == 2
+    # the family's own neighbour discovery is dropped as well, so that the kernel may say so first
+    assert [no.value.summary.count(f" port {port}: ") for port in GUEST_PORTS] == [len(FAMILIES)] * len(GUEST_PORTS)
     assert f"nftables: table inet others-{INDEX}, chain in" in no.value.detail.splitlines()
     assert not Path(f"/sys/class/net/vmx{INDEX}h0").exists()

@@ -21,6 +21,11 @@ def test_the_filter_ends_in_a_drop_and_lets_through_the_mirror_and_the_registry(
         "ip daddr 10.216.0.1 tcp dport { 5000, 8080 } accept",
         f"ip daddr {{ 10.216.9.1, 10.216.0.1 }} {icmp} accept",
         "ip daddr 10.216.9.1 tcp flags & (syn | ack) != syn accept",
+        "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept",
+        "ip6 saddr != fd76:6d78:d8:9::/64 drop",
+        "ip6 daddr fd76:6d78:d8::1 tcp dport { 5000, 8080 } accept",
+        f"ip6 daddr {{ fd76:6d78:d8:9::1, fd76:6d78:d8::1 }} {netns.ICMP6} accept",
+        "ip6 daddr fd76:6d78:d8:9::1 tcp flags & (syn | ack) != syn accept",
         "drop",
     ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
+from harness.embedded.machines import netns
 from harness.infra.host import firewall
 
 
@@ -24,6 +25,10 @@ def test_guests_open_connections_to_the_mirror_and_the_registry_alone() -> None:
         'iifname "vmx3h250" ip daddr 10.216.0.1 tcp dport 6443 accept',
         f"ip daddr 10.216.0.0/16 {icmp} accept",
         "ip daddr 10.216.0.0/16 tcp flags & (syn | ack) != syn accept",
+        "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } ip6 hoplimit 255 accept",
+        "ip6 daddr fd76:6d78:d8::1 tcp dport { 5000, 8080 } accept",
+        f"ip6 daddr fd76:6d78:d8::/48 {netns.ICMP6} accept",
+        "ip6 daddr fd76:6d78:d8::/48 tcp flags & (syn | ack) != syn accept",
         "drop",
     ]
 

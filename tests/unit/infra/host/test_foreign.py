@@ -36,6 +36,7 @@ def rule(family: str, table: str, *statements: dict[str, Any]) -> dict[str, Any]
 def test_chains_that_drop_by_policy_or_by_rule_are_named() -> None:
     listed = ruleset(
         base("ip", "filter", "INPUT", policy="drop"),
+        base("ip6", "filter", "INPUT", policy="drop"),
         base("inet", "firewalld", "filter_INPUT"),
         rule("inet", "firewalld", {"match": {}}, {"reject": {"type": "icmpx"}}),
         base("inet", "quiet", "input"),
@@ -43,6 +44,7 @@ def test_chains_that_drop_by_policy_or_by_rule_are_named() -> None:
     )
     assert foreign.suspects(listed, 0) == [
         "nftables: table ip filter, chain INPUT",
+        "nftables: table ip6 filter, chain INPUT",
         "nftables: table inet firewalld, chain filter_INPUT",
     ]
 
@@ -50,7 +52,7 @@ def test_chains_that_drop_by_policy_or_by_rule_are_named() -> None:
 def test_what_cannot_drop_it_is_not_named() -> None:
     listed = ruleset(
         base("ip", "filter", "FORWARD", hook="forward", policy="drop"),  # Docker's
-        base("ip6", "filter", "INPUT", policy="drop"),
+        base("arp", "filter", "INPUT", policy="drop"),
         base("inet", "vmx3", "input"),
         rule("inet", "vmx3", {"drop": None}),
     )
@@ -68,9 +70,20 @@ def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize(
     ("listed", "command"),
     [
-        ('"chain": "ufw-user-input"', "ufw allow proto tcp from 10.215.0.0/16 to 10.215.0.1 port 5000,8080"),
-        ('"table": "firewalld"', "firewall-cmd --zone=trusted --add-source=10.215.0.0/16"),
-        ("", "let TCP from 10.215.0.0/16 to 10.215.0.1, ports 5000,8080, in: nft list ruleset; iptables-legacy-save"),
+        (
+            '"chain": "ufw-user-input"',
+            "ufw allow proto tcp from 10.215.0.0/16 to 10.215.0.1 port 5000,8080; "
+            "ufw allow proto tcp from fd76:6d78:d7::/48 to fd76:6d78:d7::1 port 5000,8080",
+        ),
+        (
+            '"table": "firewalld"',
+            "firewall-cmd --zone=trusted --add-source=10.215.0.0/16 --add-source=fd76:6d78:d7::/48",
+        ),
+        (
+            "",
+            "let TCP from 10.215.0.0/16 to 10.215.0.1 and from fd76:6d78:d7::/48 to fd76:6d78:d7::1, ports 5000,8080, in: "
+            "nft list ruleset; iptables-legacy-save",
+        ),
     ],
 )
 def test_the_remedy_is_the_command_of_the_firewall_that_is_there(listed: str, command: str) -> None:
