@@ -93,11 +93,16 @@ class Cell:
         return name if number == 1 else f"{name}-{number}"
 
 
+def ip_version(text: str) -> int:
+    """Return 4 or 6: the IP family of an address or network; 4 where there is none."""
+    return 6 if ":" in text else 4
+
+
 @dataclass(frozen=True)
 class Machine:
     """A machine that exists and can be logged in to.
 
-    ipv6_address: "" where it has none.
+    address: at which the harness reaches it.  ipv6_address: "" where it has none.
     tunnels: the file that says how it is reached through the infra cluster's API; None: at its own address.
     connect_seconds: how long a direct connection and sshd's first line may take.
     """
@@ -119,6 +124,10 @@ class Machine:
     def groups(self) -> tuple[str, ...]:
         """Return the inventory groups that the machine is in."""
         return self.planned.groups
+
+    def node_address(self, pods: str) -> str:
+        """Return the machine's first address as a node of a cluster with this pod network (CIDR)."""
+        return self.ipv6_address or self.address if ip_version(pods) == 6 else self.address
 
 
 @dataclass(frozen=True)

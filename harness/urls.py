@@ -70,8 +70,13 @@ def wrong_address(text: str, *, port_needed: bool = True) -> str:
 
 
 def joined(host: str, port: int | str) -> str:
-    """Return HOST:PORT as URLs have it: an IPv6 address stands in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    """Return HOST:PORT as URLs have it."""
+    return f"{in_url(host)}:{port}"
+
+
+def in_url(host: str) -> str:
+    """Return a host's name or address as URLs have it: an IPv6 address stands in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def wrong_token(text: str) -> str:

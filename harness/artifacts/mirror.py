@@ -205,6 +205,12 @@ class MirrorServer(ThreadingHTTPServer):
         print(f"{client_address}: {sys.exception()!r}", file=sys.stderr, flush=True)  # noqa: T201 - a service's log
 
 
+class MirrorServerOfIPv6(MirrorServer):
+    """The same at an IPv6 address."""
+
+    address_family = socket.AF_INET6
+
+
 def server(address: str, root: Path) -> MirrorServer:
     """Return a mirror that is bound to `address` and not serving yet. Raises OSError when it is taken.
 
@@ -213,9 +219,8 @@ def server(address: str, root: Path) -> MirrorServer:
     """
     host, _, port = address.rpartition(":")
     handler = type("CacheHandler", (MirrorHandler,), {"root": root})
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    of_family = type("FamilyServer", (MirrorServer,), {"address_family": family})
-    return of_family((host.strip("[]"), int(port)), handler)
+    kind = MirrorServerOfIPv6 if host.startswith("[") else MirrorServer
+    return kind((host.strip("[]"), int(port)), handler)
 
 
 def mirror_argv(address: str, root: Path) -> tuple[str, ...]:

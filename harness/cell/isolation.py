@@ -47,7 +47,11 @@ def outside(site: Site, cell: Cell) -> manifests.Outside:
     Raises:
         InfraError: the name of the mirror or the registry cannot be resolved.
     """
-    ways_out = [way for endpoint in endpoints(site.mirror) for way in _to(endpoint, known=bool(site.egress_networks))]
+    ways_out = [
+        way
+        for endpoint in endpoints(site.mirror_of(cell.vars))
+        for way in _to(endpoint, known=bool(site.egress_networks))
+    ]
     ways_out += [{"to": [_block(network)]} for network in site.egress_networks]
     if needs_internet(site, cell):
         ways_out += [{"to": [_block(network, *inner)]} for network, inner in NOT_INTERNET.items()]

@@ -9,6 +9,7 @@ from harness.cell.site import Site
 from harness.model import Environment, Machine, Phase
 from harness.spec import product_sources
 from harness.spec.merged import merged
+from harness.spec.networks import PODS
 from harness.spec.own_words import translated
 
 WAY_OUT = "guest_internet"
@@ -20,26 +21,29 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
 
     Those that the product has a word for have both names.
     """
+    pods = str(phase.vars.get(PODS) or "")
+    mirror = site.mirror_of(phase.vars)
     made = {
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),
         **_pool(site, environment, phase),
         **merged(phase.vars, site.guest_vars),
         **_way_out(site, environment),
-        "cluster_mirror_url": site.mirror.http,
-        "cluster_image_registry": site.mirror.registry,
+        "cluster_mirror_url": mirror.http,
+        "cluster_image_registry": mirror.registry,
         **site.product_vars(phase.vars),
         **named_machines(phase),
         "cluster_kubeconfig_path": str(environment.files.kubeconfig),
         "cluster_etcd_snapshot_path": str(environment.files.snapshot),
-        "cluster_hosts": [_host(machine) for machine in environment.machines],
+        "cluster_hosts": [_host(machine, pods) for machine in environment.machines],
     }
     return translated(site.product_of(environment.cell).variables, phase.vars, made)
 
 
-def _host(machine: Machine) -> dict[str, str]:
-    ipv6 = {"ipv6_address": machine.ipv6_address} if machine.ipv6_address else {}
-    return {"name": machine.name, "address": machine.address, **ipv6}
+def _host(machine: Machine, pods: str) -> dict[str, str]:
+    address = machine.node_address(pods)
+    ipv6 = {"ipv6_address": machine.ipv6_address} if machine.ipv6_address not in ("", address) else {}
+    return {"name": machine.name, "address": address, **ipv6}
 
 
 def _sources(site: Site) -> dict[str, str]:

@@ -62,9 +62,9 @@ def guest(life: Life, phase: int) -> GuestCluster:
 
 
 @pytest.fixture(scope="session")
-def mirror(cells: Cells) -> Mirror:
-    """Where guests find binaries and images."""
-    return cells.site.mirror
+def mirror(cell: Cell, cells: Cells) -> Mirror:
+    """Where the cell's guests find binaries and images."""
+    return cells.site.mirror_of(cell.vars)
 
 
 @pytest.fixture(scope="session")

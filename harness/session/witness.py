@@ -12,7 +12,7 @@ def witness_of(life: Life) -> Witness:
     """Return who looks on while the cell lives; the life tells it of each phase."""
     witness = Witness(
         cell=life.cell,
-        registry=life.site.mirror.registry,
+        registry=life.site.mirror_of(life.cell.vars).registry,
         timeouts=life.site.timeouts,
         leaves=life.site.product_of(life.cell).cluster,
         ssh_options=inspection_options,

@@ -1,4 +1,4 @@
-"""The networks of clusters of both IP families in matrix files: they are networks, apart, and large enough.
+"""The networks of clusters with IPv6 in matrix files: they are networks of the right families, apart, large enough.
 
 Works on the files' plain data, as `crossref` does, which calls it. The playbooks' preflight judges again what a run
 adds: the infra's variables, and the machines' addresses. Does not cover products with other names for these variables.
@@ -18,8 +18,8 @@ Network = IPv4Network | IPv6Network
 PODS, SERVICES = "cluster_pod_cidr", "cluster_service_cidr"
 IPV6_PODS, IPV6_SERVICES = "cluster_ipv6_pod_cidr", "cluster_ipv6_service_cidr"
 EXAMPLES = {PODS: "10.243.0.0/16", SERVICES: "10.95.0.0/16", IPV6_PODS: "fd10:243::/56", IPV6_SERVICES: "fd10:95::/112"}
-LARGEST = {IPV6_PODS: 48, IPV6_SERVICES: 108}  # prefix lengths; kubeadm and the API server take no larger network
-OF_NODE = {PODS: 24, IPV6_PODS: 64}  # prefix length of each node's pods, as kubeadm has it
+LARGEST = {PODS: 48, SERVICES: 108, IPV6_PODS: 48, IPV6_SERVICES: 108}  # prefix lengths of IPv6 for kubeadm, API server
+OF_NODE = {4: 24, 6: 64}  # by IP version: prefix length of each node's pods, as kubeadm has it
 Place = tuple[str, Location]  # a file and where in it
 
 
@@ -31,7 +31,7 @@ def check(documents: Mapping[str, Document]) -> list[Problem]:
     found: dict[Place, str] = {}
     for own in places:
         chosen = {name: one for name, one in {**given, **own}.items() if name in EXAMPLES and one[1] not in ("", None)}
-        if {IPV6_PODS, IPV6_SERVICES} & chosen.keys():
+        if {IPV6_PODS, IPV6_SERVICES} & chosen.keys() or any(":" in str(text) for _, text in chosen.values()):
             for place, said in _mistakes(chosen, nodes):
                 found.setdefault(place, said)
     return [documents[file].problem(at, said) for (file, at), said in found.items()]
@@ -58,7 +58,7 @@ def _nodes(topologies: Any) -> int:
 def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[tuple[Place, str]]:
     networks: dict[str, Network] = {}
     for name, (place, text) in chosen.items():
-        read = _read(name, text)
+        read = _read(name, text, dual=IPV6_PODS in chosen)
         if isinstance(read, str):
             yield place, read
         else:
@@ -66,29 +66,39 @@ def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[t
     for name, other in ((IPV6_PODS, IPV6_SERVICES), (IPV6_SERVICES, IPV6_PODS)):
         if name in chosen and other not in chosen:
             yield chosen[name][0], f"a cluster of both IP families needs {other} as well; set both, or none"
+    pods, services = networks.get(PODS), networks.get(SERVICES)
+    if pods is not None and services is not None and pods.version != services.version:
+        said = f"{PODS} {pods} and {SERVICES} {services} are of two IP families; use one, and cluster_ipv6_* for both"
+        yield max((chosen[PODS][0], chosen[SERVICES][0]), key=_of_axes), said
     for one, other in combinations(networks, 2):
         if networks[one].overlaps(networks[other]):
-            later = max((chosen[other][0], chosen[one][0]), key=lambda place: place[0] == "axes.yml")
+            later = max((chosen[other][0], chosen[one][0]), key=_of_axes)
             said = f"{one} {networks[one]} and {other} {networks[other]} overlap; choose separate networks"
             yield later, said
     for name, said in _sizes(networks, nodes):
         yield chosen[name][0], said
 
 
+def _of_axes(place: Place) -> bool:
+    return place[0] == "axes.yml"
+
+
 def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[tuple[str, str]]:
     """Yield the names of networks that Kubernetes does not take, or that have no room for each node, with why."""
     for name, length in LARGEST.items():
-        if name in networks and networks[name].prefixlen < length:
+        if name in networks and networks[name].version == 6 and networks[name].prefixlen < length:
             yield name, f"{networks[name]} is too large for Kubernetes; use a /{length} or smaller"
-    for name, length in OF_NODE.items():
+    for name in (PODS, IPV6_PODS):
         pods = networks.get(name)
+        length = OF_NODE[pods.version] if pods is not None else 0
         if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
             said = f"{pods} has no /{length} for each of the {nodes} nodes of the largest topology"
-            yield name, f"{said}; use a larger network, such as {EXAMPLES[name]}"
+            yield name, f"{said}; use a larger network, such as {EXAMPLES[PODS if pods.version == 4 else IPV6_PODS]}"
 
 
-def _read(name: str, text: Any) -> Network | str:
-    family = 6 if name in (IPV6_PODS, IPV6_SERVICES) else 4
+def _read(name: str, text: Any, *, dual: bool) -> Network | str:
+    """Return a network, or what is wrong with it. `dual`: whether the cluster has both IP families, IPv4 first."""
+    families = (6,) if name in (IPV6_PODS, IPV6_SERVICES) else (4,) if dual else (4, 6)
     remedy = f"write one such as {EXAMPLES[name]}"
     try:
         found = ip_network(text) if isinstance(text, str) else None
@@ -96,6 +106,6 @@ def _read(name: str, text: Any) -> Network | str:
         return f"{error}; {remedy}"
     if found is None:
         return f"{text!r} is no network; {remedy}"
-    if found.version != family:
-        return f"{found} is no network of IPv{family}; {remedy}"
+    if found.version not in families:
+        return f"{found} is no network of IPv{families[0]}; {remedy}"
     return found

@@ -30,14 +30,15 @@ MANIFESTS = ", ".join(
 SECONDS = 5.0  # for one answer of a mirror
 CHUNK = 1 << 20  # bytes
 Network = IPv4Network | IPv6Network
-IPV6 = ("ipv6_pod_cidr", "ipv6_service_cidr")
+FIRST = ("pod_cidr", "service_cidr")
+IPV6 = ("ipv6_pod_cidr", "ipv6_service_cidr")  # besides those of IPv4
 EXAMPLES = {
     "pod_cidr": "10.243.0.0/16",
     "service_cidr": "10.95.0.0/16",
     "ipv6_pod_cidr": "fd10:243::/56",
     "ipv6_service_cidr": "fd10:95::/112",
 }
-NODE_PREFIX = {"pod_cidr": 24, "ipv6_pod_cidr": 64}  # kubeadm's node-cidr-mask-size-ipv4 and -ipv6
+NODE_PREFIX = {4: 24, 6: 64}  # by IP version; kubeadm's node-cidr-mask-size-ipv4 and -ipv6
 # kubeadm: a pod network has 16 bits more than a node's at most. API server: a Service network has 20 bits at most.
 LARGEST_PODS, LARGEST_SERVICES = 48, 108
 
@@ -68,14 +69,29 @@ def group_problems(groups: Mapping[str, list[str]], *, exists: bool) -> Iterator
         )
 
 
-def host_problems(machines: Iterable[str], hosts: list[dict[str, Any]], *, ipv6: bool = False) -> Iterator[str]:
-    """Say what is wrong with cluster_hosts, which has to tell every machine's address; `ipv6`: of both families."""
+def host_problems(
+    machines: Iterable[str], hosts: list[dict[str, Any]], *, dual: bool = False, pods: str = ""
+) -> Iterator[str]:
+    """Say what is wrong with cluster_hosts, which has to tell every machine's address.
+
+    Args:
+        dual: whether machines have an IPv6 address besides.
+        pods: the pod network, whose IP family is that of addresses.
+    """
     names = Counter(str(host.get("name")) for host in hosts)
     yield from (f"cluster_hosts names {name} {count} times" for name, count in names.items() if count > 1)
     for machine in machines:
         if machine not in names:
             yield f"machine {machine} is not in cluster_hosts: add its name and address"
-    if ipv6:
+    version = 6 if ":" in pods else 4
+    for host in hosts:
+        address = address_of(str(host.get("address")))
+        if address is not None and address.version != version:
+            yield (
+                f"cluster_hosts: the address {address} of machine {host.get('name')} is not of IPv{version}, as"
+                " cluster_pod_cidr is: let both be of one IP family"
+            )
+    if dual:
         for host in hosts:
             address = address_of(str(host.get("ipv6_address")))
             if address is None or address.version == 4:
@@ -116,8 +132,8 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
                 yield read
             else:
                 networks[name] = read
-    yield from _halves(given, networks)
-    yield from _too_small(networks, nodes)
+    yield from _families(given, networks)
+    yield from _sizes(networks, nodes)
     for one, other in combinations(networks, 2):
         if networks[one].overlaps(networks[other]):
             yield f"cluster_{one} {networks[one]} overlaps cluster_{other} {networks[other]}: choose separate networks"
@@ -138,32 +154,43 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
 
 def _network(name: str, text: str) -> Network | str:
     """Read a network of pods or of services; what is wrong with it where it is none of its family."""
-    family, remedy = (6 if name in IPV6 else 4), f"use a network such as {EXAMPLES[name]}"
+    remedy = f"use a network such as {EXAMPLES[name]}"
     try:
         found = ip_network(text)
     except ValueError as error:
         return f"cluster_{name}: {error}: {remedy}"
-    return found if found.version == family else f"cluster_{name} {found} is not of IPv{family}: {remedy}"
+    return found if found.version == 6 or name not in IPV6 else f"cluster_{name} {found} is not of IPv6: {remedy}"
 
 
-def _too_small(networks: Mapping[str, Network], nodes: int) -> Iterator[str]:
-    """Say which pod networks have no network for each node."""
-    for name, length in NODE_PREFIX.items():
-        pods = networks.get(name)
-        if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
-            yield f"cluster_{name} {pods} has no /{length} for each of {nodes} nodes: choose a larger network"
-
-
-def _halves(given: Mapping[str, Any], networks: Mapping[str, Network]) -> Iterator[str]:
-    """Say what only one of the two IPv6 networks is, and which of them Kubernetes does not take for its size."""
+def _families(given: Mapping[str, Any], networks: Mapping[str, Network]) -> Iterator[str]:
+    """Say where networks are of other IP families than they have to be, and what only one of the two of IPv6 is."""
     for name, other in (IPV6, IPV6[::-1]):
         if given[name] and not given[other]:
             yield f"cluster_{name} is set and cluster_{other} is not: set both, or none"
-    pods, services = (networks.get(name) for name in IPV6)
-    if pods is not None and pods.prefixlen < LARGEST_PODS:
-        yield f"cluster_ipv6_pod_cidr {pods} is too large: kubeadm takes a /{LARGEST_PODS} at most"
-    if services is not None and services.prefixlen < LARGEST_SERVICES:
-        yield f"cluster_ipv6_service_cidr {services} is too large: the API server takes a /{LARGEST_SERVICES} at most"
+    pods, services = (networks.get(name) for name in FIRST)
+    if pods is not None and services is not None and pods.version != services.version:
+        yield f"cluster_pod_cidr {pods} and cluster_service_cidr {services} are of two IP families: use one"
+    for name in FIRST:
+        if given[IPV6[0]] and name in networks and networks[name].version == 6:
+            yield (
+                f"cluster_{name} {networks[name]} is of IPv6, and so is cluster_{IPV6[0]}: a cluster of both families"
+                f" has IPv4 first, such as {EXAMPLES[name]}; one of IPv6 alone leaves cluster_ipv6_* empty"
+            )
+
+
+def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[str]:
+    """Say which pod networks have no network for each node, and which networks Kubernetes does not take."""
+    for name in (FIRST[0], IPV6[0]):
+        pods = networks.get(name)
+        length = NODE_PREFIX[pods.version] if pods is not None else 0
+        if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
+            yield f"cluster_{name} {pods} has no /{length} for each of {nodes} nodes: choose a larger network"
+        if pods is not None and pods.version == 6 and pods.prefixlen < LARGEST_PODS:
+            yield f"cluster_{name} {pods} is too large: kubeadm takes a /{LARGEST_PODS} at most"
+    for name in (FIRST[1], IPV6[1]):
+        services = networks.get(name)
+        if services is not None and services.version == 6 and services.prefixlen < LARGEST_SERVICES:
+            yield f"cluster_{name} {services} is too large: the API server takes a /{LARGEST_SERVICES} at most"
 
 
 def version_problems(given: Mapping[str, Any]) -> Iterator[str]:
@@ -240,7 +267,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         nodes = {*groups.get("control_plane", []), *groups.get("node", [])}
         problems = [
             *group_problems(groups, exists=bool(given["exists"])),
-            *host_problems(groups.get("all", []), given["hosts"], ipv6=bool(given["ipv6_pod_cidr"])),
+            *host_problems(groups.get("all", []), given["hosts"], dual=bool(given["ipv6_pod_cidr"]), pods=given["pod_cidr"]),
             *network_problems(given, len(nodes)),
             *version_problems(given),
             *(given["disagreements"] or []),

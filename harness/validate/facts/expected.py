@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import HarnessBug
-from harness.model import GuestCluster
+from harness.model import GuestCluster, ip_version
 from harness.spec.models import NetworkPlugin
 from harness.spec.models.leaves import ClusterLeaves, RunsAs
 from harness.spec.models.network_plugins import LOOK
@@ -87,8 +87,7 @@ class ExpectedGuest:
         """Return the guest as each IP family has it: with the networks, addresses and tunnel of that one alone."""
         if not self.dual:
             return (self,)
-        tunnel = self.plugin.ipv6_tunnel if self.plugin is not None else None
-        plugin = self.plugin.model_copy(update={"tunnel": tunnel}) if self.plugin is not None else None
+        plugin = _of_ipv6(self.plugin)
         first = replace(self, ipv6_addresses={}, ipv6_pod_cidr="", ipv6_service_cidr="")
         second = replace(
             first,
@@ -102,7 +101,17 @@ class ExpectedGuest:
     @property
     def version(self) -> int:
         """Return 4 or 6: the IP family of the pod network; 4 where nobody says."""
-        return 6 if ":" in self.pod_cidr else 4
+        return ip_version(self.pod_cidr)
+
+    @property
+    def ipv6(self) -> bool:
+        """Tell whether the cell's cluster has networks of IPv6, alone or besides those of IPv4."""
+        return self.dual or self.version == 6
+
+    @property
+    def loopback(self) -> str:
+        """Return the address at which etcd listens for its own machine: kubeadm takes that of the first family."""
+        return "::1" if self.version == 6 else "127.0.0.1"
 
     @property
     def pod_cidrs(self) -> str:
@@ -170,6 +179,11 @@ class ExpectedGuest:
         return f"vmatrix login {self.cell} {machine}" if self.cell else f"log in to {machine}"
 
 
+def _of_ipv6(plugin: NetworkPlugin | None) -> NetworkPlugin | None:
+    """Return a network plugin as IPv6 has it: with the tunnel of that family alone."""
+    return plugin.model_copy(update={"tunnel": plugin.ipv6_tunnel}) if plugin is not None else None
+
+
 def minor_of(version: str) -> str:
     """Return the minor of a version: "1.36" of "1.36.3" or "v1.36.3"."""
     return ".".join(version.removeprefix("v").split(".")[:2])
@@ -189,6 +203,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
     plugin = plugin_named(network_plugin, leaves.network_plugins)
     versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
+    pods = text.get("cluster_pod_cidr", "")
     own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(
         cell=environment.cell.id if environment.namespace else "",
@@ -197,7 +212,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         control_plane=control_plane,
         workers=tuple(name for name in nodes if name not in control_plane),
         etcd=etcd or control_plane,
-        addresses={m.name: m.address for m in environment.machines},
+        addresses={m.name: m.node_address(pods) for m in environment.machines},
         systems={m.name: system_of(m.planned.image) for m in environment.machines},
         kubernetes=_kubernetes(guest, text),
         runtime=runtime,
@@ -212,13 +227,13 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
             name: text[add_on.variable].removeprefix("v") for name, add_on in ADD_ONS.items() if add_on.variable in text
         },
         kube_proxy_mode=LEFT_OUT if without_kube_proxy(guest.expected) else text.get("cluster_kube_proxy_mode", ""),
-        pod_cidr=text.get("cluster_pod_cidr", ""),
+        pod_cidr=pods,
         service_cidr=text.get("cluster_service_cidr", ""),
         dns_domain=text.get("cluster_dns_domain", DOMAIN),
         registry=text.get("cluster_image_registry", ""),
         kubelet_config={**hardened_kubelet(guest.expected), **(guest.expected.get("cluster_kubelet_config") or {})},
         variables=guest.expected,
-        plugin=plugin,
+        plugin=_of_ipv6(plugin) if ip_version(pods) == 6 else plugin,
         leaves=leaves,
         ipv6_addresses={m.name: m.ipv6_address for m in environment.machines},
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),

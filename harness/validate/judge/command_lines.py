@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.urls import in_url, joined
 from harness.validate.facts.authority import external_flags
 from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
 from harness.validate.facts.customised import customised_flags
@@ -42,6 +43,8 @@ def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[st
     wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
     words = {
         "{address}": expected.addresses[machine],
+        "{host}": in_url(expected.addresses[machine]),
+        "{loopback}": in_url(expected.loopback),
         "{addresses}": ",".join(expected.addresses_of(machine)),
         "{name}": machine,
         "{certificates}": expected.leaves.certificates or "",
@@ -66,8 +69,8 @@ def flags_of(process: Process) -> dict[str, str]:
 
 def _members(expected: ExpectedGuest) -> str:
     if expected.stacked_etcd and expected.leaves.etcd.used == "own":
-        return "https://127.0.0.1:2379"
-    return ",".join(sorted(f"https://{expected.addresses[name]}:2379" for name in expected.etcd))
+        return f"https://{joined(expected.loopback, 2379)}"
+    return ",".join(sorted(f"https://{joined(expected.addresses[name], 2379)}" for name in expected.etcd))
 
 
 def _compare(where: str, wanted: Mapping[str, str], process: Process) -> Iterator[Mismatch]:

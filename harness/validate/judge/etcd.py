@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 
+from harness.urls import joined
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.finding import unjudged
@@ -57,7 +58,7 @@ def wrong_members(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterato
 
 def url_of(expected: ExpectedGuest, name: str, port: int = PEER_PORT) -> str:
     """Return where a member takes its peers' connections (or, on another port, its clients')."""
-    return f"https://{expected.addresses[name]}:{port}"
+    return f"https://{joined(expected.addresses[name], port)}"
 
 
 @where_it_runs

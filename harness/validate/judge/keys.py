@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
+from harness.urls import joined
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.keys import Kubeconfig, MachineKeys
 from harness.validate.judge.finding import together, unjudged
@@ -64,7 +65,7 @@ def strange_kubeconfigs(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
             yield Mismatch(name, "kubelet's kubeconfig", "none")
         # kubelet's own is right if the API answers there, which another check asks
         own = [one.server for path, one in seen.kubeconfigs.items() if path.endswith(f"/{KUBELET}") and name in nodes]
-        servers = [f"https://{local}", f"https://{expected.addresses[name]}:{API_PORT}", *own] if local else []
+        servers = [f"https://{local}", f"https://{joined(expected.addresses[name], API_PORT)}", *own] if local else []
         for path, one in seen.kubeconfigs.items():
             file = PurePosixPath(path).name
             if file not in SUBJECTS:

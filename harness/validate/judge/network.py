@@ -125,7 +125,7 @@ def closed_off(probes: Probes, expected: ExpectedGuest, outside: str) -> list[Mi
     """
     host, _, port = outside.rpartition(":")
     asked = [(node, outside) for node in expected.nodes]
-    answers = dial_all(asked, lambda node, _: probes.dial(node, host, int(port), "v2/"))
+    answers = dial_all(asked, lambda node, _: probes.dial(node, host.strip("[]"), int(port), "v2/"))
     found = unasked_probes(answers)
     for (node, to), answer in answers.items():
         if not answer.unasked and (answer.errors or len(answer.responses) != 1):

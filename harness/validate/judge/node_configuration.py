@@ -21,7 +21,7 @@ OF_IPV6 = {"net.ipv6.conf.all.forwarding": "1", "net.bridge.bridge-nf-call-ip6ta
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
 KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as on_node_facts.py calls them
 OK = 200
-NFTABLES_TABLE, NFTABLES_TABLE_OF_IPV6 = "table ip kube-proxy", "table ip6 kube-proxy"
+NFTABLES_TABLES = {4: "table ip kube-proxy", 6: "table ip6 kube-proxy"}  # by IP version
 MODES = {"Node", "RBAC"}  # of authorization; a webhook may be added
 DEFAULTS = {"leader-elect": "true"}  # of flags that need not be given
 ANY = object()  # some value, of a file that the product does not name
@@ -110,7 +110,7 @@ def _other_environment(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
 def kernel_settings(expected: ExpectedGuest) -> dict[str, str]:
     """Return what kubelet and the pod networks need of the kernel."""
-    return {**SYSCTLS, **(OF_IPV6 if expected.dual else {})}
+    return {**SYSCTLS, **(OF_IPV6 if expected.ipv6 else {})}
 
 
 @of_each("nodes")
@@ -187,7 +187,7 @@ def running_proxies(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iter
     """Return the nodes that run kube-proxy, or have its rules, although the cell leaves it out."""
     if seen.running("kube-proxy"):
         yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
-    for table in {NFTABLES_TABLE, NFTABLES_TABLE_OF_IPV6} & set(seen.nft_tables):
+    for table in {*NFTABLES_TABLES.values()} & set(seen.nft_tables):
         yield Mismatch(name, f"no {table!r}: the cell leaves out kube-proxy", "it exists")
 
 
@@ -203,7 +203,7 @@ def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         answer = seen.endpoints["kube-proxy mode"]
         wrong = differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, answer.body)
         yield from lasting(wrong) if answer.status == OK else wrong
-        for table in (NFTABLES_TABLE, *((NFTABLES_TABLE_OF_IPV6,) if expected.dual else ())):
+        for table in (NFTABLES_TABLES[one.version] for one in expected.families):
             if expected.kube_proxy_mode == "nftables" and table not in seen.nft_tables:
                 yield Mismatch(name, f"nftables' {table!r}", repr(seen.nft_tables))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.urls import joined
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.setup import MachineSetup
@@ -52,7 +53,7 @@ def wrong_backends(running: Running, expected: ExpectedGuest) -> list[Mismatch]:
     local = expected.leaves.local_api
     if local.backends is None:
         return [unjudged("the proxy before the API", "product.yml names no file (local_api.backends)", whole=True)]
-    wanted = {f"{expected.addresses[name]}:{API_PORT}": name for name in expected.control_plane}
+    wanted = {joined(expected.addresses[name], API_PORT): name for name in expected.control_plane}
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         where = f"{name} {local.backends}"

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from harness.kube import Cluster
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD
+from harness.urls import joined
 from harness.validate.facts.cluster import by_name
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
@@ -110,7 +111,7 @@ def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Mismatch]
 def _wrong_backends(seen: Observation) -> list[Mismatch]:
     """Return where the proxy before the API has other control planes than the inventory, or an older file."""
     expected, local = seen.expected, seen.expected.leaves.local_api
-    servers = {name: f"{expected.addresses[name]}:{API_PORT}" for name in expected.control_plane}
+    servers = {name: joined(expected.addresses[name], API_PORT) for name in expected.control_plane}
     if local.backends is None and not any(running.backends for running in seen.running.values()):
         why = "no haproxy runs, and product.yml names no file (local_api.backends)"
         return [unjudged("the control planes behind the local API address", why)]
@@ -135,7 +136,7 @@ def _wrong_etcd_servers(seen: Observation) -> list[Mismatch]:
     """Return where a running API server uses other etcd servers than expected."""
     expected, used = seen.expected, seen.expected.leaves.etcd.used
     every = {url_of(expected, name, ETCD_CLIENT_PORT) for name in expected.etcd}
-    own = {f"https://127.0.0.1:{ETCD_CLIENT_PORT}"}
+    own = {f"https://{joined(expected.loopback, ETCD_CLIENT_PORT)}"}
     if used is None and absent(seen.facts, "kube-apiserver"):
         return [unjudged("the etcd members that API servers use", "no process of that name runs")]
 

@@ -17,6 +17,7 @@ from harness.model import Cell, Environment, GuestCluster, Machine
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline
+from harness.urls import in_url
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.facts.availability import read_availability
 from harness.validate.inspection import Inspection
@@ -63,7 +64,8 @@ class Witness:
     @property
     def addresses(self) -> dict[str, str]:
         """Return the address of each machine that the cell has or had, by name."""
-        return {m.name: m.address for m in self.environment.machines} if self.environment is not None else {}
+        pods = str(self.cell.vars.get("cluster_pod_cidr") or "")
+        return {m.name: m.node_address(pods) for m in self.environment.machines} if self.environment is not None else {}
 
     def bare_states(self) -> dict[str, MachineState]:
         """Return each machine's whole state before its deployment, by name.
@@ -166,7 +168,7 @@ class Witness:
         client = client_of(self.cell, index, environment)
         record.client = client.name
         record.api = local_api(inspection.expected, record.before, client.name)
-        addresses = {WORKLOAD: (f"http://{address}/hostname", "")}
+        addresses = {WORKLOAD: (f"http://{in_url(address)}/hostname", "")}
         if record.api.url:
             addresses[API] = (f"{record.api.url}/readyz", record.api.ca)
         log = environment.files.answers(self.cell.stage(index))

@@ -17,6 +17,7 @@ from testinfra.backend.base import CommandResult
 from harness.errors import InfraError
 from harness.model import Environment
 from harness.spec.models import Timeouts
+from harness.urls import joined
 
 T = TypeVar("T")
 SSH_FAILED = 255  # ssh(1), EXIT STATUS: an error of ssh itself
@@ -31,7 +32,7 @@ def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str
     """
     return {
         machine.name: testinfra.get_host(
-            f"ssh://{machine.user}@{machine.address}:{machine.port}",
+            f"ssh://{machine.user}@{joined(machine.address, machine.port)}",
             ssh_extra_args=shlex.join(ssh_options),
             sudo=machine.user != "root",
         )

@@ -184,6 +184,16 @@ def fetch(url: str, body: Any = None, context: ssl.SSLContext | None = None) -> 
         return {"status": 0, "body": str(error)}
 
 
+def in_url(host: str) -> str:
+    """Return a host's name or address as URLs have it, an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def of_loopback(urls: Sequence[str]) -> str:
+    """Return the first of the URLs that leads to this machine itself, else the first."""
+    return next((url for url in urls if "127.0.0.1" in url or "[::1]" in url), urls[0]).strip()
+
+
 def own_api(said_ca: str, paths: Sequence[str], *, known_only: bool = False) -> dict[str, dict[str, Any]]:
     """Return what this machine's own API server answers without credentials, by path; nothing where none runs.
 
@@ -198,9 +208,10 @@ def own_api(said_ca: str, paths: Sequence[str], *, known_only: bool = False) -> 
             context = trusting(cadata=read_of(process["pid"], ca) or "")
         except (OSError, ValueError) as error:
             return {path: {"status": 0, "body": f"{ca}: {error}"} for path in paths}
-        found = {path: fetch(f"https://{address}:{port}{path}", None, context) for path in paths}
+        base = f"https://{in_url(address)}:{port}"
+        found = {path: fetch(base + path, None, context) for path in paths}
         if known_only and found.get(VERSION, {}).get("status") == REFUSED:
-            found[VERSION] = fetch(f"https://{address}:{port}{VERSION}", None, known(process, context))
+            found[VERSION] = fetch(base + VERSION, None, known(process, context))
         return found
     return {}
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.validate.remote.on_node import DNS_SECONDS, HTTP_SECONDS, fetch
+from harness.validate.remote.on_node import DNS_SECONDS, HTTP_SECONDS, fetch, in_url
 
 A, AAAA, INTERNET, RECURSE = 1, 28, 1, 0x0100
 # linux/in.h: set DF, and send what is larger than the known path MTU all the same
@@ -118,7 +118,7 @@ def code_of(server: str, name: str) -> int:
 
 def seen_as(host: str, port: int, path: str) -> str:
     """Return what an HTTP server answers that tells whom it sees; "" when it does not."""
-    answer = fetch(f"http://{host}:{port}/{path}")
+    answer = fetch(f"http://{in_url(host)}:{port}/{path}")
     return answer["body"].strip() if answer["status"] == OK else ""
 
 

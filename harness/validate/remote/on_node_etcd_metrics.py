@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from harness.validate.remote.on_node import effective, fetch, processes, read_of, trusting
+from harness.validate.remote.on_node import effective, fetch, of_loopback, processes, read_of, trusting
 
 
 def main(argv: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def look(process: dict[str, object], names: tuple[str, ...]) -> dict[str, object
     """Return the lines of these metrics, or why there are none."""
     urls = effective(process, "listen-metrics-urls") or effective(process, "listen-client-urls")
     every = [url.strip() for url in urls.split(",")]
-    base = next((url for url in every if "127.0.0.1" in url), every[0])
+    base = of_loopback(every)
     context = None
     if base.startswith("https"):
         try:

@@ -18,7 +18,17 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.validate.remote.on_node import effective, fetch, flag, processes, read, read_of, said, trusting
+from harness.validate.remote.on_node import (
+    effective,
+    fetch,
+    flag,
+    of_loopback,
+    processes,
+    read,
+    read_of,
+    said,
+    trusting,
+)
 
 COMMANDS = {
     "kubelet": ["kubelet", "--version"],
@@ -96,7 +106,7 @@ def etcd(running: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     if process is None:
         return None
     urls = effective(process, "listen-client-urls").split(",")
-    base = next((u for u in urls if "127.0.0.1" in u), urls[0]).strip()
+    base = of_loopback(urls)
     context = None
     if base.startswith("https"):
         try:

@@ -26,6 +26,8 @@ from harness.validate.remote.on_node import (
     effective,
     fetch,
     flag,
+    in_url,
+    of_loopback,
     own_api,
     processes,
     read,
@@ -119,7 +121,7 @@ def profiles(running: Mapping[str, dict[str, Any]], address: str) -> dict[str, i
     if "kube-apiserver" not in running:
         return {}
     places = {
-        "kube-apiserver": f"https://{address}:6443",
+        "kube-apiserver": f"https://{in_url(address)}:6443",
         "kube-controller-manager": "https://127.0.0.1:10257",
         "kube-scheduler": "https://127.0.0.1:10259",
     }
@@ -148,7 +150,7 @@ def kubelet(running: Mapping[str, dict[str, Any]], address: str, ca: str) -> dic
     except OSError:
         read_only = False
     paths = ("/pods", "/metrics", "/configz")
-    asked = {path: fetch(f"https://{address}:10250{path}", None, anyone)["status"] for path in paths}
+    asked = {path: fetch(f"https://{in_url(address)}:10250{path}", None, anyone)["status"] for path in paths}
     return {"strangers": asked, "unsigned": signed, "read_only": read_only}
 
 
@@ -169,7 +171,7 @@ def stored(running: Mapping[str, dict[str, Any]], marker: str) -> dict[str, Any]
         return None
     process = running["etcd"]
     urls = effective(process, "listen-client-urls").split(",")
-    base = next((url for url in urls if "127.0.0.1" in url), urls[0]).strip()
+    base = of_loopback(urls)
     context = trusting(cadata=read_of(process["pid"], effective(process, "trusted-ca-file")) or "")
     context.load_cert_chain(effective(process, "cert-file"), effective(process, "key-file"))
     ends = [base64.b64encode(word).decode() for word in (b"/registry/secrets/", b"/registry/secrets0")]
@@ -203,7 +205,7 @@ def audited(running: Mapping[str, dict[str, Any]], address: str, name: str, mark
     if "kube-apiserver" not in running:
         return None
     path = flag(running["kube-apiserver"]["argv"], "audit-log-path")
-    url = f"https://{address}:6443/api/v1/namespaces/default/secrets/{name}"
+    url = f"https://{in_url(address)}:6443/api/v1/namespaces/default/secrets/{name}"
     status = fetch(url, None, admins())["status"]
     for _ in range(TRIES):  # an event is written just after its answer
         lines = tail_of(path)
