@@ -185,11 +185,18 @@ class Mirror:
     `http` serves binaries as {http}/bin/NAME/VERSION/FILE and disk images as {http}/images/FILE;
     `registry` is host:port of an OCI registry spoken to in plain HTTP.
     `ipv6`: the same at an IPv6 address, where there is one; None: at the same address, or not at all.
+    `prefix`: what names of its images begin with in guests that know it by another name than `registry`; "": that.
     """
 
     http: str
     registry: str
     ipv6: Mirror | None = None
+    prefix: str = ""
+
+    @property
+    def images(self) -> str:
+        """Return what names of its images begin with in guests."""
+        return self.prefix or self.registry
 
     def over(self, version: int) -> Mirror:
         """Return where machines of a cluster whose nodes have addresses of IPv4 or IPv6 (4 or 6) find it."""

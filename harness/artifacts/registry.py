@@ -5,6 +5,7 @@ Nobody writes to it: it answers 405 to every request that would. How images get 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,5 +66,6 @@ def command(address: str, root: Path, store: Store, progress: Progress, *, read_
     write_atomically(config, text)
     # The address is the one thing that is not the same for all: a file per address would stay when its registry ends.
     return ServiceCommand(
-        (str(program), "serve", str(config)), {"OTEL_TRACES_EXPORTER": "none", "REGISTRY_HTTP_ADDR": address}
+        (str(program), "serve", str(config)),
+        {"OTEL_TRACES_EXPORTER": "none", "REGISTRY_HTTP_ADDR": json.dumps(address)},
     )

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from harness.cell import manifests
+from harness.cell.guest_mirror import mirror_of
 from harness.cell.site import Site
 from harness.errors import InfraError
 from harness.kube.client import Json
@@ -49,7 +50,7 @@ def outside(site: Site, cell: Cell) -> manifests.Outside:
     """
     ways_out = [
         way
-        for endpoint in endpoints(site.mirror_of(cell.vars))
+        for endpoint in endpoints(mirror_of(site.mirror, cell.vars))
         for way in _to(endpoint, known=bool(site.egress_networks))
     ]
     ways_out += [{"to": [_block(network)]} for network in site.egress_networks]

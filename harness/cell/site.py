@@ -12,10 +12,9 @@ from harness.cell.product.kinds import kind_of
 from harness.cell.product.protocol import OuterCluster, ProductKind
 from harness.kube.client import Cluster
 from harness.machines.kubevirt.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
-from harness.model import Access, Cell, Mirror, ip_version
+from harness.model import Access, Cell, Mirror
 from harness.spec.chaos import Blow
 from harness.spec.models import Product, Spec, Timeouts
-from harness.spec.networks import PODS
 from harness.spec.project import TEMPLATES
 
 
@@ -79,10 +78,6 @@ class Site:
     def outer(self) -> OuterCluster:
         """Return the infra cluster as products see it whose phases are edits of objects in it."""
         return OuterCluster(self.cluster, self.mirror, self.timeouts, self.controller_images, self.blows)
-
-    def mirror_of(self, variables: Mapping[str, Any]) -> Mirror:
-        """Return where the machines of a cluster with these variables find binaries and images."""
-        return self.mirror.over(ip_version(str(variables.get(PODS) or "")))
 
     @property
     def templates(self) -> Path:

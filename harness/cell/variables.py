@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.cell.guest_mirror import mirror_of
 from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
 from harness.model import Environment, Machine, Phase
@@ -22,7 +23,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
     Those that the product has a word for have both names.
     """
     pods = str(phase.vars.get(PODS) or "")
-    mirror = site.mirror_of(phase.vars)
+    mirror = mirror_of(site.mirror, phase.vars)
     made = {
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.cell.guest_mirror import mirror_of
 from harness.plugin.state import CELLS
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def guest(life: Life, phase: int) -> GuestCluster:
 @pytest.fixture(scope="session")
 def mirror(cell: Cell, cells: Cells) -> Mirror:
     """Where the cell's guests find binaries and images."""
-    return cells.site.mirror_of(cell.vars)
+    return mirror_of(cells.site.mirror, cell.vars)
 
 
 @pytest.fixture(scope="session")

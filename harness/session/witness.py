@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.cell.guest_mirror import mirror_of
 from harness.cell.life import Life
 from harness.machines.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.model import Environment
@@ -12,7 +13,7 @@ def witness_of(life: Life) -> Witness:
     """Return who looks on while the cell lives; the life tells it of each phase."""
     witness = Witness(
         cell=life.cell,
-        registry=life.site.mirror_of(life.cell.vars).registry,
+        registry=mirror_of(life.site.mirror, life.cell.vars).images,
         timeouts=life.site.timeouts,
         leaves=life.site.product_of(life.cell).cluster,
         ssh_options=inspection_options,

@@ -31,7 +31,7 @@ def check(documents: Mapping[str, Document]) -> list[Problem]:
     found: dict[Place, str] = {}
     for own in places:
         chosen = {name: one for name, one in {**given, **own}.items() if name in EXAMPLES and one[1] not in ("", None)}
-        if {IPV6_PODS, IPV6_SERVICES} & chosen.keys() or any(":" in str(text) for _, text in chosen.values()):
+        if {IPV6_PODS, IPV6_SERVICES} & chosen.keys() or any(_of_ipv6(text) for _, text in chosen.values()):
             for place, said in _mistakes(chosen, nodes):
                 found.setdefault(place, said)
     return [documents[file].problem(at, said) for (file, at), said in found.items()]
@@ -77,6 +77,13 @@ def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[t
             yield later, said
     for name, said in _sizes(networks, nodes):
         yield chosen[name][0], said
+
+
+def _of_ipv6(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and ip_network(text, strict=False).version == 6
+    except ValueError:  # a template, or what the product takes
+        return False
 
 
 def _of_axes(place: Place) -> bool:

@@ -132,6 +132,7 @@ def whole_run(
             version,
             kubeconfig=guest.kubeconfig,
             registry=mirror.registry,
+            prefix=mirror.images,
             directory=inspection.directory / suite,
             timeouts=timeouts,
         )

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from harness import providers
+from harness.cell.guest_mirror import mirror_of
 from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.steps import Steps
@@ -122,7 +123,7 @@ def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Pati
     life = Life(site, Attempt(run_id, cell, 1, directory / cell.id), Steps(Recorder(directory), cell.id, 1))
     try:
         life.provision()
-        yield Patient(life.apply(0), site.product_of(cell).cluster, site.mirror, site.timeouts)
+        yield Patient(life.apply(0), site.product_of(cell).cluster, mirror_of(site.mirror, cell.vars), site.timeouts)
     finally:
         life.teardown()
 
@@ -149,7 +150,7 @@ def kept(layout: str, directory: Path) -> Patient:
     run_id = directory.parent.name
     environment = Environment(run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519")
     guest = GuestCluster(environment, directory / "kubeconfig", variables)
-    mirror = Mirror(variables["cluster_mirror_url"], variables["cluster_image_registry"])
+    mirror = mirror_of(Mirror(variables["cluster_mirror_url"], variables["cluster_image_registry"]), variables)
     return Patient(guest, spec.product_of(cell.values).cluster, mirror, spec.timeouts)
 
 

@@ -77,7 +77,7 @@ class Checks:
     def probes(self, inspection: Inspection) -> Probes:
         """Return the probe pods, placed once."""
         if "probes" not in self.kept:
-            image = f"{self.mirror.registry}/{inspection.curated.images[AGNHOST]}"
+            image = f"{self.mirror.images}/{inspection.curated.images[AGNHOST]}"
             self.kept["probes"] = place_probes(inspection.api, inspection.expected.nodes, image, inspection.timeouts)
         probes: Probes = self.kept["probes"]
         return probes

@@ -37,11 +37,13 @@ def run_specs(
     directory: Path,
     timeouts: Timeouts,
     extent: Extent | None = None,
+    prefix: str = "",
 ) -> dict[str, SpecVerdict]:
     """Run all specs whose images the registry has, once, and return the verdict of every spec, by name.
 
     Args:
         registry: host:port that the guest takes images from.
+        prefix: what names of its images begin with in the guest; "": the registry.
         directory: for the repository list, the report, and ginkgo.log, which people read.
         timeouts: specs that ginkgo's time for the whole run cuts short have failed, those that it does not reach were
             not run.
@@ -58,7 +60,7 @@ def run_specs(
     for earlier in (report, log):
         earlier.unlink(missing_ok=True)
     repositories = directory / "repositories.yml"
-    repositories.write_text(repository_list(registry), encoding="utf-8")
+    repositories.write_text(repository_list(prefix or registry), encoding="utf-8")
     if len(names) < len(specs):
         extent = replace(extent, label="")  # not all that the label means
     command = ginkgo_command(

@@ -67,6 +67,7 @@ def run_whole(
     registry: str,
     directory: Path,
     timeouts: Timeouts,
+    prefix: str = "",
 ) -> WholeRun:
     """Run specs side by side, after them those that want to be alone, and return the verdict of each.
 
@@ -75,6 +76,7 @@ def run_whole(
     Args:
         version: of Kubernetes.
         registry: host:port that the guest takes images from.
+        prefix: what names of its images begin with in the guest; "": the registry.
         directory: for the reports and the log.
     """
     images = e2e_images.listed(catalogue, version)
@@ -83,6 +85,7 @@ def run_whole(
         tools,
         kubeconfig=kubeconfig,
         registry=registry,
+        prefix=prefix,
         directory=directory,
         timeouts=timeouts,
         extent=Extent(timeouts.upstream_specs, PROCESSES, specs.label),

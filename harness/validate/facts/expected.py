@@ -43,6 +43,7 @@ class ExpectedGuest:
     `systems`: ID and VERSION_ID of each machine's operating system, as its image has it; None where nobody says.
     `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
     `ipv6_*`: the networks and addresses of a second IP family, "" and empty for a cell without one.
+    `image_prefix`: what names of images of `registry` begin with.
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     """
 
@@ -69,6 +70,7 @@ class ExpectedGuest:
     service_cidr: str
     dns_domain: str
     registry: str
+    image_prefix: str
     kubelet_config: Mapping[str, Any]
     variables: Mapping[str, Any]
     plugin: NetworkPlugin | None
@@ -231,6 +233,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         service_cidr=text.get("cluster_service_cidr", ""),
         dns_domain=text.get("cluster_dns_domain", DOMAIN),
         registry=text.get("cluster_image_registry", ""),
+        image_prefix=text.get("cluster_image_prefix") or text.get("cluster_image_registry", ""),
         kubelet_config={**hardened_kubelet(guest.expected), **(guest.expected.get("cluster_kubelet_config") or {})},
         variables=guest.expected,
         plugin=_of_ipv6(plugin) if ip_version(pods) == 6 else plugin,

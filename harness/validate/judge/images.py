@@ -30,7 +30,7 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         own = _mirrored(seen, expected)
         if not own:
-            yield Mismatch(name, f"images of {expected.registry}", "none")
+            yield Mismatch(name, f"images of {expected.image_prefix}", "none")
         for image, digest in sorted(own.items()):
             if image in digests:
                 yield from differs(f"{name} {image}", "digest of the mirror", digests[image], digest)
@@ -41,5 +41,5 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
 
 
 def _mirrored(seen: MachineSetup, expected: ExpectedGuest) -> Digests:
-    prefix = f"{expected.registry}/"
+    prefix = f"{expected.image_prefix}/"
     return {name.removeprefix(prefix): digest for name, digest in seen.images.items() if name.startswith(prefix)}

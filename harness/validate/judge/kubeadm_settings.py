@@ -57,7 +57,7 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
         "networking.podSubnet": expected.pod_cidrs,
         "networking.serviceSubnet": expected.service_cidrs,
         "networking.dnsDomain": expected.dns_domain,
-        "imageRepository": expected.registry if expected.leaves.images_from_mirror else "",
+        "imageRepository": expected.image_prefix if expected.leaves.images_from_mirror else "",
     }
     found = [
         one for path, value in wanted.items() if value for one in differs(CLUSTER, path, value, value_at(kept, path))

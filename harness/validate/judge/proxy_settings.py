@@ -19,7 +19,6 @@ from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
 # Kubernetes' defaults (kubernetes.io, "kube-proxy Configuration (v1alpha1)") of what changes packets or is open.
 DEFAULTS: Mapping[str, Any] = {
-    "bindAddress": "0.0.0.0",  # noqa: S104 - what kube-proxy reports, not what anybody binds to
     "detectLocalMode": "ClusterCIDR",
     "enableProfiling": False,
     "iptables.masqueradeAll": False,
@@ -31,6 +30,7 @@ CONNTRACK = {
     "tcpEstablishedTimeout": "nf_conntrack_tcp_timeout_established",
     "tcpCloseWaitTimeout": "nf_conntrack_tcp_timeout_close_wait",
 }
+EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - by IP version, what kube-proxy reports; nobody binds to it here
 GO_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 EMPTY: tuple[Any, ...] = ({}, [], "", None)
 
@@ -47,7 +47,12 @@ def wrong_proxy_settings(
         return [unjudged("kube-proxy's settings", "product.yml does not say that it runs (kube_proxy)", whole=True)]
     kept = settings_in(api, place, "config.conf") or {}
     own = dict(given(expected.variables.get("cluster_kube_proxy_config") or {}))
-    wanted = {**DEFAULTS, "mode": expected.kube_proxy_mode, "clusterCIDR": expected.pod_cidrs, **own}
+    of_cell = {
+        "bindAddress": EVERYWHERE[expected.version],
+        "mode": expected.kube_proxy_mode,
+        "clusterCIDR": expected.pod_cidrs,
+    }
+    wanted = {**DEFAULTS, **of_cell, **own}
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         for path, value in wanted.items():

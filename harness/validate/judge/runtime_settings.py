@@ -61,7 +61,7 @@ def wrong_runtime_settings(
 def _trusts_containerd(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
     """Judge containerd's folder of registries: the mirror alone, at its own address."""
     folder = str((expected.leaves.runtime_settings or {}).get("config_path", ""))
-    wanted = [expected.registry] if expected.leaves.images_from_mirror else seen.registries
+    wanted = [expected.image_prefix] if expected.leaves.images_from_mirror else seen.registries
     found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
     strange = sorted(set(seen.registries) - set(wanted))
     found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
@@ -85,7 +85,7 @@ def _trusts_crio(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list
             others = [where for where in asked if where != expected.registry]
             found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
     where = ", ".join(seen.registries_conf) or "no file for registries"
-    return [*same_set(f"{name} {where}", "registries", [expected.registry], sorted(named)), *found]
+    return [*same_set(f"{name} {where}", "registries", [expected.image_prefix], sorted(named)), *found]
 
 
 def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
@@ -107,4 +107,4 @@ def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _pause(expected: ExpectedGuest) -> str:
-    return f"{expected.registry}/pause:{expected.variables.get('cluster_pause_version')}"
+    return f"{expected.image_prefix}/pause:{expected.variables.get('cluster_pause_version')}"

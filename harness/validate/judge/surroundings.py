@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.model import ip_version
 from harness.urls import joined
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.programs import RunningPrograms
@@ -15,6 +16,7 @@ API_PORT, OK = 6443, 200
 Setups = Mapping[str, MachineSetup]
 Running = Mapping[str, RunningPrograms]
 LOOPBACK = "127."
+GROUPS = ("ff", "fe00:")  # how addresses begin that systems have names for (ip6-allnodes, ip6-localnet)
 
 
 def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
@@ -25,7 +27,7 @@ def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> li
         said: dict[str, set[str]] = {}
         for address, names in seen.hosts.items():
             own = address.startswith(LOOPBACK) or address == "::1"
-            for one in names if own or ":" not in address else ():
+            for one in names if own or _of_machines(address, expected) else ():
                 if not own or (one in expected.machines and one != name):
                     said.setdefault(one, set()).add(address)
         for machine in expected.machines:
@@ -46,6 +48,11 @@ def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> li
     if file is None:
         return [unjudged("names of machines", "product.yml names no file (host_names)", whole=True)]
     return [*on_every(expected.machines, running, judge), *on_every(expected.machines, setups, asks)]
+
+
+def _of_machines(address: str, expected: ExpectedGuest) -> bool:
+    """Tell whether an address may be a machine's: of the cell's IP family, and none that names a group."""
+    return ip_version(address) == expected.version and not address.startswith(GROUPS)
 
 
 def wrong_backends(running: Running, expected: ExpectedGuest) -> list[Mismatch]:

@@ -76,8 +76,8 @@ def foreign_images(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]
     }
     if not images:
         return [Mismatch("kube-system", "pods", "none")]
-    wanted = f"an image of {expected.registry}"
-    prefix = f"{expected.registry}/"  # 10.0.0.1:50001 begins with 10.0.0.1:5000, too
+    wanted = f"an image of {expected.image_prefix}"
+    prefix = f"{expected.image_prefix}/"  # 10.0.0.1:50001 begins with 10.0.0.1:5000, too
     return [Mismatch(pod, wanted, image) for pod, image in sorted(images) if not image.startswith(prefix)]
 
 

@@ -17,4 +17,4 @@ def tools_image(mirror: Mirror, timeouts: Timeouts) -> str | None:
     """
     if missing_images(mirror.registry, [IMAGE], timeouts.registry_request):
         return None
-    return f"{mirror.registry}/{IMAGE}"
+    return f"{mirror.images}/{IMAGE}"

@@ -30,6 +30,7 @@ PROCESSES = {
     "etcd",
     "coredns",
 }
+KUBE_PROXY_PORT = 10249
 # matrix/timeouts.yml sets these in what hosts.py sends to a machine: machine_command, machine_request, machine_dns.
 COMMAND_SECONDS = 20.0
 HTTP_SECONDS = 5.0
@@ -182,6 +183,13 @@ def fetch(url: str, body: Any = None, context: ssl.SSLContext | None = None) -> 
         return {"status": error.code, "body": error.read().decode(errors="replace")}
     except (OSError, ValueError) as error:
         return {"status": 0, "body": str(error)}
+
+
+def kube_proxy(path: str) -> dict[str, Any]:
+    """Return what this machine's kube-proxy answers where it tells of itself: at the loopback address of its family."""
+    first = fetch(f"http://127.0.0.1:{KUBE_PROXY_PORT}{path}")
+    second = fetch(f"http://[::1]:{KUBE_PROXY_PORT}{path}") if not first["status"] else first
+    return second if second["status"] else first
 
 
 def in_url(host: str) -> str:

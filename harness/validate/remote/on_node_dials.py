@@ -58,9 +58,13 @@ def echoed(host: str, port: int, size: int) -> str:
 
 
 def resolved(server: str, name: str, way: str) -> str:
-    """Ask a DNS server for a name; return the code of its answer's failure, "" when it has an address."""
-    code, answers = queried(server, name, way)
-    return "" if answers else f"no address in the answer (code {code})"
+    """Ask a DNS server for a name; return the code of its answer's failure, "" when it has an address of any family."""
+    code = NO_ANSWER
+    for kind in (A, AAAA):
+        code, answers = queried(server, name, way, kind)
+        if answers:
+            return ""
+    return f"no address in the answer (code {code})"
 
 
 def queried(server: str, name: str, way: str, kind: int = A) -> tuple[int, int]:

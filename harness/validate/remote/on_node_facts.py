@@ -22,6 +22,7 @@ from harness.validate.remote.on_node import (
     effective,
     fetch,
     flag,
+    kube_proxy,
     of_loopback,
     processes,
     read,
@@ -47,7 +48,6 @@ SYSCTLS = [
 ]
 ENDPOINTS = {
     "kube-proxy": "http://127.0.0.1:10256/healthz",
-    "kube-proxy mode": "http://127.0.0.1:10249/proxyMode",
 }
 CERTIFICATE_FILES = [
     "/etc/kubernetes/pki/*.crt",
@@ -220,6 +220,7 @@ def main(argv: Sequence[str]) -> None:
     with ThreadPoolExecutor(4) as pool:
         asked = {name: pool.submit(said, argv) for name, argv in commands(running, given["tools"]).items()}
         fetched = {name: pool.submit(fetch, url) for name, url in endpoints.items()}
+        fetched["kube-proxy mode"] = pool.submit(kube_proxy, "/proxyMode")
     facts = {
         "began": began,
         "hostname": socket.gethostname(),

@@ -21,8 +21,8 @@ from typing import Any
 from harness.validate.remote.on_node import (
     COMMAND_SECONDS,
     DNS_SECONDS,
-    fetch,
     flag,
+    kube_proxy,
     own_api,
     processes,
     read,
@@ -38,7 +38,6 @@ SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
     "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
 }
-KUBE_PROXY_CONFIG = "http://127.0.0.1:10249/configz"
 PTR, OPT, INTERNET = 12, 41, 1
 RECURSE, CHECKING_DISABLED, DNSSEC_OK = 0x0100, 0x0010, 0x8000
 
@@ -200,7 +199,7 @@ def main(argv: Sequence[str]) -> None:
         "proxy": proxy(asked["proxy"]),
         "containerd": containerd(),
         "crio": crio(),
-        "kube_proxy": fetch(KUBE_PROXY_CONFIG),
+        "kube_proxy": kube_proxy("/configz"),
         "dns": {server: lifetime(server, asked["address"]) for server in asked["dns"]},
     }
     print(json.dumps(running))  # noqa: T201 - its only output, read by the harness

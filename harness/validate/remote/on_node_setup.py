@@ -54,10 +54,10 @@ def resolv_conf(*names: str) -> list[list[str]]:
 
 
 def resolved(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the IPv4 addresses that programs on this machine get for names."""
+    """Return the addresses that programs on this machine get for names."""
 
     def ask(name: str) -> list[str]:
-        lines = (line.split() for line in (said(["getent", "ahostsv4", name]) or "").splitlines())
+        lines = (line.split() for line in (said(["getent", "ahosts", name]) or "").splitlines())
         return sorted({words[0] for words in lines if words})
 
     with ThreadPoolExecutor(4) as pool:
@@ -152,7 +152,7 @@ def limits() -> list[list[str]]:
 def servers(folder: str) -> dict[str, list[str]]:
     """Return the URLs in each registry's file for containerd, by the file's path."""
     files = sorted(glob.glob(f"{folder}/*/hosts.toml")) if folder else []
-    return {path: sorted(set(re.findall(r"https?://[^\s'\"\]]+", read(path) or ""))) for path in files}
+    return {path: sorted(set(re.findall(r"https?://[^\s'\"]+", read(path) or ""))) for path in files}
 
 
 def registries_conf() -> dict[str, str]:

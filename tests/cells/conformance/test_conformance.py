@@ -44,6 +44,7 @@ def spec_run(
         tools,
         kubeconfig=inspection.guest.kubeconfig,
         registry=mirror.registry,
+        prefix=mirror.images,
         directory=inspection.directory / "conformance",
         timeouts=timeouts,
         extent=Extent(timeouts.conformance, seed=inspection.curated.seed),

@@ -26,7 +26,7 @@ RULES = "the log of kube-router on the server's and on the client's node; its ch
 @pytest.fixture(scope="module")
 def families(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[tuple[PolicyPods, ...]]:
     """Return clients and servers as each IP family has them; they are there for the checks of this module."""
-    image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
+    image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
     expected = inspection.expected
     try:
         networks = [one.pod_cidr for one in expected.families]

@@ -29,6 +29,7 @@ def given(
     isolated: bool = True,
     words: Mapping[str, str] | None = None,
     asked: Mapping[str, Any] | None = None,
+    machine: Machine | None = None,
     **infra: Any,
 ) -> dict[str, Any]:
     """Return what the playbooks get on a site with a factor."""
@@ -38,7 +39,7 @@ def given(
         cluster=nobody,
         spec=spec.model_copy(update={"product": spec.product.model_copy(update={"variables": dict(words or {})})}),
         timeouts=TIMEOUTS.scaled(factor),
-        mirror=Mirror("http://m", "r:5000"),
+        mirror=Mirror("http://m", "r:5000", Mirror("http://m6", "r6:5000")),
         guest_vars=infra,
         isolated=isolated,
         image=nobody,
@@ -50,8 +51,18 @@ def given(
         product_vars=lambda phase: {"cluster_files_url": f"http://m/files/{phase['a']}"},
     )
     cell = Cell("c", {}, "fresh", (), (), {})
-    environment = Environment("run", cell, 1, "ns", (MACHINE,), folder, folder / "key")
+    environment = Environment("run", cell, 1, "ns", (machine or MACHINE,), folder, folder / "key")
     return variables_of(site, environment, Phase("deploy", vars={"a": 1, **(asked or {})}))
+
+
+def test_a_cluster_of_ipv6_alone_has_machines_and_a_mirror_of_ipv6(tmp_path: Path) -> None:
+    both = replace(MACHINE, ipv6_address="fd00::2")
+    first = given(tmp_path, factor=1, machine=both, asked={"cluster_pod_cidr": "10.243.0.0/16"})
+    assert first["cluster_hosts"] == [{"name": both.name, "address": both.address, "ipv6_address": "fd00::2"}]
+    assert first["cluster_mirror_url"] == "http://m"
+    alone = given(tmp_path, factor=1, machine=both, asked={"cluster_pod_cidr": "fd10:243::/56"})
+    assert alone["cluster_hosts"] == [{"name": both.name, "address": "fd00::2"}]
+    assert (alone["cluster_mirror_url"], alone["cluster_image_registry"]) == ("http://m6", "r6:5000")
 
 
 def test_the_factor_of_a_run_reaches_the_playbooks_unless_the_caller_sets_another(tmp_path: Path) -> None:

@@ -27,6 +27,14 @@ DUAL = {
 }
 
 
+ALONE = {
+    "pod_cidr": "fd10:243::/56",
+    "service_cidr": "fd10:95::/112",
+    "hosts": [{**host, "address": f"fd00::{number}"} for number, host in enumerate(HOSTS, 2)],
+    "outside": ["fd00::9"],
+}
+
+
 def networks(**given: Any) -> list[str]:
     right = {"pod_cidr": "10.243.0.0/16", "service_cidr": "10.95.0.0/16", "hosts": HOSTS, "outside": ["10.0.0.1"]}
     right |= {"ipv6_pod_cidr": "", "ipv6_service_cidr": ""}
@@ -84,17 +92,30 @@ def test_accepts_networks_apart_from_each_other() -> None:
     assert networks(**DUAL) == []
 
 
+def test_a_cluster_of_ipv6_alone_needs_machines_with_ipv6_addresses() -> None:
+    assert networks(**ALONE) == []
+    names = [host["name"] for host in HOSTS]
+    assert list(request_.host_problems(names, ALONE["hosts"], pods=str(ALONE["pod_cidr"]))) == []
+    wrong = list(request_.host_problems(names, HOSTS, pods=str(ALONE["pod_cidr"])))
+    assert wrong[0] == (
+        "cluster_hosts: the address 10.0.0.2 of machine cp is not of IPv6, as cluster_pod_cidr is:"
+        " let both be of one IP family"
+    )
+    assert len(wrong) == len(HOSTS)
+    assert len(list(request_.host_problems(names, ALONE["hosts"], pods="10.243.0.0/16"))) == len(HOSTS)
+
+
 def test_a_cluster_of_both_families_needs_an_ipv6_address_of_every_machine() -> None:
     names = [host["name"] for host in HOSTS]
-    assert list(request_.host_problems(names, DUAL["hosts"], ipv6=True)) == []
+    assert list(request_.host_problems(names, DUAL["hosts"], dual=True)) == []
     assert list(request_.host_problems(names, HOSTS)) == []
-    lacking = list(request_.host_problems(names, HOSTS, ipv6=True))
+    lacking = list(request_.host_problems(names, HOSTS, dual=True))
     assert len(lacking) == len(HOSTS)
     assert "needs an ipv6_address, and it has none" in lacking[0]
     other = [{**HOSTS[0], "ipv6_address": "10.0.0.9"}, *DUAL["hosts"][1:]]
-    assert "ipv6_address '10.0.0.9' is none" in next(request_.host_problems(names, other, ipv6=True))
+    assert "ipv6_address '10.0.0.9' is none" in next(request_.host_problems(names, other, dual=True))
     twins = [{**host, "ipv6_address": "fd00::2"} for host in HOSTS]
-    assert "gives fd00::2 to" in next(request_.host_problems(names, twins, ipv6=True))
+    assert "gives fd00::2 to" in next(request_.host_problems(names, twins, dual=True))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +127,15 @@ def test_a_cluster_of_both_families_needs_an_ipv6_address_of_every_machine() -> 
         ({"pod_cidr": "10.243.0.0/24"}, "has no /24 for each of 2 nodes"),
         ({"pod_cidr": "10.243.0.1/16"}, "has host bits set"),
         ({"pod_cidr": "pods"}, "use a network such as"),
-        ({"pod_cidr": "fd10:243::/56"}, "cluster_pod_cidr fd10:243::/56 is not of IPv4"),
+        ({"pod_cidr": "fd10:243::/56"}, "cluster_service_cidr 10.95.0.0/16 are of two IP families: use one"),
+        ({**ALONE, "pod_cidr": "fd10:243::/64"}, "cluster_pod_cidr fd10:243::/64 has no /64 for each of 2 nodes"),
+        ({**ALONE, "pod_cidr": "fd10::/32"}, "cluster_pod_cidr fd10::/32 is too large: kubeadm takes a /48 at most"),
+        ({**ALONE, "service_cidr": "fd10:95::/64"}, "cluster_service_cidr fd10:95::/64 is too large: the API server"),
+        ({**ALONE, "pod_cidr": "fd00::/56"}, "contains fd00::2, the address of machine cp"),
+        (
+            {**DUAL, "pod_cidr": "fd20:243::/56"},
+            "cluster_pod_cidr fd20:243::/56 is of IPv6, and so is cluster_ipv6_pod",
+        ),
         ({**DUAL, "ipv6_pod_cidr": "10.9.0.0/16"}, "cluster_ipv6_pod_cidr 10.9.0.0/16 is not of IPv6"),
         ({**DUAL, "ipv6_service_cidr": ""}, "cluster_ipv6_pod_cidr is set and cluster_ipv6_service_cidr is not"),
         ({**DUAL, "ipv6_pod_cidr": ""}, "cluster_ipv6_service_cidr is set and cluster_ipv6_pod_cidr is not"),

@@ -294,6 +294,43 @@ def test_kubeadm_and_flannel_get_networks_of_both_families(dual: Path) -> None:
     assert "net.ipv6.conf.all.forwarding=1" in (dual / "running-kernel.sh").read_text()
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the rendered templates of a control plane of IPv6 alone."""
+    hosts = [{"name": "cp", "address": "fd00::2"}, {"name": "w", "address": "fd00::3"}]
+    networks = {"cluster_pod_cidr": "fd10:243::/56", "cluster_service_cidr": "fd10:95::/112"}
+    sources = {"cluster_mirror_url": "http://[fd00::9]:8080", "cluster_image_registry": "[fd00::9]:5000"}
+    return render("cp1-w1", tmp_path_factory.mktemp("alone"), cluster_hosts=hosts, **networks, **sources)
+
+
+def test_addresses_of_ipv6_are_in_brackets_in_front_of_a_port(alone: Path) -> None:
+    found = documents(alone / "kubeadm.yml")
+    assert found["ClusterConfiguration"]["imageRepository"] == "[fd00::9]:5000"
+    assert found["ClusterConfiguration"]["networking"]["podSubnet"] == "fd10:243::/56"
+    assert found["InitConfiguration"]["localAPIEndpoint"]["advertiseAddress"] == "fd00::2"
+    assert "server cp [fd00::2]:6443" in (alone / "haproxy.cfg").read_text()
+    image = documents(alone / "flannel.yml")["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image.startswith("[fd00::9]:5000/flannel:")
+
+
+def test_flannel_of_ipv6_alone_has_no_network_of_ipv4(alone: Path, tmp_path: Path) -> None:
+    flannel = json.loads(documents(alone / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
+    assert (flannel["EnableIPv4"], flannel["EnableIPv6"], flannel["IPv6Network"]) == (False, True, "fd10:243::/56")
+    assert "Network" not in flannel
+    assert "net.ipv6.conf.all.forwarding=1" in (alone / "running-kernel.sh").read_text()
+    (tmp_path / "subnet.env").write_text(
+        "FLANNEL_IPV6_NETWORK=fd10:243::/56\nFLANNEL_IPV6_SUBNET=fd10:243:0:7::1/64\nFLANNEL_MTU=1450\n"
+    )
+    (tmp_path / "mtu").write_text("1430\n")
+    script = (alone / "flannel-cni.sh").read_text()
+    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
+    proc.run(["sh"], timeout=10, stdin=script.replace("/sys/class/net/flannel-v6.1/mtu", str(tmp_path / "mtu")))
+    bridge, _ = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "fd10:243:0:7::/64"}]]
+    assert bridge["ipam"]["routes"] == [{"dst": "fd10:243::/56"}]
+    assert bridge["mtu"] == 1430
+
+
 def test_machines_without_ipv6_networks_are_left_as_they_are(rendered: Path) -> None:
     assert "net.ipv6.conf.all.forwarding=1" not in (rendered / "running-kernel.sh").read_text()
     assert "IPv6" not in (rendered / "flannel.yml").read_text()

@@ -60,6 +60,44 @@ def test_what_is_wrong_is_said_at_its_line(matrix: Path, old: str, new: str, fie
     assert said in found
 
 
+def ipv6(matrix: Path, pods: str, services: str) -> list[str]:
+    """Give one value networks in the place of the product's; return what is wrong."""
+    edit(matrix / "product.yml", "  vars: {", f"  vars: {{{FIRST}, ")
+    networks = f"cluster_pod_cidr: '{pods}', cluster_service_cidr: '{services}'"
+    edit(matrix / "axes.yml", "class: deb, image: debian}", f"class: deb, image: debian, vars: {{{networks}}}}}")
+    return mistakes(matrix)
+
+
+def test_networks_of_ipv6_alone_are_right(matrix: Path) -> None:
+    assert ipv6(matrix, "fd10:243::/56", "fd10:95::/112") == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "services", "said"),
+    [
+        ("fd10:243::/56", "10.95.0.0/16", "cluster_service_cidr 10.95.0.0/16 are of two IP families; use one, and"),
+        ("fd10:243::/64", "fd10:95::/112", "has no /64 for each of the 2 nodes of the largest topology; use a larger"),
+        ("fd10::/32", "fd10:95::/112", "fd10::/32 is too large for Kubernetes; use a /48 or smaller"),
+        ("fd10:243::/56", "fd10:95::/64", "fd10:95::/64 is too large for Kubernetes; use a /108 or smaller"),
+        ("fd10:243::/56", "fd10:243::/112", "overlap; choose separate networks"),
+        ("fd10:243::1/56", "fd10:95::/112", "has host bits set"),
+    ],
+)
+def test_what_is_wrong_with_ipv6_alone_is_said_once(matrix: Path, pods: str, services: str, said: str) -> None:
+    (found,) = ipv6(matrix, pods, services)
+    assert found.startswith("axes.yml:16: axes[1].values[0].vars.cluster_")
+    assert said in found
+
+
+def test_both_families_begin_with_ipv4(matrix: Path) -> None:
+    edit(matrix / "product.yml", "  vars: {", f"  vars: {{{SECOND}, ")
+    networks = "cluster_pod_cidr: 'fd20:243::/56', cluster_service_cidr: 'fd20:95::/112'"
+    edit(matrix / "axes.yml", "class: deb, image: debian}", f"class: deb, image: debian, vars: {{{networks}}}}}")
+    pods, services = mistakes(matrix)
+    assert "cluster_pod_cidr: fd20:243::/56 is no network of IPv4; write one such as 10.243.0.0/16" in pods
+    assert "cluster_service_cidr: fd20:95::/112 is no network of IPv4" in services
+
+
 def test_networks_of_one_family_are_left_to_the_product(matrix: Path) -> None:
     edit(matrix / "product.yml", "  vars: {", "  vars: {cluster_pod_cidr: '{{ theirs }}', ")
     assert mistakes(matrix) == []

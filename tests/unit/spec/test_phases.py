@@ -68,7 +68,9 @@ def test_a_project_with_fewer_scenarios_may_keep_the_packaged_product(own: Path)
     (own / "scenarios.yml").write_text("extends: default\nscenarios: {reset: null}\n", encoding="utf-8")
     values = "extends: default\naxes: [{name: scenario, values: [{id: reset, remove: true}]}]\n"
     (own / "axes.yml").write_text(values, encoding="utf-8")
-    tiers = "extends: default\ntiers: {dual: null, operator: null, operator-lifecycle: null}\n"  # which name it
+    tiers = (
+        "extends: default\ntiers: {dual: null, ipv6: null, operator: null, operator-lifecycle: null}\n"  # which name it
+    )
     (own / "tiers.yml").write_text(tiers, encoding="utf-8")
     assert "reset" in load_spec(own).product.phases
 

@@ -71,6 +71,27 @@ def test_each_family_is_the_guest_with_its_own_networks_alone() -> None:
     assert (DUAL.pod_cidrs, SINGLE.pod_cidrs) == ("10.243.0.0/16,fd10:243::/56", "10.243.0.0/16")
 
 
+ALONE = replace(
+    guests.expected(
+        variables={**guests.VARIABLES, "cluster_pod_cidr": "fd10:243::/56", "cluster_service_cidr": "fd10:95::/112"}
+    ),
+    addresses=ADDRESSES,
+)
+
+
+def test_a_guest_of_ipv6_alone_has_that_family_only() -> None:
+    assert ALONE.families == (ALONE,)
+    assert (ALONE.version, ALONE.dual, ALONE.ipv6, SINGLE.ipv6, DUAL.ipv6) == (6, False, True, False, True)
+    assert ALONE.tunnels == ("flannel-v6.1",)
+    assert (ALONE.loopback, DUAL.loopback) == ("::1", "127.0.0.1")
+    flags = wanted_flags("etcd", "cp-0", ALONE)
+    assert flags["listen-client-urls"] == "https://[::1]:2379,https://[fd76:6d78::2]:2379"
+    assert flags["listen-metrics-urls"] == "http://[::1]:2381"
+    assert wanted_flags("kube-apiserver", "cp-0", ALONE)["etcd-servers"] == "https://[::1]:2379"
+    assert wanted_flags("kubelet", "w-0", ALONE)["node-ip"] == "fd76:6d78::3"
+    assert [one.has for one in ip_families.asked(ALONE)] == [(6,), None, (6,), None]
+
+
 def test_flags_have_the_networks_and_addresses_of_both_families() -> None:
     assert wanted_flags("kubelet", "w-0", DUAL)["node-ip"] == "10.222.1.3,fd76:6d78::3"
     assert wanted_flags("kubelet", "w-0", SINGLE)["node-ip"] == "10.222.1.3"
@@ -150,6 +171,12 @@ def test_what_a_machine_lacks_of_a_family_is_found() -> None:
     )
     assert "net.ipv6.conf.all.forwarding" in str(setting)
     (table,) = wrong_proxy_mode(facts(lambda raw: raw.update(nft_tables=["table ip kube-proxy"])), DUAL)
+    assert "table ip6 kube-proxy" in str(table)
+
+
+def test_a_kube_proxy_of_ipv6_alone_has_rules_of_that_family() -> None:
+    assert wrong_proxy_mode(facts(), ALONE) == []
+    (table,) = wrong_proxy_mode(facts(lambda raw: raw.update(nft_tables=["table ip kube-proxy"])), ALONE)
     assert "table ip6 kube-proxy" in str(table)
 
 
