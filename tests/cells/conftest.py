@@ -131,8 +131,7 @@ def whole_run(
             load_catalogue(),
             version,
             kubeconfig=guest.kubeconfig,
-            registry=mirror.registry,
-            prefix=mirror.images,
+            mirror=mirror,
             directory=inspection.directory / suite,
             timeouts=timeouts,
         )

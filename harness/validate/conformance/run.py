@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from harness.errors import InfraError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
+from harness.model import Mirror
 from harness.proc import CommandFailed, CommandTimedOut, follow
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -33,17 +34,15 @@ def run_specs(
     tools: Tools,
     *,
     kubeconfig: Path,
-    registry: str,
+    mirror: Mirror,
     directory: Path,
     timeouts: Timeouts,
     extent: Extent | None = None,
-    prefix: str = "",
 ) -> dict[str, SpecVerdict]:
     """Run all specs whose images the registry has, once, and return the verdict of every spec, by name.
 
     Args:
-        registry: host:port that the guest takes images from.
-        prefix: what names of its images begin with in the guest; "": the registry.
+        mirror: where the guest takes images from.
         directory: for the repository list, the report, and ginkgo.log, which people read.
         timeouts: specs that ginkgo's time for the whole run cuts short have failed, those that it does not reach were
             not run.
@@ -51,16 +50,17 @@ def run_specs(
     """
     extent = extent or Extent(timeouts.conformance)
     directory.mkdir(parents=True, exist_ok=True)
-    absent = missing_images(registry, (image for spec in specs for image in spec.images), timeouts.registry_request)
+    absent = missing_images(
+        mirror.registry, (image for spec in specs for image in spec.images), timeouts.registry_request
+    )
     verdicts = {spec.name: _not_run(lacks) for spec in specs if (lacks := _lacks(spec, absent))}
     names = [spec.name for spec in specs if spec.name not in verdicts]
     if not names:
         return verdicts
-    report, log = directory / REPORT, directory / LOG
+    report, log, repositories = (directory / name for name in (REPORT, LOG, "repositories.yml"))
     for earlier in (report, log):
         earlier.unlink(missing_ok=True)
-    repositories = directory / "repositories.yml"
-    repositories.write_text(repository_list(prefix or registry), encoding="utf-8")
+    repositories.write_text(repository_list(mirror.images), encoding="utf-8")
     if len(names) < len(specs):
         extent = replace(extent, label="")  # not all that the label means
     command = ginkgo_command(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.artifacts import e2e_images
 from harness.artifacts.catalogue import Catalogue
+from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.spec.suites import CERTIFICATION
 from harness.validate.conformance.curated import ConformanceSpec
@@ -64,10 +65,9 @@ def run_whole(
     version: str,
     *,
     kubeconfig: Path,
-    registry: str,
+    mirror: Mirror,
     directory: Path,
     timeouts: Timeouts,
-    prefix: str = "",
 ) -> WholeRun:
     """Run specs side by side, after them those that want to be alone, and return the verdict of each.
 
@@ -75,8 +75,7 @@ def run_whole(
 
     Args:
         version: of Kubernetes.
-        registry: host:port that the guest takes images from.
-        prefix: what names of its images begin with in the guest; "": the registry.
+        mirror: where the guest takes images from.
         directory: for the reports and the log.
     """
     images = e2e_images.listed(catalogue, version)
@@ -84,8 +83,7 @@ def run_whole(
         [ConformanceSpec(name, ()) for name in specs.run],
         tools,
         kubeconfig=kubeconfig,
-        registry=registry,
-        prefix=prefix,
+        mirror=mirror,
         directory=directory,
         timeouts=timeouts,
         extent=Extent(timeouts.upstream_specs, PROCESSES, specs.label),
@@ -93,7 +91,7 @@ def run_whole(
     unfit = {name: SpecVerdict(SpecOutcome.NOT_RUN, text=why) for name, why in specs.unfit.items()}
     return WholeRun(
         unfit | {name: judged(verdict, images.missing) for name, verdict in verdicts.items()},
-        tuple(sorted(missing_images(registry, images.made, timeouts.registry_request))),
+        tuple(sorted(missing_images(mirror.registry, images.made, timeouts.registry_request))),
     )
 
 

@@ -43,7 +43,6 @@ class ExpectedGuest:
     `systems`: ID and VERSION_ID of each machine's operating system, as its image has it; None where nobody says.
     `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
     `ipv6_*`: the networks and addresses of a second IP family, "" and empty for a cell without one.
-    `image_prefix`: what names of images of `registry` begin with.
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     """
 
@@ -70,7 +69,6 @@ class ExpectedGuest:
     service_cidr: str
     dns_domain: str
     registry: str
-    image_prefix: str
     kubelet_config: Mapping[str, Any]
     variables: Mapping[str, Any]
     plugin: NetworkPlugin | None
@@ -109,6 +107,11 @@ class ExpectedGuest:
     def ipv6(self) -> bool:
         """Tell whether the cell's cluster has networks of IPv6, alone or besides those of IPv4."""
         return self.dual or self.version == 6
+
+    @property
+    def image_prefix(self) -> str:
+        """Return what names of the registry's images begin with."""
+        return str(self.variables.get("cluster_image_prefix") or self.registry)
 
     @property
     def loopback(self) -> str:
@@ -202,10 +205,11 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
     text = {name: str(value) for name, value in guest.expected.items() if value not in (None, "")}
-    runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
+    runtime, network_plugin, pods = (
+        text.get(f"cluster_{of}", "") for of in ("container_runtime", "network_plugin", "pod_cidr")
+    )
     plugin = plugin_named(network_plugin, leaves.network_plugins)
     versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
-    pods = text.get("cluster_pod_cidr", "")
     own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(
         cell=environment.cell.id if environment.namespace else "",
@@ -233,7 +237,6 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         service_cidr=text.get("cluster_service_cidr", ""),
         dns_domain=text.get("cluster_dns_domain", DOMAIN),
         registry=text.get("cluster_image_registry", ""),
-        image_prefix=text.get("cluster_image_prefix") or text.get("cluster_image_registry", ""),
         kubelet_config={**hardened_kubelet(guest.expected), **(guest.expected.get("cluster_kubelet_config") or {})},
         variables=guest.expected,
         plugin=_of_ipv6(plugin) if ip_version(pods) == 6 else plugin,

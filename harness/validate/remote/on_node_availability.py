@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from harness.validate.remote.on_node import trusting
 
 OK = 200
+PORTS = {"http": 80, "https": 443}
 output = threading.Lock()
 ended = threading.Event()
 
@@ -38,7 +39,8 @@ def tell(row: Mapping[str, Any]) -> None:
 def answer(url: str, cafile: str, timeout: float) -> str:
     """Send one request; return "" for a 200, else what came instead."""
     parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port
+    # without a port, http.client takes one from the end of an IPv6 address
+    host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
     link: http.client.HTTPConnection
     try:
         if parts.scheme == "https":

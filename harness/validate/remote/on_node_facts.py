@@ -203,6 +203,12 @@ def with_units(running: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**process, "main_of": units.get(str(process["pid"]), "")} for process in running]
 
 
+def disk() -> dict[str, int]:
+    """Return the free and the total bytes of the root file system."""
+    seen = shutil.disk_usage("/")
+    return {"disk_free": seen.free, "disk_total": seen.total}
+
+
 def main(argv: Sequence[str]) -> None:
     """Print the facts.
 
@@ -216,7 +222,6 @@ def main(argv: Sequence[str]) -> None:
     kubelet = kubelet_files(running)
     folder = given["manifests"] or kubelet.get("manifests") or "/etc/kubernetes/manifests"
     endpoints = {"kubelet": f"http://127.0.0.1:{kubelet.get('healthz_port', '10248')}/healthz", **ENDPOINTS}
-    disk = shutil.disk_usage("/")
     with ThreadPoolExecutor(4) as pool:
         asked = {name: pool.submit(said, argv) for name, argv in commands(running, given["tools"]).items()}
         fetched = {name: pool.submit(fetch, url) for name, url in endpoints.items()}
@@ -239,8 +244,7 @@ def main(argv: Sequence[str]) -> None:
         "manifests": [os.path.basename(path) for path in glob.glob(folder + "/*") if os.path.isfile(path)],
         "kubelet": kubelet,
         "environment_file": read(given["environment_file"]) if given["environment_file"] else None,
-        "disk_free": disk.free,
-        "disk_total": disk.total,
+        **disk(),
         # not by `list tables`: Debian 12's nft 1.0.6 crashes on what a newer one, kube-proxy's, has written
         "nft_tables": [
             line.removesuffix(" {")

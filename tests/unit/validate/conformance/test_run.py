@@ -12,6 +12,7 @@ import pytest
 from harness.errors import InfraError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
+from harness.model import Mirror
 from harness.until import Deadline
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Extent, Tools
@@ -21,11 +22,21 @@ from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate.guests import NOWHERE
 
 
+def of(registry: str) -> Mirror:
+    """Return a mirror whose images a registry has."""
+    return Mirror("", registry)
+
+
 def test_specs_without_their_images_are_not_run_and_say_which(registry: str, tmp_path: Path) -> None:
     tools = Tools(tmp_path / "absent", tmp_path / "absent", tmp_path / "absent")
     specs = [ConformanceSpec("a", ("nginx:1", "e2e-test-images/agnhost:2.63.0"))]
     verdicts = run_specs(
-        specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path / "out", timeouts=TIMEOUTS
+        specs,
+        tools,
+        kubeconfig=tmp_path / "k",
+        mirror=of(registry),
+        directory=tmp_path / "out",
+        timeouts=TIMEOUTS,
     )
     assert verdicts["a"].outcome is SpecOutcome.NOT_RUN
     assert verdicts["a"].text == "image nginx:1 missing"
@@ -41,7 +52,7 @@ def test_specs_have_failed_when_ginkgo_cannot_be_started(registry: str, tmp_path
         [ConformanceSpec("a", ())],
         tools,
         kubeconfig=tmp_path / "k",
-        registry=registry,
+        mirror=of(registry),
         directory=tmp_path / "out",
         timeouts=TIMEOUTS,
     )
@@ -56,7 +67,7 @@ def test_an_earlier_runs_report_is_not_taken_for_this_runs(registry: str, tmp_pa
     tools = Tools(tmp_path / "absent", tmp_path / "absent", tmp_path / "absent")
     specs = [ConformanceSpec("a", ())]
     verdicts = run_specs(
-        specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path, timeouts=TIMEOUTS
+        specs, tools, kubeconfig=tmp_path / "k", mirror=of(registry), directory=tmp_path, timeouts=TIMEOUTS
     )
     assert verdicts["a"].outcome is SpecOutcome.FAILED
 
@@ -70,7 +81,7 @@ def test_files_that_specs_leave_are_gone_with_the_run(registry: str, tmp_path: P
     directory = tmp_path / ("out" * 30)  # a path of a socket has at most 107 bytes
     tools = Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl")
     specs = [ConformanceSpec("a", ())]
-    run_specs(specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=directory, timeouts=TIMEOUTS)
+    run_specs(specs, tools, kubeconfig=tmp_path / "k", mirror=of(registry), directory=directory, timeouts=TIMEOUTS)
     log = (directory / "ginkgo.log").read_text(encoding="utf-8")
     found = re.search(rf"in (\S+) and \1, \1/kube, which is {directory}/tmp-\w+$", log, re.MULTILINE)
     assert found
@@ -111,7 +122,7 @@ def test_a_run_that_its_time_out_ends_keeps_the_verdicts_of_the_specs_that_ended
         [ConformanceSpec(name, ()) for name in "abc"],
         hanging(tmp_path, f"cp {tmp_path}/reported {directory}/junit_01.xml; exit" if obeys else ":"),
         kubeconfig=tmp_path / "k",
-        registry=registry,
+        mirror=of(registry),
         directory=directory,
         timeouts=SHORT,
         extent=Extent(0.5),
@@ -133,7 +144,7 @@ def test_a_run_that_is_killed_keeps_the_verdicts_of_the_specs_that_ended(registr
         [ConformanceSpec(name, ()) for name in "ab"],
         Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl"),
         kubeconfig=tmp_path / "k",
-        registry=registry,
+        mirror=of(registry),
         directory=tmp_path / "out",
         timeouts=TIMEOUTS,
     )
