@@ -148,8 +148,8 @@ def _controller_manager(layout: Layout, index: int, binaries: Binaries) -> HostP
         "concurrent-namespace-syncs": "30",
         "concurrent-gc-syncs": "30",
         "concurrent-serviceaccount-token-syncs": "10",
-        "kube-api-qps": "500",
-        "kube-api-burst": "1000",
+        "kube-api-qps": "2000",  # a namespace's end takes over 70 requests: two for each kind that is served
+        "kube-api-burst": "4000",
         "pvclaimbinder-sync-period": "5s",
     }
     return _follower("kube-controller-manager", binaries, flags, layout, index)
