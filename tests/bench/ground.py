@@ -68,6 +68,15 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
             f"an embedded infrastructure {name!r} exists already",
             hint=f"vmatrix infra down --infra-name {name}, or --name",
         )
+    return stand(name, directory, say)
+
+
+def stand(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
+    """Load settings and matrix, whether or not there is an infrastructure of that name.
+
+    Raises:
+        BadInput: the matrix has no cell to measure.
+    """
     settings = load_settings(Path.cwd(), options={"provider": "embedded", "infra_name": name}).settings
     spec = load_spec(project_dir() / "matrix")
     cells = [c for c in tier_cells(spec, TIER, "embedded") if c.values["topology"] == TOPOLOGY]

@@ -23,6 +23,7 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
 from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host.layout import Layout
 from harness.kube import Cluster
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Machine, Phase, PlannedMachine
@@ -125,14 +126,37 @@ class Ground:
     @contextmanager
     def scenario(self, rules: Sequence[Mapping[str, Any]]) -> Iterator[None]:
         """Have a scenario hold while the body runs."""
-        path = self.provider.layout.root / "faults.yml"
-        written = path.with_suffix(".new")
-        written.write_text(yaml.safe_dump(list(rules)), encoding="utf-8")
-        written.replace(path)
-        try:
+        with befalling(self.provider.layout, rules):
             yield
-        finally:
-            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def befalling(layout: Layout, rules: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """Have a scenario of faults hold in an instance while the body runs."""
+    path = layout.root / "faults.yml"
+    written = path.with_suffix(".new")
+    written.write_text(yaml.safe_dump(list(rules)), encoding="utf-8")
+    written.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def without_disks(run: str, cells: str) -> Mapping[str, Any]:
+    """Return the rule by which no disk is made of a run's cells, whose ids a glob picks."""
+    return {"kind": "DataVolume", "namespace": f"vmatrix-{cells}-{run}-*", "faults": {"claim-pending": {}}}
+
+
+def halted(folder: Path) -> Path:
+    """Return a copy of the project's templates, below a folder, with machines that are never started."""
+    project = folder / "project"
+    templates = project / "vm-templates"
+    templates.mkdir(parents=True, exist_ok=True)
+    for template in (project_dir() / "vm-templates").glob("*.j2"):
+        text = template.read_text(encoding="utf-8").replace("runStrategy: Once", "runStrategy: Halted")
+        (templates / template.name).write_text(text, encoding="utf-8")
+    return project
 
 
 def cell_of(machines: int, *, cell: str = "chaos", memory_mib: int = 256) -> Cell:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,7 @@ from harness.cell.life import Life
 from harness.cell.provision import create
 from harness.cell.teardown import reap
 from harness.kube.resources import VM
-from harness.paths import project_dir
-from tests.chaos.cells import Ground, cell_of
+from tests.chaos.cells import Ground, cell_of, halted, without_disks
 from tests.counting import Counting
 
 FEW, MANY = 10, 50
@@ -52,17 +50,6 @@ class Price:
         )
 
 
-def halted(ground: Ground) -> Path:
-    """Return a copy of the project's templates with machines that are never started."""
-    project = ground.folder / "project"
-    templates = project / "vm-templates"
-    templates.mkdir(parents=True, exist_ok=True)
-    for template in (project_dir() / "vm-templates").glob("*.j2"):
-        text = template.read_text(encoding="utf-8").replace("runStrategy: Once", "runStrategy: Halted")
-        (templates / template.name).write_text(text, encoding="utf-8")
-    return project
-
-
 def measured(work: Callable[[], object]) -> float:
     """Do some work and return the most MiB of Python objects that it held at once."""
     gc.collect()
@@ -77,11 +64,10 @@ def measured(work: Callable[[], object]) -> float:
 def price_of(ground: Ground, number: int) -> Price:
     """Make so many cells and reap them."""
     counting = Counting(ground.cluster)
-    site = replace(ground.site(cluster=counting), project=halted(ground))
+    site = replace(ground.site(cluster=counting), project=halted(ground.folder))
     run = secrets.token_hex(3)
     lives = [ground.life(site, cell_of(MACHINES, cell=f"many-{n:02d}"), run) for n in range(number)]
     price = Price(number)
-    pending = {"kind": "DataVolume", "namespace": f"vmatrix-many-*-{run}-*", "faults": {"claim-pending": {}}}
 
     def make(life: Life) -> None:
         create(site, life.attempt, life.steps)
@@ -90,7 +76,7 @@ def price_of(ground: Ground, number: int) -> Price:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(make, lives))
 
-    with ground.scenario([pending]):  # no disk is made: nothing but objects
+    with ground.scenario([without_disks(run, "many-*")]):  # no disk is made: nothing but objects
         price.peak_mib = measured(make_all)
         price.made, counting.counts = counting.counts, Counter()
         assert len(find(ground.cluster, CellSelector(run=run))) == number
