@@ -5,12 +5,13 @@ Works on the files' plain data, so that an error elsewhere in a file hides none 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from harness.paths import MATRIX, packaged_dir
 from harness.spec import (
     left_out,
     networks,
@@ -52,7 +53,7 @@ def check(
         "topologies.yml": _topologies(documents["topologies.yml"].content),
         "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
         "product.yml": _product(documents["product.yml"].content, directory, documents),
-        "constraints.yml": _constraints(documents["constraints.yml"].content, known),
+        "constraints.yml": _constraints(documents["constraints.yml"], known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, directory.parent, suites),
         "waivers.yml": _waivers(documents["waivers.yml"].content),
@@ -208,14 +209,21 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
     yield from broken(content)
 
 
-def _constraints(content: Any, known: Declared) -> Iterator[Finding]:
+def _constraints(document: Document, known: Declared) -> Iterator[Finding]:
+    """Find unknown words; one that ships may allow what ships, though the project's axes do not have it any more."""
+    ours = packaged_dir() / MATRIX / "constraints.yml"
     for part in ("if", "then"):
-        for at, wanted in find(content, "constraints", EACH, part, EACH):
-            yield from _condition(at, wanted, known)
+        for at, wanted in find(document.content, "constraints", EACH, part, EACH):
+            shipped = part == "then" and document.place_of(at)[0] == ours
+            yield from _condition(at, wanted, known, gone=starts.ships if shipped else _none)
 
 
-def _condition(at: Location, content: Any, known: Declared) -> Iterator[Finding]:
-    """Find an axis (the location's end) or words of a condition that are not declared."""
+def _none(_axis: str, _word: str) -> bool:
+    return False
+
+
+def _condition(at: Location, content: Any, known: Declared, gone: Callable[[str, str], bool]) -> Iterator[Finding]:
+    """Find an axis (the location's end) or words of a condition that are not declared, nor `gone` (of which axis)."""
     if known.axes is None:
         return
     axis = str(at[-1])
@@ -224,12 +232,13 @@ def _condition(at: Location, content: Any, known: Declared) -> Iterator[Finding]
         return
     wanted = condition(content)
     for what, word, words in known.axes[axis].unknown_in(wanted) if wanted is not None else ():
-        yield at, unknown(f"{what} of axis {axis}", word, words)
+        if not gone(axis, word):
+            yield at, unknown(f"{what} of axis {axis}", word, words)
 
 
 def _tiers(content: Any, known: Declared, suites: tuple[str, ...]) -> Iterator[Finding]:
     for at, wanted in find(content, "tiers", EACH, "where", EACH):
-        yield from _condition(at, wanted, known)
+        yield from _condition(at, wanted, known, _none)
     for at, word in texts(content, "tiers", EACH, "suites", EACH):
         yield from _known(at, KIND, word, suites)
     if known.axes is None:

@@ -68,6 +68,13 @@ def words_of(scenario: str, axis: str) -> frozenset[str]:
     return frozenset(str(at[-1]) for found in shipped for at, _ in find(found, "values", EACH, "before", EACH))
 
 
+def ships(axis: str, word: str) -> bool:
+    """Return whether an axis as it ships has a value, or a class of values, of that name."""
+    shipped = [found for _, found in find(_shipped("axes.yml"), "axes", EACH) if field(found, "name") == axis]
+    values = [value for found in shipped for _, value in find(found, "values", EACH)]
+    return any(word in (field(value, "id"), field(value, "class")) for value in values)
+
+
 @cache
 def _pinned() -> tuple[dict[str, Any], ...]:
     """Return the pinned cells that ship."""

@@ -128,3 +128,14 @@ def test_a_scenario_does_not_begin_with_a_restart(own: Path) -> None:
     (own / "scenarios.yml").write_text(text, encoding="utf-8")
     with pytest.raises(BadInput, match="the first phase must deploy a cluster"):
         load_spec(own)
+
+
+def test_a_constraint_that_ships_may_allow_what_a_project_does_not_have_and_its_own_may_not(own: Path) -> None:
+    values = "extends: default\naxes: [{name: network, values: [{id: routes, remove: true}]}]\n"
+    (own / "axes.yml").write_text(values, encoding="utf-8")
+    tiers = "extends: default\ntiers: {dual: null, conformance: null}\n"  # which name it
+    (own / "tiers.yml").write_text(tiers, encoding="utf-8")
+    mine = "extends: default\nconstraints: [{if: {runtime: crio-1.34}, then: {network: routes}, why: mine}]\n"
+    (own / "constraints.yml").write_text(mine, encoding="utf-8")
+    with pytest.raises(BadInput, match=r"constraints.yml:2: .*unknown value of axis network 'routes'"):
+        load_spec(own)
