@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.paths import MATRIX, packaged_dir
 from harness.spec import (
+    downgrades,
     left_out,
     networks,
     own_words,
@@ -91,6 +92,7 @@ def _axes(content: Any, known: Declared) -> Iterator[Finding]:
         values = [((*at, *inner), value) for inner, value in find(axis, "values", EACH)]
         yield from _slugs(values)
         yield from _cycles(values)
+        yield from downgrades.check(values)
         default = field(axis, "default")
         if default is not None:
             yield from _known((*at, "default"), f"value of axis {name}", default, known.axes[name].values)
