@@ -70,6 +70,14 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
         "kubernetes": "1.34.4",
         "runtime": "crio-1.34",
     },
+    "replaced": {
+        "os": "debian-13",
+        "proxy": "nftables",
+        "topology": "cp1-w2",
+        "addons": "core",
+        "kubernetes": "1.35.4",
+        "scenario": "upgrade-runtime",
+    },
     "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
     "published": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "ingress"},
 }
@@ -87,6 +95,7 @@ def offers(layout: str) -> frozenset[Need]:
     found |= {Need.CUSTOMISED} if values.get("kubeadm") == "customised" else set()
     found |= {Need.EXTERNAL_CA} if values.get("kubeadm") == "external-ca" else set()
     found |= {Need.DUAL} if values.get("ip") == "dual" else set()
+    found |= {Need.REPLACED} if values.get("scenario") == "upgrade-runtime" else set()
     found |= {Need.CRIO} if values.get("runtime", "").startswith("crio") else set()
     found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
     return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
@@ -114,7 +123,7 @@ def cell_of(spec: Spec, layout: str) -> Cell:
 
 @contextmanager
 def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Patient]:
-    """Make a cell on an infra cluster that is up, deploy into it, and tear it down afterwards."""
+    """Make a cell on an infra cluster that is up, go through its phases, and tear it down afterwards."""
     settings = load_settings(Path.cwd(), options={"provider": "embedded", "infra_name": infra}).settings
     spec = load_spec(project_dir() / "matrix")
     cell = cell_of(spec, layout)
@@ -123,7 +132,9 @@ def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Pati
     life = Life(site, Attempt(run_id, cell, 1, directory / cell.id), Steps(Recorder(directory), cell.id, 1))
     try:
         life.provision()
-        yield Patient(life.apply(0), site.product_of(cell).cluster, mirror_of(site.mirror, cell.vars), site.timeouts)
+        guests = [life.apply(index) for index in range(len(cell.phases))]
+        mirror = mirror_of(site.mirror, cell.vars)
+        yield Patient(guests[-1], site.product_of(cell).cluster, mirror, site.timeouts)
     finally:
         life.teardown()
 

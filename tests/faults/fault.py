@@ -43,6 +43,7 @@ class Need(StrEnum):
     CUSTOMISED = "customised"
     EXTERNAL_CA = "external-ca"
     DUAL = "dual"  # IPv4 and IPv6
+    REPLACED = "replaced-runtime"  # the machines still have the version of before
     CRIO = "crio"  # the others are of cells with containerd, whose files some of them change
 
 

@@ -228,6 +228,11 @@ class ClusterLeaves(Model):
     runtime_settings: dict[Text, Text | bool | tuple[Text, ...]] | None = Field(
         default=None, description="settings of containerd's CRI plugin, by their last key; else they are not judged"
     )
+    runtime_file_versions: dict[Text, Text] | None = Field(
+        default=None,
+        description="`version` in containerd's configuration file, by containerd's major version; else it is not "
+        "judged",
+    )
     other_runtimes: dict[Name, RuntimeLeaves] = Field(
         default={},
         description="unit and settings of runtimes that cells may have instead, by their cluster_container_runtime: "

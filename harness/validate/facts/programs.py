@@ -23,6 +23,20 @@ class LoadedConfig:
 
 
 @dataclass(frozen=True)
+class Shim:
+    """What runs the containers of one pod, under containerd.
+
+    pod: its sandbox's id.  version: of its file.  later: whether it started after the containerd that runs now.
+    children: how many processes it is the parent of: the pause container and the others.
+    """
+
+    pod: str
+    version: str
+    later: bool
+    children: int
+
+
+@dataclass(frozen=True)
 class RunningPrograms:
     """One machine's running programs.
 
@@ -32,6 +46,8 @@ class RunningPrograms:
     backends: servers of the proxy before the API, address by name; None where none runs.  proxy: haproxy or nginx.
     containerd, crio: its configuration as TOML tables; None where it does not run.  kube_proxy: its configuration.
     lifetimes: the TTL (seconds) that each DNS server gives a name, by the server's address; 0 without an answer.
+    config_version: of the form of containerd's file, as the file says; "" where there is none.
+    shims: of containerd.  pinned: images that the runtime never removes; None where nothing could tell.
     """
 
     versions: Mapping[str, tuple[str, ...]]
@@ -43,6 +59,9 @@ class RunningPrograms:
     crio: LoadedConfig | None
     kube_proxy: Mapping[str, Any]
     lifetimes: Mapping[str, int]
+    config_version: str
+    shims: tuple[Shim, ...]
+    pinned: frozenset[str] | None
 
 
 def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
@@ -63,6 +82,19 @@ def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
         crio=_loaded(raw["crio"], lambda found: tomllib.loads(found["config"])),
         kube_proxy=_configz(raw["kube_proxy"]),
         lifetimes={server: int(answer["seconds"]) for server, answer in raw["dns"].items()},
+        config_version=raw["containerd"]["file_version"] if raw["containerd"] is not None else "",
+        shims=_shims(raw),
+        pinned=None if raw["pinned"] is None else frozenset(raw["pinned"]),
+    )
+
+
+def _shims(raw: Mapping[str, Any]) -> tuple[Shim, ...]:
+    if raw["containerd"] is None:
+        return ()
+    began = float(raw["containerd"]["started"]) + CLOCK_SECONDS
+    return tuple(
+        Shim(one["pod"], version_in(one["said"]), float(one["started"]) > began, int(one["children"]))
+        for one in raw["shims"]
     )
 
 

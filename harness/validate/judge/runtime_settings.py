@@ -50,12 +50,41 @@ def wrong_runtime_settings(
             yield from differs(where, "sandbox image", [_pause(expected)], images)
         else:
             yield unjudged("the sandbox image", "the cell's variables have no cluster_pause_version")
+        yield from _file_version(name, seen, expected)
 
     trusts = _trusts_containerd if runtime == "containerd" else _trusts_crio
     return [
         *on_every(expected.nodes, running, judge),
+        *_unpinned(running, setups, expected),
         *on_every(expected.nodes, setups, lambda name, seen: trusts(name, seen, expected)),
     ]
+
+
+def _file_version(name: str, seen: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Judge the form of containerd's file: containerd 2 reads that of containerd 1 as well, but no later one will."""
+    said, major = expected.leaves.runtime_file_versions, expected.runtime_version.partition(".")[0]
+    if expected.runtime_process == "containerd" and said is not None and major in said:
+        yield from differs(f"{name} containerd's file", "version", said[major], seen.config_version)
+
+
+def _unpinned(
+    running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return nodes on which kubelet may remove the sandbox image, without which no pod starts, to make room."""
+    image = _pause(expected)
+    if not expected.variables.get("cluster_pause_version"):
+        return []  # which is said of the sandbox image already
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        there = image in setups[name].images if name in setups else False
+        if seen.pinned is None or not there:
+            why = "nothing on the machine tells" if seen.pinned is None else f"the machine has no {image}"
+            yield unjudged(f"{name}: whether the sandbox image is pinned", why)
+        elif image not in seen.pinned:
+            pinned = ", ".join(sorted(seen.pinned)) or "none"
+            yield Mismatch(f"{name} images that are never removed", f"{image}, the sandbox image", pinned)
+
+    return on_every(expected.nodes, running, judge)
 
 
 def _trusts_containerd(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:

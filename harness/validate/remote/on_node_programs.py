@@ -21,9 +21,11 @@ from typing import Any
 from harness.validate.remote.on_node import (
     COMMAND_SECONDS,
     DNS_SECONDS,
+    PATH,
     flag,
     kube_proxy,
     own_api,
+    parent,
     processes,
     read,
     said,
@@ -34,6 +36,10 @@ OTHERS = ("flanneld", "metrics-server")  # that tell their version, too
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CRIO_FILES = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*", "/etc/containers/registries.conf.d/*")
 CRIO_SOCKET = "/run/crio/crio.sock"
+SHIM = "containerd-shim-runc-v2"
+OF_A_MOMENT = ("start", "delete")  # what containerd runs a shim's program for, besides the shim itself
+PINNED = 'labels."io.cri-containerd.pinned"==pinned'
+FILE_VERSION = re.compile(r"^version\s*=\s*(\d+)", re.MULTILINE)
 SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
     "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
@@ -111,7 +117,9 @@ def containerd() -> dict[str, Any] | None:
         # without standard error, where it warns
         done = subprocess.run(dump, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
         text = done.stdout.decode(errors="replace")
-        return {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
+        seen = {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
+        written = FILE_VERSION.search(read(path) or "")
+        return {**seen, "file_version": written.group(1) if written else ""}
     return None
 
 
@@ -135,6 +143,55 @@ def crio() -> dict[str, Any] | None:
             text = ""  # one that does not answer has none of the settings that are wanted
         return {"config": text, "changed": max(map(changed, files), default=0.0), "started": started(process["pid"])}
     return None
+
+
+def pinned() -> list[str] | None:
+    """Return the names of the images that the container runtime never removes; None where nothing can tell."""
+    for process in processes("containerd"):
+        address = flag(process["argv"], "address")
+        words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "images", "ls", "-q", PINNED]
+        return lines_of(words)
+    for process in processes("crio"):
+        socket_of = f"unix://{flag(process['argv'], 'listen') or CRIO_SOCKET}"
+        listed = lines_of(["crictl", "--runtime-endpoint", socket_of, "images", "--output", "json"])
+        every = json.loads("\n".join(listed))["images"] if listed is not None else []
+        return None if listed is None else [name for one in every if one.get("pinned") for name in one["repoTags"]]
+    return None
+
+
+def lines_of(argv: Sequence[str]) -> list[str] | None:
+    """Return the lines of a command's standard output, None where it cannot be run or fails."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH}, timeout=COMMAND_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").splitlines()
+
+
+def shims() -> list[dict[str, Any]]:
+    """Return of each of containerd's shims, one a pod: its pod, what its file prints, its start, its children's number.
+
+    What its file prints is the version of that very file, also where the file was replaced meanwhile.
+    """
+    running = [one for one in processes(SHIM) if one["argv"][-1] not in OF_A_MOMENT]
+    parents = [parent(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()] if running else []
+    told: dict[tuple[int, int], str] = {}
+    found = []
+    for one in running:
+        executable = f"/proc/{one['pid']}/exe"
+        try:
+            file = os.stat(executable)
+        except OSError:  # it ended meanwhile
+            continue
+        if (file.st_dev, file.st_ino) not in told:
+            told[file.st_dev, file.st_ino] = said([executable, "-v"]) or ""
+        began, children = started(one["pid"]), parents.count(one["pid"])
+        text = told[file.st_dev, file.st_ino]
+        pod = one["argv"][one["argv"].index("-id") + 1] if "-id" in one["argv"] else ""  # Go's own flags: one dash
+        found.append({"pod": pod, "said": text, "started": began, "children": children})
+    return found
 
 
 def changed(path: str) -> float:
@@ -199,6 +256,8 @@ def main(argv: Sequence[str]) -> None:
         "proxy": proxy(asked["proxy"]),
         "containerd": containerd(),
         "crio": crio(),
+        "shims": shims(),
+        "pinned": pinned(),
         "kube_proxy": kube_proxy("/configz"),
         "dns": {server: lifetime(server, asked["address"]) for server in asked["dns"]},
     }

@@ -135,7 +135,7 @@ def test_every_command_works_on_such_a_project(
     assert done.exit_code == 0, done.exception
     if command != ["explain", "*-c1w1-*"]:
         assert "scenario scale needs the phases scale-out and scale-in, which ours does not have" in done.stdout
-        assert "upgrade-hops: needs the phase upgrade, which ours does not have" in done.stdout
+        assert "upgrade-runtime: needs the phase upgrade, which ours does not have" in done.stdout
     written = CliRunner().invoke(app, ["plan", "--write"])
     assert written.exit_code == 0, written.exception
     assert CliRunner().invoke(app, ["plan", "--check"]).exit_code == 0

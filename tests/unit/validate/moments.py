@@ -37,6 +37,7 @@ OTHERS = {
     "flanneld": "v0.28.4",
 }
 COREFILE = ".:53 {\n    kubernetes cluster.local {\n       ttl 30\n    }\n    cache 30 {\n    }\n}\n"
+PAUSE = "10.222.0.1:5000/pause:3.10.2"
 NO_CHANGE: Callable[[Json], None] = lambda _: None  # noqa: E731
 
 
@@ -50,8 +51,10 @@ def raw_running(machine: str) -> Json:
         "api_version": answer if machine == "cp-0" else None,
         "hosts": [["127.0.0.1", "localhost"], ["10.222.1.2", "cp-0"], ["10.222.1.3", "w-0"]],
         "proxy": {"kind": "haproxy", "servers": [["cp-0", "10.222.1.2:6443"]], "changed": 900.0, "started": 1000.0},
-        "containerd": {"config": config, "changed": 900.0, "started": 1000.0},
+        "containerd": {"config": config, "changed": 900.0, "started": 1000.0, "file_version": "3"},
         "crio": None,
+        "shims": [{"pod": "a1", "said": "  Version:  v2.4.2", "started": 1100.0, "children": 2}],
+        "pinned": [PAUSE],
         "kube_proxy": {"status": 200, "body": json.dumps({"kubeproxy.config.k8s.io": {"mode": "nftables"}})},
         "dns": {"10.243.1.2": {"seconds": 30, "error": ""}},
     }

@@ -44,6 +44,28 @@ def test_another_setting_is_found(change: Change, words: str) -> None:
     assert words in str(found)
 
 
+def test_a_sandbox_image_that_kubelet_may_remove_is_found() -> None:
+    (found,) = wrong_runtime_settings(running(lambda raw: raw.update(pinned=["other:1"])), setups(), EXPECTED)
+    assert (found.where, found.seen) == ("w-0 images that are never removed", "other:1")
+
+
+def test_it_is_not_judged_whether_an_image_is_pinned_that_is_not_there_or_where_nothing_tells() -> None:
+    untold = wrong_runtime_settings(running(lambda raw: raw.update(pinned=None)), setups(), EXPECTED)
+    bare = setups(lambda raw: raw.update(images={}))
+    absent = wrong_runtime_settings(running(lambda raw: raw.update(pinned=[])), bare, EXPECTED)
+    assert [type(one) for one in (*untold, *absent)] == [Unjudged, Unjudged]
+
+
+def test_a_file_in_the_form_of_another_containerd_is_found() -> None:
+    def change(raw: guests.Json) -> None:
+        raw["containerd"]["file_version"] = "2"
+
+    (found,) = wrong_runtime_settings(running(change), setups(), EXPECTED)
+    assert str(found) == "w-0 containerd's file: expected version '3'; saw '2'"
+    unsaid = guests.expected(leaves=guests.OURS.model_copy(update={"runtime_file_versions": None}), variables=VARIABLES)
+    assert wrong_runtime_settings(running(change), setups(), unsaid) == []
+
+
 def test_a_strange_registry_is_found() -> None:
     there = setups(lambda raw: raw["registries"].append("_default"))
     assert "/etc/containerd/certs.d/_default" in str(wrong_runtime_settings(running(), there, EXPECTED))

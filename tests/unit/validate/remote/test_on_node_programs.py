@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -22,6 +23,8 @@ from harness.validate.remote.on_node_programs import (
     changed,
     hosts,
     lifetime,
+    pinned,
+    shims,
     skip_name,
     started,
 )
@@ -108,3 +111,63 @@ def test_a_process_that_ended_before_it_was_asked_has_no_version(monkeypatch: py
     monkeypatch.setattr(on_node_programs, "processes", lambda *names: [] if names else found)
     (only,) = on_node_programs.programs()
     assert only["said"].startswith("Python 3")
+
+
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **programs: str) -> None:
+    """Let a machine run these programs, by name the file of its client, which is found before all others."""
+    for name, script in programs.items():
+        client = tmp_path / {"containerd": "ctr", "crio": "crictl"}[name]
+        client.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        client.chmod(0o755)
+    monkeypatch.setattr(on_node_programs, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = {name: [{"argv": [name, f"--address={tmp_path}/sock"]}] for name in programs}
+    monkeypatch.setattr(on_node_programs, "processes", lambda *names: found.get(names[0], []))
+
+
+def test_images_that_containerd_never_removes_are_asked_of_its_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs(monkeypatch, tmp_path, containerd='echo "registry:5000/pause:3.10.1"; echo "$*" >&2; echo "$2" >asked')
+    monkeypatch.chdir(tmp_path)
+    assert pinned() == ["registry:5000/pause:3.10.1"]
+    assert (tmp_path / "asked").read_text() == f"{tmp_path}/sock\n"
+
+
+def test_images_that_crio_never_removes_are_asked_of_crictl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    images = [{"pinned": True, "repoTags": ["r/pause:3"]}, {"pinned": False, "repoTags": ["r/a:1"]}]
+    runs(monkeypatch, tmp_path, crio=f"echo '{json.dumps({'images': images})}'")
+    assert pinned() == ["r/pause:3"]
+
+
+@pytest.mark.parametrize("program", ["containerd", "crio"])
+def test_a_client_that_fails_or_is_not_there_tells_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
+) -> None:
+    runs(monkeypatch, tmp_path, **{program: "echo r/a:1; exit 1"})
+    assert pinned() is None
+    monkeypatch.setattr(on_node_programs, "PATH", str(tmp_path / "none"))
+    assert pinned() is None
+    monkeypatch.setattr(on_node_programs, "processes", lambda *_: [])
+    assert pinned() is None
+
+
+def test_a_shim_tells_its_pod_the_version_of_its_file_and_how_many_it_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    argv = ["containerd-shim-runc-v2", "-namespace", "k8s.io", "-id", "a1"]
+    own = {"pid": os.getpid(), "argv": argv}
+    monkeypatch.setattr(on_node_programs, "processes", lambda *_: [own, {**own, "argv": [*argv, "start"]}])
+    monkeypatch.setattr(on_node_programs, "said", lambda words: f"{words[0]} {words[1]}: v2.4.2")
+    (before,) = shims()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        (found,) = shims()
+        child.communicate(b"\n")
+    assert (found["pod"], found["said"]) == ("a1", f"/proc/{os.getpid()}/exe -v: v2.4.2")
+    assert found["started"] == started(os.getpid())
+    assert found["children"] == before["children"] + 1
+
+
+def test_a_shim_that_ended_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = {"pid": 2**22 + 1, "argv": ["containerd-shim-runc-v2", "-id", "a1"]}
+    monkeypatch.setattr(on_node_programs, "processes", lambda *_: [gone])
+    assert shims() == []

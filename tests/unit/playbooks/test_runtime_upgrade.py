@@ -1,0 +1,128 @@
+"""A container runtime is replaced while no kubelet asks it for anything; what cannot be replaced is refused before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.plugins.filter.mathstuff import FilterModule as MathFilters
+from ansible.plugins.test.core import TestModule as CoreTests
+from jinja2 import Environment, FileSystemLoader
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import load
+
+ROLES = Path(__file__).parents[3] / "playbooks/roles"
+OTHER, SAME = "/usr/bin/env", f"/proc/{os.getpid()}/exe"
+
+
+def replaced(directory: Path, *, installed: str, kubelet: bool = True, starts: bool = True) -> tuple[int, list[str]]:
+    """Run the script for containerd, whose files are newer than the process; return its status and what was called.
+
+    Args:
+        installed: the program that the link leads to; this test's own is the one that runs.
+    """
+    environment = Environment(  # noqa: S701 - shell, not HTML
+        loader=FileSystemLoader(ROLES / "container_runtime/templates"), trim_blocks=True
+    )
+    text = environment.get_template("run-containerd.sh.j2").render(container_runtime_prefetch=[])
+    (directory / "containerd").symlink_to(installed)
+    calls = directory / "calls"
+    calls.touch()
+    programs = {
+        "systemctl": f"""
+            case "$*" in
+              "show "*) echo {os.getpid()} ;;
+              "is-active --quiet kubelet.service") exit {int(not kubelet)} ;;
+              "is-active "*) exit 1 ;;
+              "is-enabled "*) ;;
+              *) echo "$*" >>{calls}; [ "$1" != restart ] || exit {int(not starts)} ;;
+            esac
+        """,
+        "systemd-run": f'echo "$4" >>{calls}; while [ "$1" != /bin/sh ]; do shift; done; exec "$@"',
+        "journalctl": "echo it does not start",
+    }
+    for name, script in programs.items():
+        (directory / name).write_text(f"#!/bin/bash\n{script}\n", encoding="utf-8")
+        (directory / name).chmod(0o755)
+    done = proc.run(
+        ["sh", "-c", text.replace("/usr/local/bin/", f"{directory}/")],
+        timeout=60,
+        check=False,
+        env={"PATH": f"{directory}:/usr/bin:/bin"},
+    )
+    return done.returncode, calls.read_text(encoding="utf-8").splitlines()
+
+
+def test_another_version_starts_while_the_kubelet_is_stopped(tmp_path: Path) -> None:
+    assert replaced(tmp_path, installed=OTHER) == (
+        0,
+        [
+            "daemon-reload",
+            "--unit=runtime-replacement",
+            "stop kubelet.service",
+            "restart containerd.service",
+            "start kubelet.service",
+        ],
+    )
+
+
+def test_a_kubelet_is_started_again_also_if_the_other_version_does_not_start(tmp_path: Path) -> None:
+    status, calls = replaced(tmp_path, installed=OTHER, starts=False)
+    assert status == 1
+    assert calls[-1] == "start kubelet.service"
+
+
+def test_other_settings_of_the_same_version_leave_the_kubelet_alone(tmp_path: Path) -> None:
+    assert replaced(tmp_path, installed=os.readlink(SAME)) == (0, ["daemon-reload", "restart containerd.service"])
+
+
+def test_a_kubelet_that_does_not_run_is_not_started(tmp_path: Path) -> None:
+    assert replaced(tmp_path, installed=OTHER, kubelet=False) == (0, ["daemon-reload", "restart containerd.service"])
+
+
+def refusals(role: str, **variables: Any) -> list[str]:
+    """Return the names of a role's assertions about the container runtime that do not hold."""
+    environment = Environment()  # noqa: S701 - expressions
+    environment.tests.update(CoreTests().tests())
+    environment.filters.update(MathFilters().filters())
+    tasks = [task for task in load(ROLES / role / "tasks/main.yml") if "runtime" in task["name"]]
+    asserted = {task["name"]: task["ansible.builtin.assert"]["that"] for task in tasks if "when" not in task}
+    return [name for name, that in asserted.items() if not environment.compile_expression(that)(**variables)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted", "refused"),
+    [
+        ("containerd://1.7.35", "containerd://2.4.2", []),
+        ("containerd://2.4.2", "containerd://2.4.2", []),
+        ("containerd://2.10.0", "containerd://2.9.1", ["Refuse a downgrade of the container runtime"]),
+        ("containerd://1.7.35", "cri-o://1.34.0", ["Refuse another container runtime"]),
+        ("cri-o://1.34.0", "containerd://2.4.2", ["Refuse another container runtime"]),
+    ],
+)
+def test_a_later_version_of_the_same_runtime_is_all_that_an_upgrade_may_bring(
+    seen: str, wanted: str, refused: list[str]
+) -> None:
+    found = refusals("version_skew", version_skew_runtime_seen=seen, version_skew_container_runtime=wanted)
+    assert found == refused
+
+
+@pytest.mark.parametrize(("runs", "fits"), [([], True), (["containerd/2.4.2"], True), (["containerd/1.7.35"], False)])
+def test_a_deployment_does_not_change_the_version_that_runs(runs: list[str], *, fits: bool) -> None:
+    wanted = {"running_version_runtimes": runs, "running_version_container_runtime": "containerd/2.4.2"}
+    assert (refusals("running_version", **wanted) == []) is fits
+
+
+def test_the_version_that_runs_is_that_of_the_link(tmp_path: Path) -> None:
+    (task,) = [t for t in load(ROLES / "running_version/tasks/main.yml") if "ansible.builtin.raw" in t]
+    files = tmp_path / "releases/containerd/1.7.35"
+    files.mkdir(parents=True)
+    (files / "containerd").touch()
+    (tmp_path / "containerd").symlink_to(files / "containerd")
+    (tmp_path / "kubelet.conf").touch()
+    text = task["ansible.builtin.raw"].replace("{{ running_version_certificates | quote }}", str(tmp_path))
+    text = text.replace("/usr/local/bin", str(tmp_path)).replace("/etc/kubernetes", str(tmp_path))
+    assert "runtime containerd/1.7.35" in proc.run(["sh", "-c", text], timeout=20).stdout.splitlines()
