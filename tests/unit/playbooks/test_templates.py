@@ -209,6 +209,7 @@ def test_crio_is_configured_as_the_machine_needs(rendered: Path) -> None:
     config = tomllib.loads((rendered / "crio.conf").read_text())["crio"]
     assert config["image"]["pause_image"] == "10.0.0.1:5000/pause:3.10.2"
     assert config["runtime"]["cgroup_manager"] == "cgroupfs"
+    assert config["runtime"]["hooks_dir"] == ["/etc/crio/hooks.d"]  # in the folder that a reset removes
     assert config["runtime"]["runtimes"]["runc"]["runtime_path"] == "/usr/local/lib/runc-within-limits"
     registries = tomllib.loads((rendered / "registries.conf").read_text())
     assert registries == {"registry": [{"location": "10.0.0.1:5000", "insecure": True}]}
