@@ -299,8 +299,11 @@ def test_kubeadm_and_flannel_get_networks_of_both_families(dual: Path) -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the rendered templates of a control plane of IPv6 alone."""
     hosts = [{"name": "cp", "address": "fd00::2"}, {"name": "w", "address": "fd00::3"}]
-    networks = {"cluster_pod_cidr": "fd10:243::/56", "cluster_service_cidr": "fd10:95::/112"}
-    sources = {"cluster_mirror_url": "http://[fd00::9]:8080", "cluster_image_registry": "[fd00::9]:5000"}
+    networks: dict[str, Any] = {"cluster_pod_cidr": "fd10:243::/56", "cluster_service_cidr": "fd10:95::/112"}
+    sources: dict[str, Any] = {
+        "cluster_mirror_url": "http://[fd00::9]:8080",
+        "cluster_image_registry": "[fd00::9]:5000",
+    }
     return render("cp1-w1", tmp_path_factory.mktemp("alone"), cluster_hosts=hosts, **networks, **sources)
 
 

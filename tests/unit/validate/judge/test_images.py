@@ -5,7 +5,8 @@ from __future__ import annotations
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.images import from_mirror, other_images
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.surrounded import DIGEST, PAUSE, setups
+from tests.unit.validate.moments import PAUSE
+from tests.unit.validate.surrounded import DIGEST, setups
 
 NAME = "pause:3.10.2"
 EXPECTED = guests.expected()
