@@ -83,7 +83,17 @@ def host_problems(
     for machine in machines:
         if machine not in names:
             yield f"machine {machine} is not in cluster_hosts: add its name and address"
-    version = 6 if ":" in pods else 4
+    yield from _wrong_families(hosts, dual=dual, version=6 if ":" in pods else 4)
+    addresses = Counter(str(host[key]) for host in hosts for key in ("address", "ipv6_address") if key in host)
+    for address, count in addresses.items():
+        if address_of(address) is None:
+            yield f"cluster_hosts: {address} is not an IP address"
+        elif count > 1:
+            yield f"cluster_hosts gives {address} to {count} machines: every machine needs a unique address"
+
+
+def _wrong_families(hosts: list[dict[str, Any]], *, dual: bool, version: int) -> Iterator[str]:
+    """Say which machines have an address of another IP family than the pods, or lack that of the second."""
     for host in hosts:
         address = address_of(str(host.get("address")))
         if address is not None and address.version != version:
@@ -91,21 +101,14 @@ def host_problems(
                 f"cluster_hosts: the address {address} of machine {host.get('name')} is not of IPv{version}, as"
                 " cluster_pod_cidr is: let both be of one IP family"
             )
-    if dual:
-        for host in hosts:
-            address = address_of(str(host.get("ipv6_address")))
-            if address is None or address.version == 4:
-                said = f"ipv6_address {host['ipv6_address']!r} is none" if "ipv6_address" in host else "it has none"
-                yield (
-                    f"cluster_hosts: machine {host.get('name')} needs an ipv6_address, and {said}: add it, or leave"
-                    + (" cluster_ipv6_pod_cidr and cluster_ipv6_service_cidr empty")
-                )
-    addresses = Counter(str(host[key]) for host in hosts for key in ("address", "ipv6_address") if key in host)
-    for address, count in addresses.items():
-        if address_of(address) is None:
-            yield f"cluster_hosts: {address} is not an IP address"
-        elif count > 1:
-            yield f"cluster_hosts gives {address} to {count} machines: every machine needs a unique address"
+    for host in hosts if dual else ():
+        address = address_of(str(host.get("ipv6_address")))
+        if address is None or address.version == 4:
+            said = f"ipv6_address {host['ipv6_address']!r} is none" if "ipv6_address" in host else "it has none"
+            yield (
+                f"cluster_hosts: machine {host.get('name')} needs an ipv6_address, and {said}: add it, or leave"
+                + (" cluster_ipv6_pod_cidr and cluster_ipv6_service_cidr empty")
+            )
 
 
 def address_of(text: str) -> Any:
@@ -267,7 +270,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         nodes = {*groups.get("control_plane", []), *groups.get("node", [])}
         problems = [
             *group_problems(groups, exists=bool(given["exists"])),
-            *host_problems(groups.get("all", []), given["hosts"], dual=bool(given["ipv6_pod_cidr"]), pods=given["pod_cidr"]),
+            *host_problems(
+                groups.get("all", []), given["hosts"], dual=bool(given["ipv6_pod_cidr"]), pods=given["pod_cidr"]
+            ),
             *network_problems(given, len(nodes)),
             *version_problems(given),
             *(given["disagreements"] or []),
