@@ -200,8 +200,10 @@ def test_a_guest_writes_nothing_into_the_mirror(infra: Infra, cells: tuple[Cell,
 
 def test_a_guest_reaches_nothing_else_of_its_host(infra: Infra, cells: tuple[Cell, Cell]) -> None:
     cell, _ = cells
-    read = {(url.hostname, url.port) for url in map(urlsplit, (infra.mirror.http, f"//{infra.mirror.registry}"))}
-    gateway, hardware = way(cell, str(next(iter(read))[0]))
+    served = [mirror for mirror in (infra.mirror, infra.mirror.ipv6) if mirror is not None]
+    urls = [urlsplit(url) for mirror in served for url in (mirror.http, f"//{mirror.registry}")]
+    read = {(url.hostname, url.port) for url in urls}
+    gateway, hardware = way(cell, str(urls[0].hostname))
     addresses = sorted({*addresses_of_host(), gateway, link_local(hardware)})
     with everywhere() as (port, udp):
         found = cell.scan(addresses, sorted({*USUAL, *listening(), port}), gateway=gateway, udp=port)
