@@ -65,6 +65,7 @@ def command(address: str, root: Path, store: Store, progress: Progress, *, read_
     text = CONFIG.format(root=root / "storage", secret=SECRET, read_only=str(read_only).lower())
     write_atomically(config, text)
     # The address is the one thing that is not the same for all: a file per address would stay when its registry ends.
+    # It reads variables as YAML, to which the brackets of an IPv6 address are a list.
     return ServiceCommand(
         (str(program), "serve", str(config)),
         {"OTEL_TRACES_EXPORTER": "none", "REGISTRY_HTTP_ADDR": json.dumps(address)},
