@@ -30,6 +30,8 @@ class BridgeTaken(InfraError):
 def ensure_bridge(index: int, layout: Layout) -> None:
     """Make the instance's bridge with its addresses, up; nothing to do when it is all there.
 
+    A kernel without IPv6 leaves out that address: machines of other providers than ours need none.
+
     Raises:
         BridgeTaken: there is a bridge of that name with another owner.
     """
@@ -51,7 +53,7 @@ def ensure_bridge(index: int, layout: Layout) -> None:
     there = {a["local"] for a in shown.get("addr_info", [])}
     if address not in there:
         _ip("address", "add", f"{address}/24", "dev", bridge)
-    if address6 not in there:
+    if address6 not in there and IPV6_CONF.is_dir():
         # of the bridge alone: the host may have IPv6 turned off, and need not listen to routers here
         for key, value in (("disable_ipv6", "0"), ("accept_ra", "0"), ("forwarding", "0")):
             (IPV6_CONF / bridge / key).write_text(value, encoding="utf-8")

@@ -23,16 +23,20 @@ ip link set lo up
 ip link add probe type veth peer name "$link" netns "$pid"
 nsenter --net="/proc/$pid/ns/net" sh -ec '
     echo 0 > "/proc/sys/net/ipv4/conf/$1/forwarding"
-    for key in forwarding accept_ra disable_ipv6; do echo 0 > "/proc/sys/net/ipv6/conf/$1/$key"; done
     ip addr add "$2/24" dev "$1"
-    ip addr add "$3/64" dev "$1" nodad
+    if [ -n "$3" ]; then
+        for key in forwarding accept_ra disable_ipv6; do echo 0 > "/proc/sys/net/ipv6/conf/$1/$key"; done
+        ip addr add "$3/64" dev "$1" nodad
+    fi
     ip link set "$1" up' sh "$link" "$host" "$host6"
-echo 0 > /proc/sys/net/ipv6/conf/probe/disable_ipv6
 ip addr add "$own/24" dev probe
-ip addr add "$own6/64" dev probe nodad
 ip link set probe up
 ip route add "$instance/32" via "$host"
-ip route add "$instance6/128" via "$host6" dev probe
+if [ -n "$host6" ]; then
+    echo 0 > /proc/sys/net/ipv6/conf/probe/disable_ipv6
+    ip addr add "$own6/64" dev probe nodad
+    ip route add "$instance6/128" via "$host6" dev probe
+fi
 exec "$@"
 """
 CONNECT = """
@@ -58,7 +62,8 @@ def require(index: int, *, ipv6: bool) -> None:
     names = Names(index)
     link, host, own = f"{bridge_of(index)}h0", names.probe_network[1], names.probe_network[2]
     instance, instance6 = names.instance_address, names.instance_address6
-    ours = (os.getpid(), link, host, own, instance, ipv6_address(host), ipv6_address(own), instance6)
+    of_ipv6 = (ipv6_address(host), ipv6_address(own), instance6) if ipv6 else ("", "", "")
+    ours = (os.getpid(), link, host, own, instance, *of_ipv6)
     served = ",".join(map(str, (instance, instance6) if ipv6 else (instance,)))
     connect = (sys.executable, "-I", "-S", "-c", CONNECT, served, *GUEST_PORTS)
     words = ("unshare", "--net", "sh", "-ec", SCRIPT, "sh", *ours, *connect)

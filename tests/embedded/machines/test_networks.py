@@ -185,6 +185,7 @@ def test_a_firewall_of_others_that_drops_what_guests_send_is_named_and_left_alon
     theirs = f'table inet others-{INDEX} {{ chain in {{ {hook}; iifname "vmx{INDEX}h*" drop; }}; }}'
     with listeners(guest):
         way.require(INDEX, ipv6=True)
+        way.require(INDEX, ipv6=False)
         proc.run(["nft", theirs], timeout=SECONDS)
         try:
             before = proc.run(["nft", "list", "table", "inet", f"others-{INDEX}"], timeout=SECONDS).stdout
