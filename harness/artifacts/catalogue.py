@@ -48,9 +48,10 @@ class WrapperModule(_Strict):
 
     `absent` modules are asked for by tests alone and cannot be downloaded: an empty module stands for each.
     `replaces`: upstream's go.mod replaces or excludes modules, which would hold for its own builds alone. `sums`:
-    upstream's own go.sum vouches for what it requires, where the checksum database lacks some of it. `program` names
-    the file in programs/ that is the module's own command, instead of upstream's. `seconds` of the processors go into
-    what programs of the module share, besides those of each.
+    upstream's own go.sum vouches for what it requires, where the checksum database lacks some of it. `fork` is the
+    module whose sources are taken for the first of `requires`, as PATH@VERSION with `{version}` in it; the checksum
+    database is not asked for it. `program` names the file in programs/ that is the module's own command, instead of
+    upstream's. `seconds` of the processors go into what programs of the module share, besides those of each.
     """
 
     requires: list[str]
@@ -59,6 +60,7 @@ class WrapperModule(_Strict):
     raises: dict[str, str] = {}
     absent: list[str] = []
     replaces: bool = False
+    fork: str = ""
     program: str = ""
     seconds: float = 0.0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness import proc
@@ -39,7 +39,7 @@ def generate(
         raise BadInput(f"unknown wrapper module `{module}` (known: {known})")
     recipe = catalogue.modules[module]
     folder = target or module_dir(module, version)
-    upstream = _download(recipe.requires[0], version, limits, part="GoMod")
+    upstream = _download(recipe, version, limits, part="GoMod")
     go_line = _one(r"^go (\S+)", upstream.read_text(encoding="utf-8"))
     go = toolchain.find(go_line, limits)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def generate(
         (folder / "tools.go").write_text(_tools_go(packages), encoding="utf-8")
     (folder / "go.sum").unlink(missing_ok=True)
     if recipe.sums:
-        sums = _download(recipe.requires[0], version, limits, part="Dir") / "go.sum"
+        sums = _download(recipe, version, limits, part="Dir") / "go.sum"
         (folder / "go.sum").write_text(sums.read_text(encoding="utf-8"), encoding="utf-8")
     with gocache.building():
         _complete(go, recipe, folder, go_line, limits)
@@ -61,13 +61,14 @@ def generate(
 
 def _complete(go: toolchain.Go, recipe: WrapperModule, folder: Path, go_line: str, limits: ArtifactLimits) -> None:
     """Let Go write all that a module requires, and its checksums."""
+    env = {**go.env(), **_unlisted(recipe)}
     for path, raised in recipe.raises.items():
-        proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=limits.modules)
+        proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=env, timeout=limits.modules)
     for path in recipe.absent:
         empty = folder / _stand_in(path)
         empty.mkdir(parents=True, exist_ok=True)
         (empty / "go.mod").write_text(f"module {path}\n\ngo {go_line}\n", encoding="utf-8")
-    env = {**go.env(), "GOFLAGS": "-mod=mod"}
+    env = {**env, "GOFLAGS": "-mod=mod"}
     regardless = ["-e"] if recipe.absent else []  # of what imports them
     proc.run([go.path, "mod", "tidy", *regardless], cwd=folder, env=env, timeout=limits.modules)
 
@@ -77,13 +78,24 @@ def _stand_in(path: str) -> str:
     return f"absent/{path.replace('/', '_')}"
 
 
-def _download(path: str, version: str, limits: ArtifactLimits, *, part: str) -> Path:
+def _unlisted(recipe: WrapperModule) -> Mapping[str, str]:
+    """Return what keeps Go from asking the checksum database for a fork, which the wrapper's go.sum pins."""
+    return {"GONOSUMDB": recipe.fork.partition("@")[0]} if recipe.fork else {}
+
+
+def _sources(recipe: WrapperModule, version: str) -> str:
+    """Return the module that has upstream's sources, as PATH@VERSION."""
+    return recipe.fork.format(version=version) if recipe.fork else f"{recipe.requires[0]}@v{version}"
+
+
+def _download(recipe: WrapperModule, version: str, limits: ArtifactLimits, *, part: str) -> Path:
     """Download the upstream module; return where a part of it lies: its go.mod (GoMod), or its files (Dir)."""
+    module = _sources(recipe, version)
     try:
-        return Path(toolchain.find("1.21", limits).download(f"{path}@v{version}")[part])
+        return Path(toolchain.find("1.21", limits).download(module, **_unlisted(recipe))[part])
     except proc.CommandFailed as error:
         raise BadInput(
-            f"the Go module proxy has no {path} v{version}",
+            f"the Go module proxy has no {module.replace('@', ' ')}",
             hint="check the version; GOPROXY names the proxy",
             detail=error.done.stdout or error.detail,
         ) from error
@@ -100,6 +112,8 @@ def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go
         text += ")\n"
     for path in recipe.absent:
         text += f"\nreplace {path} => ./{_stand_in(path)}\n"
+    if recipe.fork:
+        text += f"\nreplace {recipe.requires[0]} => {_sources(recipe, version).replace('@', ' ')}\n"
     if recipe.replaces:
         text += "".join(f"\n{line}\n" for line in substitutions(upstream.read_text(encoding="utf-8")))
     return text

@@ -44,14 +44,17 @@ class Go:
             "CGO_ENABLED": "1" if cgo else "0",
         }
 
-    def download(self, module: str) -> Mapping[str, str]:
+    def download(self, module: str, **env: str) -> Mapping[str, str]:
         """Download a module (path@version) into the cache; return where its parts lie (Dir, GoMod, ...).
+
+        Args:
+            env: variables of Go that differ for this module.
 
         Raises:
             CommandFailed: the module proxy does not have it, or does not answer.
         """
         words: list[str | Path] = [self.path, "mod", "download", "-json", module]
-        done = proc.run(words, cwd=Path("/"), env=self.env(), timeout=self.limits.modules)
+        done = proc.run(words, cwd=Path("/"), env={**self.env(), **env}, timeout=self.limits.modules)
         found: Mapping[str, str] = json.loads(done.stdout)
         return found
 

@@ -78,7 +78,13 @@ LAYOUTS: Mapping[str, Mapping[str, str]] = {
         "kubernetes": "1.35.4",
         "scenario": "upgrade-runtime",
     },
-    "policed": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "network-policies"},
+    "policed": {
+        "os": "debian-13",
+        "proxy": "nftables",
+        "topology": "cp1-w1",
+        "addons": "network-policies",
+        "ip": "dual",
+    },
     "published": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "ingress"},
 }
 

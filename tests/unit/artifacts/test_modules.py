@@ -72,6 +72,22 @@ def test_what_stands_for_an_absent_module_is_part_of_the_recipe() -> None:
     assert "absent/github.com_containerd_nerdctl_mod_tigron/go.mod" in texts
 
 
+FORKED = [name for name, module in CATALOGUE.modules.items() if module.fork]
+
+
+@pytest.mark.parametrize("name", FORKED)
+def test_a_fork_stands_for_upstreams_module_and_is_pinned_in_full(name: str) -> None:
+    recipe = CATALOGUE.modules[name]
+    for version in CATALOGUE.program(name).versions:
+        folder = module_dir(name, version)
+        fork = recipe.fork.format(version=version).replace("@", " ")
+        assert f"\nreplace {recipe.requires[0]} => {fork}\n" in (folder / "go.mod").read_text()
+        sums = (folder / "go.sum").read_text()
+        # Go asks no checksum database for what go.sum has: the files and the go.mod.
+        assert f"{fork} h1:" in sums
+        assert f"{fork}/go.mod h1:" in sums
+
+
 class Go:
     """A Go that has a module downloaded, and completes nothing."""
 
@@ -83,7 +99,7 @@ class Go:
     def env(self) -> dict[str, str]:
         return {}
 
-    def download(self, _: str) -> dict[str, str]:
+    def download(self, _: str, **__: str) -> dict[str, str]:
         return {"Dir": str(self.folder), "GoMod": str(self.folder / "go.mod")}
 
 

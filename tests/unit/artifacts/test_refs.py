@@ -92,7 +92,7 @@ def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
         "metrics-server": "0.9.0",
         "local-path-provisioner": "0.0.30",
         "metallb": "0.16.1",
-        "kube-router": "2.1.0",
+        "kube-router": "2.6.3",
         "traefik": "3.6.12",
     }
     asked = {**plain, **{refs.variable(name): version for name, version in versions.items()}}
