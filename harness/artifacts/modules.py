@@ -83,14 +83,15 @@ def _unlisted(recipe: WrapperModule) -> Mapping[str, str]:
     return {"GONOSUMDB": recipe.fork.partition("@")[0]} if recipe.fork else {}
 
 
-def _sources(recipe: WrapperModule, version: str) -> str:
-    """Return the module that has upstream's sources, as PATH@VERSION."""
-    return recipe.fork.format(version=version) if recipe.fork else f"{recipe.requires[0]}@v{version}"
+def sources(recipe: WrapperModule, version: str, path: str = "") -> str:
+    """Return the module that has the sources of a required one (by default the first), as PATH@VERSION."""
+    path = path or recipe.requires[0]
+    return recipe.fork.format(version=version) if recipe.fork and path == recipe.requires[0] else f"{path}@v{version}"
 
 
 def _download(recipe: WrapperModule, version: str, limits: ArtifactLimits, *, part: str) -> Path:
     """Download the upstream module; return where a part of it lies: its go.mod (GoMod), or its files (Dir)."""
-    module = _sources(recipe, version)
+    module = sources(recipe, version)
     try:
         return Path(toolchain.find("1.21", limits).download(module, **_unlisted(recipe))[part])
     except proc.CommandFailed as error:
@@ -113,7 +114,7 @@ def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go
     for path in recipe.absent:
         text += f"\nreplace {path} => ./{_stand_in(path)}\n"
     if recipe.fork:
-        text += f"\nreplace {recipe.requires[0]} => {_sources(recipe, version).replace('@', ' ')}\n"
+        text += f"\nreplace {recipe.requires[0]} => {sources(recipe, version).replace('@', ' ')}\n"
     if recipe.replaces:
         text += "".join(f"\n{line}\n" for line in substitutions(upstream.read_text(encoding="utf-8")))
     return text

@@ -2,8 +2,9 @@
 """Ansible module: take interfaces, routes and firewall rules of cluster components away.
 
 Of the firewall it covers whole tables of nftables, chains by the beginning of their name with every rule that leads to
-them (also where iptables-nft made them), tables of iptables that are empty afterwards, and the same chains in the
-older tables of the kernel (iptables-legacy), and sets of addresses (ipset). Everybody else's rules and sets stay.
+them (also where iptables-nft made them), rules that accept packets with certain marks, tables of iptables that are
+empty afterwards, and the same chains and rules in the older tables of the kernel (iptables-legacy), and sets of
+addresses (ipset). Everybody else's rules and sets stay.
 
 Whole tables are found and deleted without nft: an older one (Debian 12's 1.0.6) crashes on the sets of a newer one,
 such as the one in a container image, whatever it is asked; without those tables it can list the rest.
@@ -41,6 +42,11 @@ options:
     default: []
   tables: {description: Names of nftables tables that go whole., type: list, elements: str, default: []}
   chains: {description: What the names of chains begin with that go., type: list, elements: str, default: []}
+  marks:
+    description: Marks and their masks, as 0x1/0x1; rules of iptables go that accept packets for having one.
+    type: list
+    elements: str
+    default: []
   sets: {description: What the names of ipsets begin with that go., type: list, elements: str, default: []}
 author: [vmatrix]
 """
@@ -58,6 +64,7 @@ removed: {description: What went., returned: always, type: list, elements: str}
 """
 
 OF_IPTABLES = {"filter", "nat", "mangle", "raw", "security"}
+COMMENTS = (("xt", {"type": "match", "name": "comment"}), ("xt", None))  # as newer and older nft print iptables' own
 LEGACY_NAMES = "/proc/net/{family}_tables_names"
 
 # of the kernel's headers: netlink.h, nfnetlink.h, nf_tables.h
@@ -99,6 +106,19 @@ def target(rule: dict[str, Any]) -> str:
             if isinstance(word.get(verb), dict):
                 return str(word[verb]["target"])
     return ""
+
+
+def accepted(rule: dict[str, Any]) -> str:
+    """Return the mark and the mask of packets that a rule accepts for that alone (0x1/0x1), else ""."""
+    words = [each for word in rule.get("expr", []) for each in word.items() if each not in COMMENTS]
+    said = [(verb, content) for verb, content in words if verb != "counter"]
+    if [verb for verb, _ in said] != ["match", "accept"] or rule["table"] not in OF_IPTABLES:
+        return ""
+    asked = said[0][1]
+    among = asked["left"].get("&") if isinstance(asked["left"], dict) else None
+    if asked["op"] != "==" or not among or among[0] != {"meta": {"key": "mark"}}:
+        return ""
+    return f"{asked['right']:#x}/{among[1]:#x}"
 
 
 def message(kind: int, flags: int, family: int, resource: int = 0, attributes: bytes = b"") -> bytes:
@@ -161,8 +181,10 @@ def delete(tables: list[tuple[int, str]]) -> None:
         pass
 
 
-def commands(ruleset: list[dict[str, Any]], prefixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Return the chains that go and nft's commands for it, from `nft --json list ruleset`.
+def commands(
+    ruleset: list[dict[str, Any]], prefixes: tuple[str, ...], marks: tuple[str, ...] = ()
+) -> tuple[list[str], list[str]]:
+    """Return the chains that go and nft's commands for it and for rules that go, from `nft --json list ruleset`.
 
     From `list chains` the former are the same.
     """
@@ -171,11 +193,11 @@ def commands(ruleset: list[dict[str, Any]], prefixes: tuple[str, ...]) -> tuple[
     table_of = {id(thing): f"{thing['family']} {thing['table']}" for thing in (*chains, *rules)}
     places = {(table_of[id(chain)], chain["name"]) for chain in chains if chain["name"].startswith(prefixes)}
     others = [rule for rule in rules if (table_of[id(rule)], rule["chain"]) not in places]
-    leading = [rule for rule in others if (table_of[id(rule)], target(rule)) in places]
+    leading = [rule for rule in others if (table_of[id(rule)], target(rule)) in places or accepted(rule) in marks]
     script = [f"delete rule {table_of[id(rule)]} {rule['chain']} handle {rule['handle']}" for rule in leading]
     script += [f"flush chain {table} {name}" for table, name in sorted(places)]
     script += [f"delete chain {table} {name}" for table, name in sorted(places)]
-    for table in sorted({table for table, _ in places}):
+    for table in sorted({table for table, _ in places} | {table_of[id(rule)] for rule in leading}):
         rest = [chain for chain in chains if table_of[id(chain)] == table and (table, chain["name"]) not in places]
         busy = [rule for rule in others if table_of[id(rule)] == table and rule not in leading]
         bare = all(chain.get("hook") and chain.get("policy") == "accept" for chain in rest)
@@ -184,14 +206,16 @@ def commands(ruleset: list[dict[str, Any]], prefixes: tuple[str, ...]) -> tuple[
     return [f"chain {table} {name}" for table, name in sorted(places)], script
 
 
-def without(saved: str, prefixes: tuple[str, ...]) -> str:
-    """Return iptables-save's output without the chains of those prefixes and the rules in them or to them."""
+def without(saved: str, prefixes: tuple[str, ...], marks: tuple[str, ...] = ()) -> str:
+    """Return iptables-save's output without chains of those prefixes, rules in or to them, and rules of those marks."""
+
+    ends = [f"-m mark --mark {mark} -j ACCEPT" for mark in marks]
 
     def ours(line: str) -> bool:
         words = line.split()
         named = [words[0][1:]] if line.startswith(":") else []
         named += [after for word, after in pairwise(words) if word in {"-A", "-j", "-g"}]
-        return any(name.startswith(prefixes) for name in named)
+        return any(name.startswith(prefixes) for name in named) or any(line.rstrip().endswith(end) for end in ends)
 
     return "".join(line for line in saved.splitlines(keepends=True) if not (line.strip() and ours(line)))
 
@@ -226,7 +250,7 @@ def sweep_links(names: list[str], protocols: list[int], *, dry: bool) -> list[st
     return removed
 
 
-def sweep_nftables(names: list[str], prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
+def sweep_nftables(names: list[str], prefixes: tuple[str, ...], marks: tuple[str, ...], *, dry: bool) -> list[str]:
     """Remove from nftables."""
     if shutil.which("nft") is None:
         return []
@@ -235,14 +259,14 @@ def sweep_nftables(names: list[str], prefixes: tuple[str, ...], *, dry: bool) ->
         delete(whole)
     listed = json.loads(output("nft", "--json", "list", "chains" if dry else "ruleset") or "{}").get("nftables", [])
     removed, script = commands(
-        [entry for entry in listed if next(iter(entry.values())).get("table") not in names], prefixes
+        [entry for entry in listed if next(iter(entry.values())).get("table") not in names], prefixes, marks
     )
     if script and not dry:
         feed("\n".join(script) + "\n", "nft", "--file", "-")
     return [f"table {FAMILIES.get(family, family)} {name}" for family, name in whole] + removed
 
 
-def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
+def sweep_legacy(prefixes: tuple[str, ...], marks: tuple[str, ...], *, dry: bool) -> list[str]:
     """Remove from the kernel's older tables, where it has any."""
     removed = []
     for family, command in (("ip", "iptables-legacy"), ("ip6", "ip6tables-legacy")):
@@ -251,7 +275,7 @@ def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
             continue
         for table in names.read_text(encoding="utf-8").split():
             saved = output(f"{command}-save", "--table", table)
-            rest = without(saved, prefixes)
+            rest = without(saved, prefixes, marks)
             if rest != saved:
                 removed.append(f"chains of {command} {table}")
                 if not dry:
@@ -291,15 +315,16 @@ def complaint(error: subprocess.CalledProcessError) -> str:
 
 def main() -> None:
     """Run as an Ansible module."""
-    kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str", "sets": "str"}
+    kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
+    kinds |= {"marks": "str", "sets": "str"}
     lists = {name: {"type": "list", "elements": kind, "default": []} for name, kind in kinds.items()}
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     given, dry = module.params, module.check_mode
-    prefixes = tuple(given["chains"])
+    prefixes, marks = tuple(given["chains"]), tuple(given["marks"])
     try:
         removed = sweep_links(given["interfaces"], given["route_protocols"], dry=dry)
-        removed += sweep_nftables(given["tables"], prefixes, dry=dry)
-        removed += sweep_legacy(prefixes, dry=dry)
+        removed += sweep_nftables(given["tables"], prefixes, marks, dry=dry)
+        removed += sweep_legacy(prefixes, marks, dry=dry)
         removed += sweep_sets(tuple(given["sets"]), dry=dry)
     except subprocess.CalledProcessError as error:
         module.fail_json(msg=complaint(error))

@@ -142,6 +142,9 @@ class FirewallLeaves(Model):
     chains: tuple[Text, ...] = Field(
         default=(), description="how the names of chains begin that iptables' own chains may jump to"
     )
+    marks: tuple[Text, ...] = Field(
+        default=(), description="marks and their masks (0x1/0x1) for which iptables' own chains may accept packets"
+    )
 
 
 class RuntimeLeaves(Model):

@@ -141,6 +141,48 @@ def test_a_table_in_which_others_have_something_stays(theirs: dict[str, Any]) ->
     assert script == ["flush chain ip filter KUBE-FIREWALL", "delete chain ip filter KUBE-FIREWALL"]
 
 
+MARKED = {
+    "match": {"op": "==", "left": {"&": [{"meta": {"key": "mark"}}, 0x20000]}, "right": 0x20000},
+}
+COMMENT = {"xt": {"type": "match", "name": "comment"}}
+COUNTER = {"counter": {"packets": 12, "bytes": 540}}
+
+
+def test_a_rule_that_accepts_packets_for_our_mark_goes() -> None:
+    rules = [
+        table("filter"),
+        chain("filter", "INPUT", **BASE),
+        rule("filter", "INPUT", 7, COMMENT, MARKED, COUNTER, {"accept": None}),
+    ]
+    removed, script = network.commands(rules, ("KUBE-",), ("0x20000/0x20000",))
+    assert removed == []
+    assert script == ["delete rule ip filter INPUT handle 7", "delete table ip filter"]
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        rule("filter", "INPUT", 7, COMMENT, MARKED, COUNTER, {"drop": None}),
+        rule("mine", "INPUT", 7, COMMENT, MARKED, COUNTER, {"accept": None}),
+        rule("filter", "INPUT", 7, {"match": {**MARKED["match"], "right": 0}}, {"accept": None}),
+        rule("filter", "INPUT", 7, {"match": {**MARKED["match"], "op": "!="}}, {"accept": None}),
+        rule("filter", "INPUT", 7, {"match": {**MARKED["match"], "right": 1}}, MARKED, {"accept": None}),
+        rule("filter", "INPUT", 7, {"xt": {"type": "match", "name": "owner"}}, MARKED, {"accept": None}),
+        rule("filter", "INPUT", 7, MARKED, {"limit": {"rate": 1, "per": "second"}}, {"accept": None}),
+        rule(
+            "filter",
+            "INPUT",
+            7,
+            {"match": {**MARKED["match"], "left": MARKED["match"]["left"]["&"][0]}},
+            {"accept": None},
+        ),
+    ],
+)
+def test_a_rule_that_does_otherwise_with_a_mark_stays(theirs: dict[str, Any]) -> None:
+    rules = [table("filter"), chain("filter", "INPUT", **BASE), theirs]
+    assert network.commands(rules, ("KUBE-",), ("0x20000/0x20000",)) == ([], [])
+
+
 def test_without_rules_of_ours_there_is_nothing_to_do() -> None:
     rules = [table("filter"), chain("filter", "INPUT", **BASE), rule("filter", "INPUT", 3, {"accept": None})]
     assert network.commands(rules, ("KUBE-",)) == ([], [])
@@ -153,15 +195,18 @@ def test_the_older_tables_lose_our_chains_and_what_leads_to_them() -> None:
 :KUBE-FIREWALL - [0:0]
 -A INPUT -j KUBE-FIREWALL
 -A INPUT -p tcp --dport 22 -j ACCEPT
+-A INPUT -m comment --comment "what policies allow" -m mark --mark 0x20000/0x20000 -j ACCEPT
+-A INPUT -m mark --mark 0x40000/0x40000 -j ACCEPT
 -A KUBE-FIREWALL -m comment --comment "block" -j DROP
 COMMIT
 """
     assert (
-        network.without(saved, ("KUBE-",))
+        network.without(saved, ("KUBE-",), ("0x20000/0x20000",))
         == """\
 *filter
 :INPUT ACCEPT [0:0]
 -A INPUT -p tcp --dport 22 -j ACCEPT
+-A INPUT -m mark --mark 0x40000/0x40000 -j ACCEPT
 COMMIT
 """
     )

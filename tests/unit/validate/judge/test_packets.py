@@ -60,6 +60,8 @@ def strayed(change: Change = lambda _: None, of_api: Callable[[Objects], None] =
 def test_only_a_well_guest_passes() -> None:
     assert [str(one) for one in obstacles(packets(), EXPECTED)] == []
     assert [str(one) for one in strayed()] == []
+    accepting = '-A FORWARD -m comment --comment "allowed" -m mark --mark 0x20000/0x20000 -j ACCEPT'
+    assert obstacles(packets(lambda raw: raw["iptables"].append(["ip filter", accepting])), EXPECTED) == []
     assert obstacles({}, EXPECTED)
     assert strayed_rules({API}, {API}, {}, EXPECTED)
 
@@ -70,6 +72,14 @@ def test_only_a_well_guest_passes() -> None:
         (
             lambda raw: raw["iptables"].append(["ip filter", "-A INPUT -p tcp --dport 9100 -j DROP"]),
             "--dport 9100 -j DROP",
+        ),
+        (
+            lambda raw: raw["iptables"].append(["ip filter", "-A INPUT -m mark --mark 0x1/0x1 -j ACCEPT"]),
+            "--mark 0x1/0x1 -j ACCEPT",
+        ),
+        (
+            lambda raw: raw["iptables"].append(["ip filter", "-A INPUT -m mark --mark 0x20000/0x20000 -j DROP"]),
+            "--mark 0x20000/0x20000 -j DROP",
         ),
         (lambda raw: raw["iptables"].append(["ip filter", "-P FORWARD DROP"]), "w-0 iptables ip filter"),
         (lambda raw: raw["iptables"].append(["ip filter", "-A INPUT -p tcp"]), "-A INPUT -p tcp"),
