@@ -61,6 +61,7 @@ TEMPLATES = {
     "local-path-provisioner.yml": "addons/templates/local-path-provisioner.yml.j2",
     "metallb.yml": "addons/templates/metallb.yml.j2",
     "metallb-pool.yml": "addons/templates/metallb-pool.yml.j2",
+    "kube-router.yml": "addons/templates/kube-router.yml.j2",
     "traefik.yml": "addons/templates/traefik.yml.j2",
     "run-addons.sh": "addons/templates/run-addons.sh.j2",
     "run-flannel.sh": "network_plugin/templates/run-flannel.sh.j2",
