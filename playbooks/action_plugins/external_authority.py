@@ -1,8 +1,8 @@
 """Ansible action: sign a machine's requests on the controller, with CAs whose keys stay there.
 
-The CAs are files of a folder, which are made where they are missing. A request is signed only if it is for what kubeadm
-wants a certificate of this machine for; its alternative names are kept. Needs the package cryptography, which
-ansible-core requires.
+The CAs are files of a folder, which are made where they are missing for the control plane that begins a cluster, and
+never for a machine that joins one. A request is signed only if it is for what kubeadm wants a certificate of this
+machine for; its alternative names are kept. Needs the package cryptography, which ansible-core requires.
 """
 
 from __future__ import annotations
@@ -102,14 +102,32 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return result
         folder = Path(given["folder"]).expanduser()
         try:
-            with locked(folder):
-                valid = hours(given["ca_validity"], TEN_YEARS)
-                authorities = {name: authority(folder, name, valid) for name in AUTHORITIES}
+            authorities = all_authorities(folder, hours(given["ca_validity"], TEN_YEARS), begins=given["control_plane"])
             result["certificates"] = all_signed(given, authorities)
         except (OSError, ValueError, Refused) as error:
             raise AnsibleActionFail(f"the CA on the controller ({folder}) signs nothing: {error}") from error
         result["authorities"] = {name: pem(one.certificate) for name, one in authorities.items()}
         return result
+
+
+def all_authorities(folder: Path, valid: timedelta, *, begins: bool) -> dict[str, Authority]:
+    """Return the CAs of the folder by name.
+
+    Args:
+        valid: for how long CAs are valid that are made.
+        begins: whether the machine begins a cluster, which has none yet.
+
+    Raises:
+        Refused: the cluster has CAs already, and the folder lacks one; or one of them cannot be used.
+    """
+    missing = [f"{folder / name}.key" for name in AUTHORITIES if not (folder / f"{name}.key").exists()]
+    if missing and not begins:
+        raise Refused(
+            f"{', '.join(missing)} missing, and the cluster has CAs already:"
+            " set cluster_external_ca_folder to the folder that the cluster began with"
+        )
+    with locked(folder):
+        return {name: authority(folder, name, valid) for name in AUTHORITIES}
 
 
 def all_signed(given: Mapping[str, Any], authorities: Mapping[str, Authority]) -> dict[str, str]:

@@ -152,6 +152,20 @@ def test_cas_are_made_once_and_a_half_or_strange_one_is_refused(tmp_path: Path) 
         CA.authority(tmp_path, "ca", timedelta(hours=1))
 
 
+def test_cas_are_made_for_a_cluster_that_begins_and_not_for_a_machine_that_joins(tmp_path: Path) -> None:
+    folder, valid = tmp_path / "cas", timedelta(hours=1)
+    with pytest.raises(CA.Refused, match=r"cas/etcd/ca\.key missing, and the cluster has CAs already: set clust"):
+        CA.all_authorities(folder, valid, begins=False)
+    assert not folder.exists()
+    made = CA.all_authorities(folder, valid, begins=True)
+    found = CA.all_authorities(folder, valid, begins=False)
+    assert {name: one.certificate for name, one in found.items()} == {n: one.certificate for n, one in made.items()}
+
+    (folder / "front-proxy-ca.key").unlink()
+    with pytest.raises(CA.Refused, match=r"cas/front-proxy-ca\.key missing, and the cluster has CAs already"):
+        CA.all_authorities(folder, valid, begins=False)
+
+
 def test_a_certificate_ends_with_its_ca_and_a_client_is_no_server(tmp_path: Path) -> None:
     signer = CA.authority(tmp_path, "ca", timedelta(hours=2))
     text = CA.signed(signer, "scheduler.conf", request("system:kube-scheduler"), "cp-0", timedelta(hours=5))
