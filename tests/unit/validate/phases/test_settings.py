@@ -151,7 +151,7 @@ def test_what_is_asked_for_is_what_the_scenario_adds() -> None:
 def test_settings_of_another_container_runtime_are_not_asked_for(runtime: str | None, asked: list[str]) -> None:
     lived = cell({"cluster_containerd_config": {"stats_collect_period": 5}, "cluster_crio_config": {"pids_limit": 9}})
     if runtime is not None:
-        lived.vars["cluster_container_runtime"] = runtime
+        lived = replace(lived, vars={**lived.vars, "cluster_container_runtime": runtime})
     assert [one.variable for one in settings.requested_in(lived, 0)] == asked
     assert settings.not_looked_at(lived, 0) == []
 
