@@ -114,3 +114,5 @@ LOOKS: Mapping[str, Look] = {
     "cluster_crio_config": _crio,
     "cluster_coredns_cache_seconds": _dns_cache,
 }
+# Settings of a container runtime, and the runtime without which they are in force nowhere.
+OF_RUNTIME: Mapping[str, str] = {"cluster_containerd_config": "containerd", "cluster_crio_config": "crio"}

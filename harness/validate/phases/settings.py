@@ -9,8 +9,9 @@ from harness.model import Cell
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.setting_places import LOOKS, RequestedSetting
+from harness.validate.phases.setting_places import LOOKS, OF_RUNTIME, RequestedSetting
 
+RUNTIME = "cluster_container_runtime"
 # Variables of scenarios that other checks look at, and where those are.
 SEEN_ELSEWHERE: Mapping[str, str] = {
     "cluster_metrics_server_version": "suite cluster",
@@ -19,11 +20,14 @@ SEEN_ELSEWHERE: Mapping[str, str] = {
 
 
 def requested_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:
-    """Return the settings that the scenario requests in a phase or in an earlier one, as far as checks look at them."""
+    """Return the settings that the scenario requests in a phase or in an earlier one, as far as checks look at them.
+
+    A scenario has settings of each container runtime; those of another one than the cell's are in force nowhere.
+    """
     own = _of_scenario(cell, index)
-    return tuple(
-        RequestedSetting(variable, *leaf) for variable in own if variable in LOOKS for leaf in leaves(own[variable])
-    )
+    runtime = cell.vars.get(RUNTIME)
+    seen = [name for name in own if name in LOOKS and runtime in (None, OF_RUNTIME.get(name, runtime))]
+    return tuple(RequestedSetting(variable, *leaf) for variable in seen for leaf in leaves(own[variable]))
 
 
 def not_looked_at(cell: Cell, index: int) -> list[Mismatch]:

@@ -25,6 +25,8 @@ ETCD = RequestedSetting("cluster_etcd_extra_args", "snapshot-count", "9000")
 KUBELET = RequestedSetting("cluster_kubelet_config", "maxPods", 120)
 PROXY = RequestedSetting("cluster_kube_proxy_config", "conntrack.maxPerCore", 0)
 CONTAINERD = RequestedSetting("cluster_containerd_config", "max_concurrent_downloads", 4)
+CRIO_STOPS = RequestedSetting("cluster_crio_config", "ctr_stop_timeout", 45)
+CRIO_OLD = "{}: running CRI-O's ctr_stop_timeout"
 CACHE = RequestedSetting("cluster_coredns_cache_seconds", "", 20)
 ALL = (FLAG, ETCD, KUBELET, PROXY, CONTAINERD, CACHE)
 
@@ -100,6 +102,16 @@ def test_a_containerd_that_is_older_than_its_files_has_not_read_them() -> None:
     assert where((CONTAINERD,), seen) == ["w-0: running containerd's max_concurrent_downloads"]
 
 
+@pytest.mark.parametrize(("seconds", "found"), [(45, []), (30, [CRIO_OLD.format(name) for name in ("cp-0", "w-0")])])
+def test_a_setting_of_crio_is_read_from_what_it_runs_with(seconds: int, found: list[str]) -> None:
+    def crio(raw: Json) -> None:
+        config = f"[crio.runtime]\nctr_stop_timeout = {seconds}\n"
+        raw.update(containerd=None, crio={"config": config, "changed": 900.0, "started": 1000.0})
+
+    both = {name: moment(runs=crio, of=name).running[name] for name in ("cp-0", "w-0")}
+    assert where((CRIO_STOPS,), replace(moment(), running=both)) == found
+
+
 def test_coredns_that_has_not_read_its_configuration_is_found() -> None:
     old = moment(corefile=COREFILE.replace("cache 30", "cache 20"))
     assert where((CACHE,), old) == ["CoreDNS at 10.243.1.2: longest TTL of an answer"]
@@ -126,6 +138,22 @@ def test_what_is_asked_for_is_what_the_scenario_adds() -> None:
     assert settings.requested_in(lived, 0) == ()
     assert [one.name for one in settings.requested_in(lived, 1)] == ["maxPods", "evictionHard.memory.available"]
     assert [one.variable for one in settings.first_requested_in(lived, 2)] == ["cluster_coredns_cache_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "asked"),
+    [
+        ("containerd", ["cluster_containerd_config"]),
+        ("crio", ["cluster_crio_config"]),
+        (None, ["cluster_containerd_config", "cluster_crio_config"]),
+    ],
+)
+def test_settings_of_another_container_runtime_are_not_asked_for(runtime: str | None, asked: list[str]) -> None:
+    lived = cell({"cluster_containerd_config": {"stats_collect_period": 5}, "cluster_crio_config": {"pids_limit": 9}})
+    if runtime is not None:
+        lived = replace(lived, vars={**lived.vars, "cluster_container_runtime": runtime})
+    assert [one.variable for one in settings.requested_in(lived, 0)] == asked
+    assert settings.not_looked_at(lived, 0) == []
 
 
 def test_a_variable_that_nobody_sees_is_not_judged_and_named() -> None:

@@ -1,0 +1,141 @@
+"""What ends the containers of static pods ends the right one, with each container runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment, FileSystemLoader
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS
+from tests.unit.processes import proc_state
+
+# Of two containers, a1 has the process and b2 comes once that has ended; the label has to be that of the component.
+CLIENTS = {
+    "containerd": (
+        "ctr",
+        """
+case "$*" in
+  *"tasks list"*) printf 'TASK PID STATUS\\na1 %s RUNNING\\nb2 1 RUNNING\\nc3 2 RUNNING\\n' "$pid" ;;
+  *"containers list"*'"io.kubernetes.container.name"=='"$component") echo "$id" ;;
+  *"tasks kill --signal SIG"*a1) kill -"$(echo "$6" | cut -c 4-)" "$pid" ;;
+  *) exit 1 ;;
+esac""",
+    ),
+    "crio": (
+        "crictl",
+        """
+case "$*" in
+  "ps --quiet --state running "*"io.kubernetes.container.name=$component") echo "$id" ;;
+  "inspect a1") printf '{\\n  "info": {\\n    "pid": %s,\\n    "pids": {"limit": 7}\\n  }\\n}\\n' "$pid" ;;
+  "inspect b2") printf '{\\n  "info": {\\n    "pid": 1\\n  }\\n}\\n' ;;
+  *) exit 1 ;;
+esac""",
+    ),
+}
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a process that runs until it is ended."""
+    with subprocess.Popen(["/bin/sleep", "60"]) as running:
+        yield running
+        running.kill()
+
+
+def rendered(template: str, **variables: object) -> str:
+    """Return a role's script."""
+    role, _, name = template.partition("/")
+    loader = FileSystemLoader(PLAYBOOKS / "roles" / role / "templates")
+    environment = Environment(loader=loader, trim_blocks=True)  # noqa: S701 - shell, not HTML
+    environment.filters |= {
+        "stretched": lambda number, scale: number * scale,
+        "in_url": str,
+        "quote": str,
+        "to_json": json.dumps,
+    }
+    return environment.get_template(name).render(variables)
+
+
+def put(folder: Path, name: str, script: str) -> None:
+    """Put a program into a folder."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def put_client(folder: Path, runtime: str, component: str, pid: int) -> None:
+    """Put a container runtime's client into a folder, of a component's container with this process."""
+    name, answers = CLIENTS[runtime]
+    ended = f"grep -q '^State:.Z' /proc/{pid}/status && id=b2"
+    put(folder, name, f"component={component} pid={pid} id=a1\n{ended}\n{answers}")
+
+
+@pytest.mark.parametrize("runtime", CLIENTS)
+@pytest.mark.parametrize("newer", [True, False])
+def test_only_a_component_that_is_older_than_what_it_authenticates_with_is_ended(
+    tmp_path: Path, process: subprocess.Popen[bytes], runtime: str, *, newer: bool
+) -> None:
+    text = rendered(
+        "certificates/renew.sh.j2",
+        certificates_container_runtime=runtime,
+        certificates_certificates=tmp_path,
+        certificates_timeout=30,
+        certificates_timeout_scale=1,
+        certificates_renew_before_days=0,
+    )
+    for place in ("/etc/kubernetes/manifests", "/etc/kubernetes", "/run/lock/kubeadm", "/run/certificates-tasks"):
+        text = text.replace(place, str(tmp_path / ("" if place == "/etc/kubernetes" else Path(place).name)))
+    text = text.replace("/usr/local/bin/crictl", str(tmp_path / "crictl"))
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests/kube-scheduler.yaml").touch()
+    put_client(tmp_path, runtime, "kube-scheduler", process.pid)
+    put(tmp_path, "kubeadm", "exit 0")
+    put(tmp_path, "python3", "exit 0")  # nothing is due, and what runs is healthy
+    (tmp_path / "scheduler.conf").touch()
+    written = time.time() + (60 if newer else -60)
+    os.utime(tmp_path / "scheduler.conf", (written, written))
+
+    done = proc.run(["sh", "-c", text], timeout=60, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    assert ("restarted kube-scheduler" in done.stdout) is newer
+    assert (proc_state(process.pid) == "Z") is newer
+    process.kill()
+    assert process.wait() == (-15 if newer else -9)  # SIGTERM: it may finish what it does
+
+
+@pytest.mark.parametrize("runtime", CLIENTS)
+def test_an_api_server_steps_aside_once_the_new_etcd_is_in_place(
+    tmp_path: Path, process: subprocess.Popen[bytes], runtime: str
+) -> None:
+    text = rendered(
+        "kubeadm_upgrade/upgrade.sh.j2",
+        kubeadm_upgrade_container_runtime=runtime,
+        kubeadm_upgrade_timeout_scale=1,
+        kubeadm_upgrade_patches=[],
+        kubeadm_upgrade_ignore_preflight_errors=[],
+        kubeadm_upgrade_timeouts={},
+    )
+    _, _, rest = text.partition("step_aside() {")
+    script = "step_aside() {" + rest.partition("\n}\n")[0] + "\n}\n"
+    script = script.replace("/usr/local/bin/crictl", str(tmp_path / "crictl"))
+    put_client(tmp_path, runtime, "kube-apiserver", process.pid)
+    for name in ("etcd.yaml", "new.yaml"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    kubeadm = (
+        f"sleep 0.5\nsed -n 's/^State:.//p' /proc/{process.pid}/status\nmv {tmp_path}/new.yaml {tmp_path}/etcd.yaml"
+    )
+
+    done = proc.run(
+        ["sh", "-eu", "-c", f"manifests={tmp_path}\n{script}\nstep_aside &\n{kubeadm}\nwait"],
+        timeout=30,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+
+    assert "sleeping" in done.stdout  # until then it ran
+    assert process.wait(timeout=10) == -9
