@@ -141,9 +141,13 @@ def test_a_table_in_which_others_have_something_stays(theirs: dict[str, Any]) ->
     assert script == ["flush chain ip filter KUBE-FIREWALL", "delete chain ip filter KUBE-FIREWALL"]
 
 
-MARKED = {
-    "match": {"op": "==", "left": {"&": [{"meta": {"key": "mark"}}, 0x20000]}, "right": 0x20000},
-}
+MARK = {"meta": {"key": "mark"}}
+
+
+def marked(op: str = "==", right: int = 0x20000, left: Any = None) -> dict[str, Any]:
+    return {"match": {"op": op, "left": left or {"&": [MARK, 0x20000]}, "right": right}}
+
+
 COMMENT = {"xt": {"type": "match", "name": "comment"}}
 COUNTER = {"counter": {"packets": 12, "bytes": 540}}
 
@@ -152,7 +156,7 @@ def test_a_rule_that_accepts_packets_for_our_mark_goes() -> None:
     rules = [
         table("filter"),
         chain("filter", "INPUT", **BASE),
-        rule("filter", "INPUT", 7, COMMENT, MARKED, COUNTER, {"accept": None}),
+        rule("filter", "INPUT", 7, COMMENT, marked(), COUNTER, {"accept": None}),
     ]
     removed, script = network.commands(rules, ("KUBE-",), ("0x20000/0x20000",))
     assert removed == []
@@ -162,20 +166,14 @@ def test_a_rule_that_accepts_packets_for_our_mark_goes() -> None:
 @pytest.mark.parametrize(
     "theirs",
     [
-        rule("filter", "INPUT", 7, COMMENT, MARKED, COUNTER, {"drop": None}),
-        rule("mine", "INPUT", 7, COMMENT, MARKED, COUNTER, {"accept": None}),
-        rule("filter", "INPUT", 7, {"match": {**MARKED["match"], "right": 0}}, {"accept": None}),
-        rule("filter", "INPUT", 7, {"match": {**MARKED["match"], "op": "!="}}, {"accept": None}),
-        rule("filter", "INPUT", 7, {"match": {**MARKED["match"], "right": 1}}, MARKED, {"accept": None}),
-        rule("filter", "INPUT", 7, {"xt": {"type": "match", "name": "owner"}}, MARKED, {"accept": None}),
-        rule("filter", "INPUT", 7, MARKED, {"limit": {"rate": 1, "per": "second"}}, {"accept": None}),
-        rule(
-            "filter",
-            "INPUT",
-            7,
-            {"match": {**MARKED["match"], "left": MARKED["match"]["left"]["&"][0]}},
-            {"accept": None},
-        ),
+        rule("filter", "INPUT", 7, COMMENT, marked(), COUNTER, {"drop": None}),
+        rule("mine", "INPUT", 7, COMMENT, marked(), COUNTER, {"accept": None}),
+        rule("filter", "INPUT", 7, marked(right=0), {"accept": None}),
+        rule("filter", "INPUT", 7, marked("!="), {"accept": None}),
+        rule("filter", "INPUT", 7, marked(right=1), marked(), {"accept": None}),
+        rule("filter", "INPUT", 7, {"xt": {"type": "match", "name": "owner"}}, marked(), {"accept": None}),
+        rule("filter", "INPUT", 7, marked(), {"limit": {"rate": 1, "per": "second"}}, {"accept": None}),
+        rule("filter", "INPUT", 7, marked(left=MARK), {"accept": None}),
     ],
 )
 def test_a_rule_that_does_otherwise_with_a_mark_stays(theirs: dict[str, Any]) -> None:
