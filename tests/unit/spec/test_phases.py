@@ -68,7 +68,7 @@ def test_a_project_with_fewer_scenarios_may_keep_the_packaged_product(own: Path)
     (own / "scenarios.yml").write_text("extends: default\nscenarios: {reset: null}\n", encoding="utf-8")
     values = "extends: default\naxes: [{name: scenario, values: [{id: reset, remove: true}]}]\n"
     (own / "axes.yml").write_text(values, encoding="utf-8")
-    naming_it = ("dual", "ipv6", "policies", "operator", "operator-lifecycle")
+    naming_it = ("customised", "dual", "ipv6", "policies", "operator", "operator-lifecycle")
     tiers = f"extends: default\ntiers: {{{', '.join(f'{tier}: null' for tier in naming_it)}}}\n"
     (own / "tiers.yml").write_text(tiers, encoding="utf-8")
     assert "reset" in load_spec(own).product.phases
