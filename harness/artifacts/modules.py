@@ -83,10 +83,9 @@ def _unlisted(recipe: WrapperModule) -> Mapping[str, str]:
     return {"GONOSUMDB": recipe.fork.partition("@")[0]} if recipe.fork else {}
 
 
-def sources(recipe: WrapperModule, version: str, path: str = "") -> str:
-    """Return the module that has the sources of a required one (by default the first), as PATH@VERSION."""
-    path = path or recipe.requires[0]
-    return recipe.fork.format(version=version) if recipe.fork and path == recipe.requires[0] else f"{path}@v{version}"
+def sources(recipe: WrapperModule, version: str) -> str:
+    """Return the module that has the sources of the first required one, as PATH@VERSION."""
+    return recipe.fork.format(version=version) if recipe.fork else f"{recipe.requires[0]}@v{version}"
 
 
 def _download(recipe: WrapperModule, version: str, limits: ArtifactLimits, *, part: str) -> Path:

@@ -315,8 +315,8 @@ def complaint(error: subprocess.CalledProcessError) -> str:
 
 def main() -> None:
     """Run as an Ansible module."""
-    kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
-    kinds |= {"marks": "str", "sets": "str"}
+    texts = ("interfaces", "tables", "chains", "marks", "sets")
+    kinds = {"route_protocols": "int", **dict.fromkeys(texts, "str")}
     lists = {name: {"type": "list", "elements": kind, "default": []} for name, kind in kinds.items()}
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     given, dry = module.params, module.check_mode

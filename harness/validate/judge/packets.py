@@ -43,9 +43,9 @@ def obstacles(packets: Packets, expected: ExpectedGuest) -> list[Mismatch]:
 
 def _strange_rules(name: str, seen: MachinePackets, said: FirewallLeaves) -> Iterator[Mismatch]:
     for table, rule in seen.iptables:
-        target = TARGET.search(rule)
         if rule.endswith(tuple(f" -m mark --mark {mark} -j ACCEPT" for mark in said.marks)):
             continue
+        target = TARGET.search(rule)
         if target is None or not target.group(1).startswith(said.chains):
             chains = ", ".join(f"{start}*" for start in said.chains)
             yield Mismatch(f"{name} iptables {table}", f"only jumps to {chains}", rule)
