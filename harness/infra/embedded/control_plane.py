@@ -14,6 +14,7 @@ from harness.embedded.machines.names import API_PORT
 from harness.infra.embedded import credentials
 from harness.infra.host import pki
 from harness.infra.host.addresses import (
+    ETCD_HTTP_PORT,
     ETCD_PEER_PORT,
     ETCD_PORT,
     KCM_PORT,
@@ -30,7 +31,6 @@ from harness.infra.host.program import HostProgram, PlainCommand
 Binaries = Callable[[str], Path]
 NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kubevirt")
-LEAN = {"GOGC": "50"}  # collect garbage twice as often: a third less memory for some CPU time that nobody waits for
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
@@ -64,6 +64,7 @@ def programs(
 def _etcd(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
     address, files = loopback_of(index), pki.issued(layout.pki, "etcd")
     client, peer = f"https://{address}:{ETCD_PORT}", f"https://{address}:{ETCD_PEER_PORT}"
+    http = f"https://{address}:{ETCD_HTTP_PORT}"
     ca = str(layout.pki / "ca.crt")
     flags: dict[str, object] = {
         "name": layout.name,
@@ -71,6 +72,7 @@ def _etcd(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
         "unsafe-no-fsync": "true",
         "listen-client-urls": client,
         "advertise-client-urls": client,
+        "listen-client-http-urls": http,  # where it serves gRPC alone, it takes a third less processor time
         "listen-peer-urls": peer,
         "initial-advertise-peer-urls": peer,
         "initial-cluster": f"{layout.name}={peer}",
@@ -89,7 +91,7 @@ def _etcd(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
         "auto-compaction-retention": "10m",
         "log-level": "warn",
     }
-    ready = answers(f"{client}/health", authority=layout.pki / "ca.crt", client=pki.issued(layout.pki, "etcd-client"))
+    ready = answers(f"{http}/health", authority=layout.pki / "ca.crt", client=pki.issued(layout.pki, "etcd-client"))
     return HostProgram("etcd", _start(binaries, "etcd", flags), ready)
 
 
@@ -129,6 +131,7 @@ def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str
         "enable-aggregator-routing": "true",  # aggregated APIs are reached at their endpoints: no kube-proxy here
         "shutdown-delay-duration": "0s",
         "event-ttl": "6h",
+        "watch-cache": "false",  # with it, each list first asks etcd how far all is, and waits for that
         **more,
     }
     start = _start(binaries, "kube-apiserver", flags)
@@ -188,4 +191,4 @@ def _follower(name: str, binaries: Binaries, flags: dict[str, object], layout: L
 
 def _start(binaries: Binaries, name: str, flags: dict[str, object]) -> Callable[[], PlainCommand]:
     words = tuple(f"--{flag}={value}" for flag, value in flags.items())
-    return lambda: PlainCommand((str(binaries(name)), *words), LEAN)
+    return lambda: PlainCommand((str(binaries(name)), *words))

@@ -12,13 +12,14 @@ from harness.urls import joined
 INDICES = range(MAX_INSTANCES)
 ETCD_PORT = 2379
 ETCD_PEER_PORT = 2380
+ETCD_HTTP_PORT = 2381  # health and metrics
 KCM_PORT = 10257
 SCHEDULER_PORT = 10259
 WEBHOOK_PORT = 8443
 SUBRESOURCES_PORT = 8444  # KubeVirt's aggregated API
 KUBELET_PORT = 10250  # what the API server asks for launchers' logs
 PORTS = {  # by program
-    "etcd": (ETCD_PORT, ETCD_PEER_PORT),
+    "etcd": (ETCD_PORT, ETCD_PEER_PORT, ETCD_HTTP_PORT),
     "kube-apiserver": (API_PORT,),
     "kube-controller-manager": (KCM_PORT,),
     "kube-scheduler": (SCHEDULER_PORT,),
