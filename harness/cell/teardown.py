@@ -18,7 +18,8 @@ from harness.machines.access import close_connections, control_directory
 from harness.until import Deadline, NotYet, TimedOut, until
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
-EMPTYING, GOING = 8, 128  # cells at once: those that take requests, and those whose namespaces the API takes away
+EMPTYING = 8  # cells at once that take requests
+GOING = 128  # cells at once whose namespaces the API takes away: at 20 requests a second, the last waits some 100 s
 PROGRAMS_SECONDS = 15.0  # what a namespace takes that is deleted with a pod in it that may end within 30 s
 AGAIN = (
     "repeat `vmatrix reap` with the same options; if something remains, the detail names what holds it, "

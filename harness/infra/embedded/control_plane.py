@@ -131,7 +131,7 @@ def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str
         "enable-aggregator-routing": "true",  # aggregated APIs are reached at their endpoints: no kube-proxy here
         "shutdown-delay-duration": "0s",
         "event-ttl": "6h",
-        "watch-cache": "false",  # with it, each list first asks etcd how far all is, and waits for that
+        "watch-cache": "false",  # with it, each list asks etcd for its revision and waits until the cache has that
         **more,
     }
     start = _start(binaries, "kube-apiserver", flags)
