@@ -23,7 +23,7 @@ from harness.paths import MATRIX, settings_dir
 from harness.record import Recorder
 from harness.rundir import RunDir
 from harness.session.plan import RunPlan, random_id
-from harness.session.unsaid import DEFAULT_SUITES, not_judged, without
+from harness.session.unsaid import CONFORMANCE, DEFAULT_SUITES, POLICIES, not_judged, without
 from harness.spec.loader import load_file, load_spec
 from harness.spec.models import Product, ProductPhase
 from harness.spec.models.facts import Facts, FactsFile
@@ -144,11 +144,12 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     Raises:
         BadInput: a file or a suite is wrong.  InfraError: the cluster's API does not answer.
     """
-    known = [suite for suite in suites_of(anywhere()) if suite in (*DEFAULT_SUITES, "conformance")]
+    known = [suite for suite in suites_of(anywhere()) if suite in (*DEFAULT_SUITES, POLICIES, CONFORMANCE)]
     for suite in suites:
         if suite not in known:
             raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
     told = load_file(where.facts, FactsFile)[0].facts if where.facts is not None else Facts()
+    _refuse_policies_unsaid(where, told, suites)
     cluster = Cluster.from_kubeconfig(where.kubeconfig)
     given = given_inventory(where.inventory, _groups(told))
     plugin = plugins().get(told.network_plugin or "")
@@ -167,11 +168,20 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     )
     own = spec.model_copy(update={"product": product, "products": {}, "quarantine": ()})
     project = Project(anywhere(), own, where.settings)
-    meant = frozenset(suites or DEFAULT_SUITES)
+    meant = frozenset(suites or (*DEFAULT_SUITES, *([POLICIES] if told.network_policies else [])))
     run = random_id()
     directory = RunDir.of_given(where.settings.runs, run).path
     plan = RunPlan(run, None, (cell,), project, directory, {}, only=meant, after=0)
     return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant))
+
+
+def _refuse_policies_unsaid(where: GivenCluster, told: Facts, suites: Sequence[str]) -> None:
+    if POLICIES in suites and not told.network_policies:
+        raise BadInput(
+            f"{where.facts or 'no --facts'}: facts.network_policies is not true, and the suite {POLICIES} is only for "
+            "clusters that enforce NetworkPolicies",
+            hint="if this one does, set `network_policies: true` in the file for --facts; if not, leave the suite out",
+        )
 
 
 def _refuse_half_families(where: GivenCluster, given: GivenInventory, variables: Mapping[str, Any]) -> None:

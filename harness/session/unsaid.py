@@ -8,6 +8,7 @@ from harness.spec.models.facts import Facts
 from harness.spec.models.leaves import LeftOutCheck
 
 DEFAULT_SUITES = ("nodes", "cluster", "network")
+POLICIES, CONFORMANCE = "policies", "conformance"
 # Without what the network plugin leaves behind, nobody knows which MTU its pods have.
 MTU = LeftOutCheck(
     check="network: test_packets_of_exactly_the_mtu_arrive_in_one_piece",
@@ -56,6 +57,6 @@ def not_judged(facts: Facts, suites: Collection[str]) -> tuple[str, ...]:
     lines = [f"{name}: the facts do not say it" for name in facts.unsaid()]
     if facts.kubernetes is None:
         lines[0] += "; minor and defaults are those of the API server's own release"
-    if "conformance" not in suites:
-        lines.append("suite conformance: --suite conformance runs it")
+    if CONFORMANCE not in suites:
+        lines.append(f"suite {CONFORMANCE}: --suite {CONFORMANCE} runs it")
     return tuple(lines)

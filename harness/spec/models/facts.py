@@ -12,6 +12,7 @@ from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 
 Release = Annotated[str, StringConstraints(pattern=r"^v?[0-9]+(\.[0-9]+)*([-+][-+.0-9A-Za-z]+)?$")]
 Kubernetes = Annotated[str, StringConstraints(pattern=r"^v?1\.[0-9]+\.[0-9]+([-+][-+.0-9A-Za-z]+)?$")]
+ENFORCES_POLICIES = "cluster_enforces_network_policies"  # the variable of products that are not our playbooks
 Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*(:[0-9]{1,5})?(/[-._/a-z0-9]+)?$")]
 
 
@@ -24,6 +25,7 @@ class Facts(Model):
     runc, cni_plugins, etcd, coredns: the releases of these.
     network_plugin: its name, as in network_plugins.yml.
     network_plugin_version: its release.
+    network_policies: whether something in it enforces NetworkPolicies; the suite `policies` then proves it.
     kube_proxy_mode: iptables, ipvs or nftables.
     pod_cidr, service_cidr: its networks.
     dns_domain: its domain.
@@ -45,6 +47,7 @@ class Facts(Model):
     coredns: Release | None = None
     network_plugin: Text | None = None
     network_plugin_version: Release | None = None
+    network_policies: bool | None = None
     kube_proxy_mode: Text | None = None
     pod_cidr: IPvAnyNetwork | None = None
     service_cidr: IPvAnyNetwork | None = None
@@ -74,6 +77,7 @@ class Facts(Model):
             f"cluster_{runtime}_version": self.container_runtime_version if runtime else None,
             **{f"cluster_{one}_version": getattr(self, one) for one in ("runc", "cni_plugins", "etcd", "coredns")},
             "cluster_network_plugin": self.network_plugin,
+            ENFORCES_POLICIES: self.network_policies,
             "cluster_kube_proxy_mode": self.kube_proxy_mode,
             "cluster_pod_cidr": self.pod_cidr and str(self.pod_cidr),
             "cluster_service_cidr": self.service_cidr and str(self.service_cidr),

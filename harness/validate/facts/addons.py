@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.model import Cell
+from harness.spec.models.facts import ENFORCES_POLICIES
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,11 @@ ADD_ONS: Mapping[str, AddOn] = {
 }
 
 
-def asked_for(name: str) -> Callable[[Cell, int], bool]:
-    """Return the condition (for the mark `when` of checks) that a cell has an add-on after a phase."""
-    variable = ADD_ONS[name].variable
-    return lambda cell, index: cell.phases[index].cluster and bool(cell.phases[index].vars.get(variable))
+def enforces_policies(cell: Cell, index: int) -> bool:
+    """Tell whether something in the cluster enforces NetworkPolicies after a phase (a condition for the mark `when`).
+
+    Our add-on does if there is one. Of another product's plugin, its variables say it.
+    """
+    phase = cell.phases[index]
+    known = (ADD_ONS[KUBE_ROUTER].variable, ENFORCES_POLICIES)
+    return phase.cluster and any(phase.vars.get(variable) for variable in known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,7 +11,8 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts.addons import KUBE_ROUTER, asked_for
+from harness.validate.facts.addons import ADD_ONS, KUBE_ROUTER, enforces_policies
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.policy_cases import CASES, FIRST, JOB, OPEN, SECOND, WEB, Case, Connection
 from harness.validate.inspection import Inspection
 from harness.validate.judge.mismatch import eventually, require
@@ -18,70 +20,90 @@ from harness.validate.judge.policies import wrong_connections
 from harness.validate.remote import policy_pods
 from harness.validate.remote.policy_pods import PolicyPods
 
-pytestmark = pytest.mark.when(phase=asked_for(KUBE_ROUTER))
-LOGS = "kubectl --kubeconfig kubeconfig -n kube-system logs daemonset/kube-router"
+pytestmark = pytest.mark.when(phase=enforces_policies)
+KUBECTL = "kubectl --kubeconfig kubeconfig"
 RULES = "the log of kube-router on the server's and on the client's node; its chains: iptables-save -t filter"
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Clients and servers as each IP family has them, and how to require what becomes of their connections.
+
+    look, do: where the cause of a wrong connection shows, and the command that prints it.
+    """
+
+    families: tuple[PolicyPods, ...]
+    timeouts: Timeouts
+    look: str
+    do: str
+
+    def follow(self, pods: PolicyPods, case: Case) -> None:
+        """Give the pods a case's policies, and require that connections become as it says."""
+        pods.give(case)
+        self.seen(pods, case)
+
+    def seen(self, pods: PolicyPods, case: Case) -> None:
+        """Require that connections become as a case says."""
+        require(
+            eventually(
+                lambda: wrong_connections(pods, case),
+                deadline=Deadline.after(self.timeouts.probe_follow),
+                what="nodes to have rules for the policies",
+            ),
+            claim=f"connections in {pods.pod_network} work where policies allow them, and nowhere else, "
+            f"while {case.name}",
+            look=self.look,
+            do=self.do,
+        )
+
+
 @pytest.fixture(scope="module")
-def families(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[tuple[PolicyPods, ...]]:
-    """Return clients and servers as each IP family has them; they are there for the checks of this module."""
+def trial(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Trial]:
+    """Return clients and servers; they are there for the checks of this module."""
     image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
     expected = inspection.expected
     try:
         networks = [one.pod_cidr for one in expected.families]
-        yield policy_pods.place(inspection.api, expected.nodes, networks, image, timeouts)
+        families = policy_pods.place(inspection.api, expected.nodes, networks, image, timeouts)
+        yield Trial(families, timeouts, *_where_it_shows(expected))
     finally:
         policy_pods.remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
-def follow(pods: PolicyPods, case: Case, timeouts: Timeouts) -> None:
-    """Give the pods a case's policies, and require that connections become as it says."""
-    pods.give(case)
-    seen(pods, case, timeouts)
-
-
-def seen(pods: PolicyPods, case: Case, timeouts: Timeouts) -> None:
-    """Require that connections become as a case says."""
-    require(
-        eventually(
-            lambda: wrong_connections(pods, case),
-            deadline=Deadline.after(timeouts.probe_follow),
-            what="nodes to have rules for the policies",
-        ),
-        claim=f"connections in {pods.pod_network} work where policies allow them, and nowhere else, while {case.name}",
-        look=RULES,
-        do=LOGS,
-    )
+def _where_it_shows(expected: ExpectedGuest) -> tuple[str, str]:
+    ours = ADD_ONS[KUBE_ROUTER]
+    if expected.variables.get(ours.variable):
+        look, daemon = RULES, ours.daemon_set
+    else:
+        look, daemon = expected.look, expected.plugin.daemon if expected.plugin is not None else None
+    return look, f"{KUBECTL} -n {daemon[0]} logs daemonset/{daemon[1]}" if daemon else f"{KUBECTL} get pods -A -o wide"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-").replace(",", ""))
-def test_a_policy_lets_through_what_it_allows(families: tuple[PolicyPods, ...], case: Case, timeouts: Timeouts) -> None:
-    for pods in families:
-        follow(pods, OPEN, timeouts)  # also shows that what is blocked next was not so before
-        follow(pods, case, timeouts)
+def test_a_policy_lets_through_what_it_allows(trial: Trial, case: Case) -> None:
+    for pods in trial.families:
+        trial.follow(pods, OPEN)  # also shows that what is blocked next was not so before
+        trial.follow(pods, case)
 
 
-def test_a_policy_that_is_changed_or_taken_away_is_followed(
-    families: tuple[PolicyPods, ...], timeouts: Timeouts
-) -> None:
+def test_a_policy_that_is_changed_or_taken_away_is_followed(trial: Trial) -> None:
     for case in (FIRST, SECOND, OPEN):
-        for pods in families:
-            follow(pods, case, timeouts)
+        for pods in trial.families:
+            trial.follow(pods, case)
 
 
-def test_a_pod_that_gets_another_label_is_another_peer(families: tuple[PolicyPods, ...], timeouts: Timeouts) -> None:
+def test_a_pod_that_gets_another_label_is_another_peer(trial: Trial) -> None:
     def turned(one: Connection) -> bool:
         return one.client == JOB
 
-    for pods in families:
-        follow(pods, FIRST, timeouts)
+    for pods in trial.families:
+        trial.follow(pods, FIRST)
         pods.relabel(WEB, JOB)
         pods.relabel(JOB, WEB)
         try:
-            seen(pods, Case("labels are exchanged", FIRST.policies, turned), timeouts)
+            trial.seen(pods, Case("labels are exchanged", FIRST.policies, turned))
         finally:
             pods.relabel(WEB, WEB)
             pods.relabel(JOB, JOB)
-        seen(pods, FIRST, timeouts)
-        follow(pods, OPEN, timeouts)
+        trial.seen(pods, FIRST)
+        trial.follow(pods, OPEN)

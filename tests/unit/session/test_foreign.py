@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import yaml
 from harness.errors import BadInput
 from harness.machines.access import control_directory
 from harness.session.foreign import ForeignCheck, GivenCluster, plan_foreign
+from harness.session.unsaid import DEFAULT_SUITES
 from harness.spec.settings import Settings
+from harness.validate.facts.addons import enforces_policies
 from harness.validate.facts.expected import expected_of
 from tests.unit.refusals.lying import kubeconfig
 
@@ -92,6 +95,20 @@ def test_machines_have_the_roles_of_the_inventory_and_no_cell(where: GivenCluste
     assert "-i" not in words
     assert "IdentitiesOnly=yes" not in words
     assert "BatchMode=yes" in words
+
+
+def test_policies_are_only_judged_where_the_facts_say_that_something_enforces_them(where: GivenCluster) -> None:
+    assert planned(where, {"network_policies": True}).plan.suites() == {*DEFAULT_SUITES, "policies"}
+    assert planned(where, {"network_policies": True}, "policies").plan.suites() == {"policies"}
+    assert enforces_policies(planned(where, {"network_policies": True}).plan.cells[0], 0)
+    for said in ({}, {"network_policies": False}):
+        assert planned(where, said).plan.suites() == {*DEFAULT_SUITES}
+        assert not enforces_policies(planned(where, said).plan.cells[0], 0)
+        with pytest.raises(BadInput, match=r"facts\.yml: facts\.network_policies is not true") as refused:
+            planned(where, said, "policies")
+        assert "network_policies: true" in (refused.value.hint or "")
+    with pytest.raises(BadInput, match="no --facts: "):
+        plan_foreign(replace(where, facts=None), ("policies",))
 
 
 def test_a_cluster_of_both_ip_families_has_two_addresses_a_machine(where: GivenCluster) -> None:
