@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.model import Cell
@@ -53,11 +53,13 @@ ADD_ONS: Mapping[str, AddOn] = {
 }
 
 
-def enforces_policies(cell: Cell, index: int) -> bool:
-    """Tell whether something in the cluster enforces NetworkPolicies after a phase (a condition for the mark `when`).
+def asked_for(name: str) -> Callable[[Cell, int], bool]:
+    """Return the condition (for the mark `when` of checks) that a cell has an add-on after a phase."""
+    variable = ADD_ONS[name].variable
+    return lambda cell, index: cell.phases[index].cluster and bool(cell.phases[index].vars.get(variable))
 
-    Our add-on does if there is one. Of another product's plugin, its variables say it.
-    """
-    phase = cell.phases[index]
-    known = (ADD_ONS[KUBE_ROUTER].variable, ENFORCES_POLICIES)
-    return phase.cluster and any(phase.vars.get(variable) for variable in known)
+
+def enforces_policies(cell: Cell, index: int) -> bool:
+    """Tell whether something enforces NetworkPolicies after a phase: our add-on, or what the variables say of others."""
+    others = cell.phases[index].cluster and bool(cell.phases[index].vars.get(ENFORCES_POLICIES))
+    return others or asked_for(KUBE_ROUTER)(cell, index)
