@@ -69,6 +69,18 @@ def test_each_program_gets_its_volumes_and_the_scheduler_its_file(customised: Pa
     assert written["profiles"] == CUSTOMISED["cluster_scheduler_config"]["profiles"]
 
 
+@pytest.mark.parametrize(
+    ("chosen", "profiles"), [({"parallelism": 4}, False), ({"enableProfiling": True}, True)], ids=["left", "chosen"]
+)
+def test_a_scheduler_with_a_file_shows_no_profiles_where_none_are_wanted(
+    tmp_path: Path, chosen: dict[str, object], profiles: bool
+) -> None:
+    files = frozenset({"scheduler.yml"})
+    place = render("cp1-w1", tmp_path, files, cluster_scheduler_config=chosen, cluster_profiling=False)
+    written = yaml.safe_load((place / "scheduler.yml").read_text(encoding="utf-8"))
+    assert written["enableProfiling"] is profiles
+
+
 def test_a_scheduler_starts_anew_when_its_file_changes(customised: Path, tmp_path: Path) -> None:
     other = {**CUSTOMISED, "cluster_scheduler_config": {"parallelism": 4}}
     place = render("cp1-w1", tmp_path, frozenset({"patches.json"}), **other)
