@@ -126,7 +126,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--load", type=int, default=0, help="with --passes: processes that keep the host busy")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier call stopped, by its results")
     parser.add_argument("--minutes", type=float, default=600, help="begin no fault after that")
-    parser.add_argument("--infra-name", default="faults", help="an embedded infrastructure; brought up if need be, left up")
+    parser.add_argument(
+        "--infra-name", default="faults", help="an embedded infrastructure; brought up if need be, left up"
+    )
     parser.add_argument("--cell", type=Path, help="directory of a cell of that layout that a run kept")
     parser.add_argument("--results", type=Path, default=Path("runs/faults"), help="directory for the score")
     return parser.parse_args(argv)
