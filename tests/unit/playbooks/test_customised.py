@@ -62,7 +62,7 @@ def test_nothing_is_customised_without_being_asked_for(tmp_path: Path) -> None:
 def test_each_program_gets_its_volumes_and_the_scheduler_its_file(customised: Path) -> None:
     cluster = documents(customised / "kubeadm.yml")["ClusterConfiguration"]
     names = {part: [one["name"] for one in cluster[part]["extraVolumes"]] for part in ("apiServer", "scheduler")}
-    assert names == {"apiServer": ["machine-share"], "scheduler": ["scheduler-config", "hosts"]}
+    assert names == {"apiServer": ["machine-share"], "scheduler": ["scheduler-config", "hostname"]}
     assert {"name": "config", "value": "/etc/kubernetes/scheduler/config.yml"} in cluster["scheduler"]["extraArgs"]
     written = yaml.safe_load((customised / "scheduler.yml").read_text(encoding="utf-8"))
     assert written["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
@@ -113,7 +113,7 @@ def test_kubeadm_applies_the_patches_and_gives_the_volumes(version: str, tmp_pat
         in manifests["kube-scheduler"]["spec"]["containers"][0]["command"]
     )
     mounts = manifests["kube-scheduler"]["spec"]["containers"][0]["volumeMounts"]
-    assert {"/etc/kubernetes/scheduler", "/srv/machine-hosts"} <= {one["mountPath"] for one in mounts}
+    assert {"/etc/kubernetes/scheduler", "/srv/machine-hostname"} <= {one["mountPath"] for one in mounts}
     (kubelet,) = (place / "dry").rglob("config.yaml")
     assert yaml.safe_load(kubelet.read_text(encoding="utf-8"))["maxPods"] == 97
 

@@ -56,5 +56,5 @@ def volumes() -> dict[str, dict[str, SeenVolume]]:
     return {
         "kube-apiserver": {"/srv/machine-share": read},
         "kube-controller-manager": {"/var/log/kubernetes": write},
-        "kube-scheduler": {"/etc/kubernetes/scheduler": read, "/srv/machine-hosts": read},
+        "kube-scheduler": {"/etc/kubernetes/scheduler": read, "/srv/machine-hostname": read},
     }
