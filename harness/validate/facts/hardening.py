@@ -71,6 +71,11 @@ def _of_api_server(variables: Variables) -> dict[str, str]:
     return flags
 
 
+def hardened_scheduler(variables: Variables) -> dict[str, Any]:
+    """Return the settings of a scheduler with a file, which takes nothing from its flag `--profiling`."""
+    return {"enableProfiling": False} if _set(variables, PROFILING) else {}
+
+
 def _set(variables: Variables, name: str) -> bool:
     """Tell whether a variable hardens; profiling does where it is off."""
     return variables.get(name, True) is False if name == PROFILING else bool(variables.get(name))

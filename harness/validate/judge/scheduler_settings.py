@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER, SCHEDULER_FILE, CustomisedFacts
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.hardening import hardened_scheduler
 from harness.validate.judge.inclusion import lacking
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
@@ -18,7 +19,7 @@ OF_THE_FILE = ("apiVersion", "kind")  # which the scheduler does not report
 def other_scheduler(seen: Mapping[str, CustomisedFacts], expected: ExpectedGuest) -> list[Mismatch]:
     """Return schedulers with another file, with a file that they have not read, and with other settings in effect."""
     given = expected.variables.get(SCHEDULER) or {}
-    wanted = _merged(OWN_SCHEDULER, given)
+    wanted = _merged({**OWN_SCHEDULER, **hardened_scheduler(expected.variables)}, given)
 
     def judge(name: str, facts: CustomisedFacts) -> Iterator[Mismatch]:
         where, there = f"{name} kube-scheduler", facts.scheduler

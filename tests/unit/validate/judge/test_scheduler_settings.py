@@ -35,6 +35,17 @@ def test_another_scheduler_is_found(change: dict[str, Any], words: str) -> None:
     assert words in "\n".join(map(str, other_scheduler(facts, customised.expected())))
 
 
+def test_a_scheduler_of_a_hardened_cell_shows_no_profiles_by_its_file() -> None:
+    hardened = customised.expected(cluster_profiling=False)
+    profiles = {"enableProfiling": False}
+    as_before = CustomisedFacts({}, customised.scheduler())
+    found = "\n".join(map(str, other_scheduler({"cp-0": as_before}, hardened)))
+    assert "'enableProfiling': False" in found
+    seen = customised.scheduler()
+    right = customised.scheduler(content={**seen.content, **profiles}, running={**seen.running, **profiles})
+    assert other_scheduler({"cp-0": CustomisedFacts({}, right)}, hardened) == []
+
+
 def test_a_file_that_is_no_yaml_is_a_finding() -> None:
     seen = {"file": "/a", "content": "a: [", "newer": 0, "status": 200, "running": {}}
     facts = customised_of({"volumes": {}, "scheduler": seen}).scheduler
