@@ -129,7 +129,7 @@ def cell_of(spec: Spec, layout: str) -> Cell:
 
 @contextmanager
 def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Patient]:
-    """Make a cell on an infra cluster that is up, go through its phases, and tear it down afterwards."""
+    """Make a cell, and its infra cluster if it is not up; go through the phases, and tear the cell down afterwards."""
     settings = load_settings(Path.cwd(), options={"provider": "embedded", "infra_name": infra}).settings
     spec = load_spec(project_dir() / "matrix")
     cell = cell_of(spec, layout)

@@ -61,5 +61,5 @@ def asked_for(name: str) -> Callable[[Cell, int], bool]:
 
 def enforces_policies(cell: Cell, index: int) -> bool:
     """Tell whether something enforces NetworkPolicies after a phase: our add-on, or what variables say of others."""
-    others = cell.phases[index].cluster and bool(cell.phases[index].vars.get(ENFORCES_POLICIES))
-    return others or asked_for(KUBE_ROUTER)(cell, index)
+    said = cell.phases[index].cluster and bool(cell.phases[index].vars.get(ENFORCES_POLICIES))
+    return said or asked_for(KUBE_ROUTER)(cell, index)

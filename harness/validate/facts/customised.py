@@ -22,7 +22,7 @@ VALIDITY, CA_VALIDITY = "cluster_certificates_validity", "cluster_ca_validity"
 SKIPPED, KUBE_PROXY = "cluster_kubeadm_skip_phases", "addon/kube-proxy"
 SCHEDULER_FOLDER = "/etc/kubernetes/scheduler"
 SCHEDULER_FILE = f"{SCHEDULER_FOLDER}/config.yml"
-OWN_SCHEDULER = {  # what the playbooks add to a KubeSchedulerConfiguration
+OWN_SCHEDULER = {  # what the playbooks add to every KubeSchedulerConfiguration
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
     "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},

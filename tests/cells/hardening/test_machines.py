@@ -33,7 +33,7 @@ def test_nobody_gets_profiles(inspection: Inspection, waivers: Sequence[Waiver])
     require(
         unwaived(hardened_machines.shown_profiles(inspection.hardening.seen, asked, expected), waivers),
         claim="no program of the control plane and no kubelet shows a profile, not even to an admin",
-        look="--profiling of the program; enableProfilingHandler of the kubelet",
+        look="--profiling of the program; enableProfiling in a scheduler's file; enableProfilingHandler of the kubelet",
         do="kubectl --kubeconfig kubeconfig get --raw /debug/pprof/",
     )
 

@@ -237,7 +237,7 @@ def test_crios_settings_go_into_their_tables(tmp_path: Path) -> None:
 
 def test_images_are_pulled_in_plain_http(rendered: Path) -> None:
     hosts = tomllib.loads((rendered / "hosts.toml").read_text())
-    assert hosts == {"server": "http://10.0.0.1:5000"}
+    assert hosts == {"server": "http://10.0.0.1:5000", "host": {}}
 
 
 def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, all_in_one: Path) -> None:
