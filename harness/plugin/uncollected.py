@@ -1,4 +1,4 @@
-"""Say why checks cannot be collected; in a run of cells, pytest's own summary of errors is off."""
+"""Say why checks cannot be collected; with cells, and of a given cluster, pytest's own summary of errors is off."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Uncollected:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Print it, unless the run has ended with a message of its own."""
         run = session.config.stash.get(RUN, None)
-        if run is None or run.exit_code:
+        if run is not None and run.exit_code:  # checks of a kept cell or of a given cluster are no run
             return
         for name, text in self.said.items():
             found = RAISED.findall(text)

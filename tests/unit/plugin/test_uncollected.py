@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from harness.plugin.uncollected import Uncollected
 from tests.unit.plugin.test_unreached import run
 
 GENERATES = "def pytest_generate_tests(metafunc):\n    raise KeyError('our_variable')\n"
@@ -28,3 +31,11 @@ def test_the_cause_is_said_once(tmp_path: Path, text: str, cause: str) -> None:
     assert f"cannot be collected: {cause}" in done.stderr
     assert "hint: fix that and try again" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_cause_is_said_of_checks_that_are_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    session = SimpleNamespace(config=SimpleNamespace(stash=pytest.Stash()))
+    listening = Uncollected()
+    listening.pytest_collectreport(pytest.CollectReport("nodes/test_a.py", "failed", "E   ImportError: no b", []))
+    listening.pytest_sessionfinish(cast(pytest.Session, session))
+    assert "nodes/test_a.py cannot be collected: ImportError: no b" in capsys.readouterr().err
