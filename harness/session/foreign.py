@@ -24,7 +24,8 @@ from harness.record import Recorder
 from harness.rundir import RunDir
 from harness.session.plan import RunPlan, random_id
 from harness.session.unsaid import CONFORMANCE, DEFAULT_SUITES, POLICIES, not_judged, without
-from harness.spec.loader import load_file, load_spec
+from harness.spec.lines import Document
+from harness.spec.loader import load_file, load_spec, refuse
 from harness.spec.models import Product, ProductPhase
 from harness.spec.models.facts import Facts, FactsFile
 from harness.spec.networks import IPV6_PODS
@@ -148,8 +149,9 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     for suite in suites:
         if suite not in known:
             raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
-    told = load_file(where.facts, FactsFile)[0].facts if where.facts is not None else Facts()
-    _refuse_policies_unsaid(where, told, suites)
+    file, document = load_file(where.facts, FactsFile) if where.facts is not None else (FactsFile(), None)
+    told = file.facts
+    _refuse_policies_unsaid(document, told, suites)
     cluster = Cluster.from_kubeconfig(where.kubeconfig)
     given = given_inventory(where.inventory, _groups(told))
     plugin = plugins().get(told.network_plugin or "")
@@ -175,13 +177,13 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant))
 
 
-def _refuse_policies_unsaid(where: GivenCluster, told: Facts, suites: Sequence[str]) -> None:
-    if POLICIES in suites and not told.network_policies:
-        raise BadInput(
-            f"{where.facts or 'no --facts'}: facts.network_policies is not true, and the suite {POLICIES} is only for "
-            "clusters that enforce NetworkPolicies",
-            hint="if this one does, set `network_policies: true` in the file for --facts; if not, leave the suite out",
-        )
+def _refuse_policies_unsaid(facts: Document | None, told: Facts, suites: Sequence[str]) -> None:
+    if POLICIES not in suites or told.network_policies:
+        return
+    needs = f"the suite {POLICIES} needs a cluster that enforces NetworkPolicies"
+    if facts is not None:
+        raise refuse([facts.problem(("facts", "network_policies"), f"{needs}; set it to true, or leave the suite out")])
+    raise BadInput(f"{needs}, and no file says that this one does", hint="pass --facts with `network_policies: true`")
 
 
 def _refuse_half_families(where: GivenCluster, given: GivenInventory, variables: Mapping[str, Any]) -> None:
