@@ -15,6 +15,7 @@ from harness.paths import MATRIX, packaged_dir
 from harness.spec import lines
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding
+from harness.spec.models.facts import ENFORCES_POLICIES
 from harness.spec.required import BY_THE_RUN, OURS
 from harness.spec.shape import shown, unknown
 
@@ -65,9 +66,9 @@ def _bare(version: Any) -> Any:
 
 
 def _known() -> tuple[str, ...]:
-    """Return the names of what the packaged playbooks are given: by the matrix, by their defaults and by a run."""
+    """Return what the packaged playbooks are given by the matrix, defaults and a run, and what only checks read."""
     files = sorted((packaged_dir() / DEFAULTS).glob("*.yml"))
     names = [name for file in files for name in yaml.safe_load(file.read_text(encoding="utf-8")) or {}]
     axes = lines.read(packaged_dir() / MATRIX / "axes.yml")[0].content
     names += [str(at[-1]) for at, _ in find(axes, "axes", EACH, "values", EACH, "vars", EACH)]
-    return tuple(dict.fromkeys((*names, *OURS, *sorted(BY_THE_RUN), *SOMETIMES)))
+    return tuple(dict.fromkeys((*names, *OURS, *sorted(BY_THE_RUN), *SOMETIMES, ENFORCES_POLICIES)))

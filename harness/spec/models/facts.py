@@ -12,7 +12,7 @@ from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 
 Release = Annotated[str, StringConstraints(pattern=r"^v?[0-9]+(\.[0-9]+)*([-+][-+.0-9A-Za-z]+)?$")]
 Kubernetes = Annotated[str, StringConstraints(pattern=r"^v?1\.[0-9]+\.[0-9]+([-+][-+.0-9A-Za-z]+)?$")]
-ENFORCES_POLICIES = "cluster_enforces_network_policies"  # by which others than our playbooks say so
+ENFORCES_POLICIES = "cluster_enforces_network_policies"  # set for products other than our playbooks
 Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-.A-Za-z0-9]*(:[0-9]{1,5})?(/[-._/a-z0-9]+)?$")]
 
 
@@ -25,7 +25,7 @@ class Facts(Model):
     runc, cni_plugins, etcd, coredns: the releases of these.
     network_plugin: its name, as in network_plugins.yml.
     network_plugin_version: its release.
-    network_policies: whether it enforces NetworkPolicies; if so, the suite `policies` runs, too.
+    network_policies: whether the cluster enforces NetworkPolicies; if so, the suite `policies` runs, too.
     kube_proxy_mode: iptables, ipvs or nftables.
     pod_cidr, service_cidr: its networks.
     dns_domain: its domain.

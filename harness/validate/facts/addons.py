@@ -53,13 +53,15 @@ ADD_ONS: Mapping[str, AddOn] = {
 }
 
 
+def _sets(*variables: str) -> Callable[[Cell, int], bool]:
+    """Return the condition that a cluster is there after a phase, and one of these variables is set."""
+    return lambda cell, index: cell.phases[index].cluster and any(cell.phases[index].vars.get(v) for v in variables)
+
+
 def asked_for(name: str) -> Callable[[Cell, int], bool]:
     """Return the condition (for the mark `when` of checks) that a cell has an add-on after a phase."""
-    variable = ADD_ONS[name].variable
-    return lambda cell, index: cell.phases[index].cluster and bool(cell.phases[index].vars.get(variable))
+    return _sets(ADD_ONS[name].variable)
 
 
-def enforces_policies(cell: Cell, index: int) -> bool:
-    """Tell whether something enforces NetworkPolicies after a phase: our add-on, or what variables say of others."""
-    said = cell.phases[index].cluster and bool(cell.phases[index].vars.get(ENFORCES_POLICIES))
-    return said or asked_for(KUBE_ROUTER)(cell, index)
+# The same: something enforces NetworkPolicies after a phase, our add-on or, by its variable, what another product has.
+enforces_policies = _sets(ADD_ONS[KUBE_ROUTER].variable, ENFORCES_POLICIES)

@@ -76,7 +76,8 @@ def _where_it_shows(expected: ExpectedGuest) -> tuple[str, str]:
         look, daemon = RULES, ours.daemon_set
     else:
         look, daemon = expected.look, expected.plugin.daemon if expected.plugin is not None else None
-    return look, f"{KUBECTL} -n {daemon[0]} logs daemonset/{daemon[1]}" if daemon else f"{KUBECTL} get pods -A -o wide"
+    words = f"-n {daemon[0]} logs daemonset/{daemon[1]}" if daemon is not None else "get pods -A -o wide"
+    return look, f"{KUBECTL} {words}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-").replace(",", ""))

@@ -50,6 +50,11 @@ def test_a_matrix_in_the_products_words_gives_cells_that_vmatrix_knows(matrix: P
     assert {phase.vars["cluster_kubernetes_version"] for phase in cell.phases} == {cell.vars["product_version"]}
 
 
+def test_a_product_has_words_for_what_only_checks_read(matrix: Path) -> None:
+    variables(matrix, "cluster_kubernetes_version: product_version, cluster_enforces_network_policies: policed")
+    assert mistakes(matrix) == []
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
