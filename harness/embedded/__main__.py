@@ -36,6 +36,12 @@ def options_of(arguments: Sequence[str]) -> Options:
         type=_address,
         help="HOST:PORT to serve the subresources API on; by default the webhooks' host and the port after theirs",
     )
+    parser.add_argument(
+        "--namespaces",
+        type=Path,
+        metavar="KUBECONFIG",
+        help="end the namespaces that are deleted, as its user: the controller manager does not",
+    )
     parser.add_argument("--pki", type=Path, required=True, help="folder with ca.crt, webhook.crt and webhook.key")
     given = parser.parse_args(arguments)
     host, port = given.webhook_address
@@ -49,6 +55,7 @@ def options_of(arguments: Sequence[str]) -> Options:
         given.pki,
         given.subresources_address or (host, port + 1),
         float(os.environ.get(STRETCH, "1")),
+        given.namespaces,
     )
 
 

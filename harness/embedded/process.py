@@ -18,6 +18,7 @@ from harness.embedded.faults import Faults
 from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
+from harness.embedded.namespaces.controller import Namespaces
 from harness.embedded.node import heartbeat, logs, machine
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, machine_id
@@ -52,6 +53,7 @@ class Options:
     """How the process was called; see __main__.py.
 
     stretch: factor for what it waits for at its start and at a machine's.
+    namespaces: kubeconfig of whom it ends deleted namespaces as; None where the controller manager does.
     """
 
     kubeconfig: Path
@@ -63,6 +65,7 @@ class Options:
     pki: Path
     subresources: tuple[str, int]
     stretch: float = 1.0
+    namespaces: Path | None = None
 
 
 def run(options: Options) -> None:
@@ -124,6 +127,8 @@ def _start(context: Context, options: Options) -> None:
     heartbeat.start(context)
     machines = Machines(options.state, options.index, options.stretch)
     guests = _attach(context, machines)
+    if options.namespaces is not None:
+        context.run(Namespaces(context, options.namespaces).controller)
     _serve_subresources(context, options, guests)
     stats = Stats(context, guests)
     server = logs.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)

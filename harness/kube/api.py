@@ -21,11 +21,15 @@ ACCEPTED = f"{JSON}, */*"
 
 
 class RequestOptions(TypedDict, total=False):
-    """What a request may have besides method and path. read_seconds: the longest silence; None for the client's own."""
+    """What a request may have besides method and path.
+
+    accept: the forms of an answer that will do.  read_seconds: the longest silence; None for the client's own.
+    """
 
     body: Any
     query: Mapping[str, str] | None
     content_type: str
+    accept: str
     read_seconds: float | None
 
 
@@ -85,7 +89,10 @@ class Api:
             method=method,
             resource_path=path,
             query_params=list((options.get("query") or {}).items()),
-            header_params={"Accept": ACCEPTED, "Content-Type": options.get("content_type", JSON)},
+            header_params={
+                "Accept": options.get("accept", ACCEPTED),
+                "Content-Type": options.get("content_type", JSON),
+            },
             body=options.get("body"),
             auth_settings=["BearerToken"],
         )

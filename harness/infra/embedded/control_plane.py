@@ -1,8 +1,8 @@
 """The real control plane as host processes: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
 
 The flags differ from a production cluster's in what a test infrastructure can afford and gains from: etcd does not
-flush to disk (its data dies with the instance), nobody elects a leader among one, namespaces are deleted by many
-workers at once. Only the API server listens where others than this host reach it.
+flush to disk (its data dies with the instance), nobody elects a leader among one, namespaces are ended by embedded
+KubeVirt. Only the API server listens where others than this host reach it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from harness.infra.host.program import HostProgram, PlainCommand
 
 Binaries = Callable[[str], Path]
 NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kubevirt")
+NAMESPACES = "namespace-controller"  # which embedded KubeVirt is in the place of
+COMPONENTS = ("kube-controller-manager", "kube-scheduler", "kubevirt", NAMESPACES)
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
@@ -148,11 +149,11 @@ def _controller_manager(layout: Layout, index: int, binaries: Binaries) -> HostP
         "cluster-signing-cert-file": folder / "ca.crt",
         "cluster-signing-key-file": folder / "ca.key",
         "service-cluster-ip-range": service_range_of(index),
-        "concurrent-namespace-syncs": "30",
+        "controllers": f"*,-{NAMESPACES}",
         "concurrent-gc-syncs": "30",
         "concurrent-serviceaccount-token-syncs": "10",
-        "kube-api-qps": "2000",  # a namespace's end takes over 70 requests: two for each kind that is served
-        "kube-api-burst": "4000",
+        "kube-api-qps": "500",
+        "kube-api-burst": "1000",
         "pvclaimbinder-sync-period": "5s",
     }
     return _follower("kube-controller-manager", binaries, flags, layout, index)

@@ -134,7 +134,12 @@ class EmbeddedProvider(Occupant):
             *services.mirror(config, index),
             *services.mirror_over_ipv6(config, index),
             *control_plane.programs(self.layout, index, config.binaries, config.api_flags),
-            services.kubevirt(config, index, after=("kube-apiserver",)),
+            services.kubevirt(
+                config,
+                index,
+                after=("kube-apiserver",),
+                namespaces=self.layout.kubeconfig_of(control_plane.NAMESPACES),
+            ),
         )
 
 

@@ -25,6 +25,7 @@ BACKDATE = timedelta(hours=1)  # clocks of guests may lag behind the host's
 CA = "ca"
 FRONT_PROXY_CA = "front-proxy-ca"
 SERVICE_ACCOUNT_KEY = "service-account"
+SYSTEM_ACCOUNTS = "system:serviceaccount:kube-system"  # whose roles are part of every API server
 VIRT_API = "virt-api.kubevirt.svc"  # what an API server expects of KubeVirt's aggregated API
 
 Key = ec.EllipticCurvePrivateKey
@@ -62,6 +63,7 @@ def leaves(node: str) -> tuple[Leaf, ...]:
         Leaf("front-proxy-client", "front-proxy-client", client=True, issuer=FRONT_PROXY_CA),
         Leaf("kube-controller-manager", "system:kube-controller-manager", server=True, client=True),
         Leaf("kube-scheduler", "system:kube-scheduler", server=True, client=True),
+        Leaf("namespace-controller", f"{SYSTEM_ACCOUNTS}:namespace-controller", "system:serviceaccounts", client=True),
         Leaf("kubevirt", f"vmatrix:kubevirt:{node}", masters, client=True),
         Leaf("webhook", "kubevirt-webhook", server=True, names=(VIRT_API,)),
         Leaf("admin", "vmatrix-admin", masters, client=True),

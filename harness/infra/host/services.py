@@ -37,8 +37,15 @@ def _mirror(config: HostConfig, address: str, suffix: str) -> tuple[HostProgram,
     )
 
 
-def kubevirt(config: HostConfig, index: int, *, after: tuple[str, ...] = ()) -> HostProgram:
-    """Return the embedded KubeVirt. `after`: programs of the instance that must be ready before it starts."""
+def kubevirt(
+    config: HostConfig, index: int, *, after: tuple[str, ...] = (), namespaces: Path | None = None
+) -> HostProgram:
+    """Return the embedded KubeVirt.
+
+    Args:
+        after: programs of the instance that must be ready before it starts.
+        namespaces: kubeconfig of whom it ends deleted namespaces as; None where a controller manager does.
+    """
     layout, address = config.layout, address_of(index)
     ready = layout.run / "kubevirt.ready"
     argv = (
@@ -52,6 +59,7 @@ def kubevirt(config: HostConfig, index: int, *, after: tuple[str, ...] = ()) -> 
         f"--webhook-address={address}:{WEBHOOK_PORT}",
         f"--subresources-address={address}:{SUBRESOURCES_PORT}",
         f"--pki={layout.pki}",
+        *([f"--namespaces={namespaces}"] if namespaces else []),
     )
     # not an option: a running one is not started anew because another run is more patient
     environment = {

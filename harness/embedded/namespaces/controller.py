@@ -1,0 +1,176 @@
+"""Ends the namespaces that are being deleted: their content first, and then themselves.
+
+All of them are looked at together, so that a thousand cost little more lists than one. A namespace is over when the API
+has shown no object of any kind in it, after everything that was found before is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.embedded.context import Context
+from harness.embedded.namespaces.conditions import conditions, troubles
+from harness.embedded.namespaces.content import Contents, Metas
+from harness.embedded.namespaces.kinds import Kind, served
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.informer import Key
+from harness.kube.objects import deleting, dig
+from harness.kube.reconcile import Controller
+from harness.kube.resources import NAMESPACE, POD
+
+ALL: Key = ("", "all")
+FINALIZER = "kubernetes"  # of a namespace's spec: whoever empties it takes it off
+GATHER_SECONDS = 0.05  # until those that are deleted together are known
+FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0  # between looks at what is slow to go
+TOLD_SECONDS = 1.0  # after which the status says what a namespace waits for
+PODS = Kind(POD, collection=True)
+
+
+@dataclass
+class Ending:
+    """One namespace that is to end.
+
+    left: the kinds that it had at the last look; None for all kinds.  pods: it may still have pods, which go first.
+    """
+
+    uid: str
+    pods: bool = True
+    left: frozenset[Kind] | None = None
+    began: float = field(default_factory=time.monotonic)
+    due: float = 0.0
+    pause: float = FIRST_PAUSE
+
+    def wait(self) -> None:
+        """Look again soon, and less and less soon."""
+        self.due = time.monotonic() + self.pause
+        self.pause = min(LAST_PAUSE, self.pause * 1.5)
+
+
+class Namespaces:
+    """Empties and ends namespaces."""
+
+    def __init__(self, context: Context, kubeconfig: Path) -> None:
+        """Act as the kubeconfig's user, whom webhooks and roles know."""
+        self._cluster = Cluster.from_kubeconfig(kubeconfig)
+        self._contents = Contents(self._cluster)
+        self._namespaces = context.informers.of(NAMESPACE)
+        self._endings: dict[str, Ending] = {}
+        self._ended: set[str] = set()
+        self.controller = Controller("namespaces", self.reconcile, workers=1)
+        self._namespaces.subscribe(self._changed)
+        context.on_stop(self._contents.stop)
+
+    def _changed(self, _: str, namespace: Json) -> None:
+        if deleting(namespace):
+            self.controller.queue.add(ALL, delay=GATHER_SECONDS)
+
+    def reconcile(self, _: Key) -> float | None:
+        """Look at all namespaces that are due; return seconds until the next one is."""
+        self._take_note()
+        due = {name: one for name, one in self._endings.items() if one.due <= time.monotonic()}
+        if due:
+            self._work(due)
+        if not self._endings:
+            return None
+        return max(0.0, min(one.due for one in self._endings.values()) - time.monotonic())
+
+    def _take_note(self) -> None:
+        """Know of the namespaces that are being deleted, and forget those that are gone."""
+        uids = {namespace["metadata"]["uid"]: namespace for namespace in self._namespaces.list()}
+        self._ended &= uids.keys()
+        going = {
+            namespace["metadata"]["name"]: uid
+            for uid, namespace in uids.items()
+            if deleting(namespace)
+            and FINALIZER in (dig(namespace, "spec", "finalizers") or ())
+            and uid not in self._ended
+        }
+        self._endings = {
+            name: known if (known := self._endings.get(name)) and known.uid == uid else Ending(uid)
+            for name, uid in going.items()
+        }
+
+    def _work(self, due: Mapping[str, Ending]) -> None:
+        self._look([PODS], {name: one for name, one in due.items() if one.pods}, self._without_pods)
+        rest = {name: one for name, one in due.items() if not one.pods}
+        partly = {name: one for name, one in rest.items() if one.left is not None}
+        if partly:
+            kinds = frozenset[Kind]().union(*(one.left or () for one in partly.values()))
+            self._look(kinds, partly, self._without_known)
+        whole = {name: one for name, one in rest.items() if one.left is None}
+        if whole:
+            found = served(self._cluster)
+            self._look(found.kinds, whole, self._without_anything, found.stale)
+
+    def _look(
+        self,
+        kinds: Iterable[Kind],
+        endings: Mapping[str, Ending],
+        empty: Callable[[str, Ending], None],
+        stale: tuple[str, ...] = (),
+    ) -> None:
+        """Look at some kinds in namespaces, delete what is there, and do with each that has nothing what is said."""
+        if not endings:
+            return
+        content, unlisted = self._contents.look(kinds, endings.keys())
+        refused = self._contents.delete(content)
+        for name, ending in endings.items():
+            left = content.get(name, {})
+            said = refused.get(name) or next(iter(unlisted.values()), "")
+            if not (left or stale or unlisted):
+                empty(name, ending)
+                continue
+            if not ending.pods:
+                ending.left = frozenset((*left, *unlisted)) or None
+            ending.wait()
+            self._tell(name, ending, left, troubles(left, stale, said))
+
+    def _without_pods(self, _: str, ending: Ending) -> None:
+        ending.pods = False
+
+    def _without_known(self, _: str, ending: Ending) -> None:
+        ending.left = None
+
+    def _without_anything(self, name: str, ending: Ending) -> None:
+        namespace = self._current(name, ending)
+        if namespace is None:
+            return
+        kept = [one for one in _finalizers(namespace) if one != FINALIZER]
+        body = {**namespace, "spec": {**namespace["spec"], "finalizers": kept}}
+        if self._write("finalize", name, body):
+            self._ended.add(ending.uid)
+            del self._endings[name]
+        else:
+            ending.wait()
+
+    def _tell(self, name: str, ending: Ending, left: Mapping[Kind, Metas], held: Mapping[str, str]) -> None:
+        """Write into a namespace's status what holds it, unless it may be over in a moment."""
+        namespace = self._current(name, ending)
+        if namespace is None or time.monotonic() - ending.began < TOLD_SECONDS:
+            return
+        before = dig(namespace, "status", "conditions") or []
+        after = conditions(before, held)
+        if after != before:
+            self._write("status", name, {**namespace, "status": {**namespace["status"], "conditions": after}})
+
+    def _current(self, name: str, ending: Ending) -> Json | None:
+        namespace = self._namespaces.get("", name)
+        return namespace if namespace is not None and namespace["metadata"]["uid"] == ending.uid else None
+
+    def _write(self, subresource: str, name: str, body: Json) -> bool:
+        """Replace a part of a namespace; False when somebody else changed it meanwhile."""
+        try:
+            self._cluster.object("PUT", NAMESPACE.path(None, name, subresource), body=body)
+        except ApiFailure as failure:
+            if failure.conflict:
+                return False
+            if not failure.not_found:
+                raise
+        return True
+
+
+def _finalizers(namespace: Json) -> list[str]:
+    return list(dig(namespace, "spec", "finalizers") or ())
