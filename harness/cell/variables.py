@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.cell.guest_mirror import mirror_of
 from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
-from harness.model import Environment, Machine, Phase
+from harness.model import Cell, Environment, Machine, Phase
 from harness.spec import product_sources
 from harness.spec.merged import merged
 from harness.spec.networks import PODS
 from harness.spec.own_words import translated
 
 WAY_OUT = "guest_internet"
+ETCD_ARGS, ELECTIONS = "cluster_etcd_extra_args", frozenset({"heartbeat-interval", "election-timeout"})
+CONTROL_PLANE, ETCD = "control_plane", "etcd"  # groups of machines
 METALLB, POOL = "cluster_metallb_version", "cluster_load_balancer_addresses"
 
 
@@ -28,7 +31,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),
         **_pool(site, environment, phase),
-        **merged(phase.vars, site.guest_vars),
+        **merged(phase.vars, _elections_aside(site.guest_vars, environment.cell)),
         **_way_out(site, environment),
         "cluster_mirror_url": mirror.http,
         "cluster_image_registry": mirror.registry,
@@ -60,6 +63,18 @@ def _pool(site: Site, environment: Environment, phase: Phase) -> dict[str, list[
         return {}
     spare = site.spare(environment.machines[0].address)
     return {POOL: list(spare)} if spare else {}
+
+
+def _elections_aside(guest_vars: Mapping[str, Any], cell: Cell) -> Mapping[str, Any]:
+    """Leave the infra's times of etcd's elections to cells whose etcd has several members.
+
+    One that is alone elects itself, and at each start waits for up to twice its time before it does.
+    """
+    etcd = [machine for machine in cell.machines if ETCD in machine.groups]
+    members = etcd or [machine for machine in cell.machines if CONTROL_PLANE in machine.groups]
+    if len(members) > 1 or ETCD_ARGS not in guest_vars:
+        return guest_vars
+    return {**guest_vars, ETCD_ARGS: {k: v for k, v in guest_vars[ETCD_ARGS].items() if k not in ELECTIONS}}
 
 
 def _way_out(site: Site, environment: Environment) -> dict[str, bool]:

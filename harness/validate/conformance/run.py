@@ -112,15 +112,18 @@ def left_of_specs(api: Cluster, deadline: Deadline) -> str:
     """Wait for the specs' pods to be gone: a spec deletes its namespace and does not wait for that.
 
     Pods that are left would block the next phase: a drain refuses to delete pods that no controller owns. Those that
-    are being deleted are given less time to end by themselves. Returns which are left at the deadline, "" when none is.
+    are being deleted are given less time to end by themselves, and those of a namespace that is are deleted at once:
+    its controller waits five seconds for each namespace. Returns which are left at the deadline, "" when none is.
     """
 
     def pods_gone() -> bool | NotYet:
-        namespaces = {namespace["metadata"]["name"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items}
-        pods = [pod["metadata"] for pod in api.list(POD).items] if namespaces else []
-        left = [pod for pod in pods if pod["namespace"] in namespaces]
+        found = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
+        ending = {namespace["name"]: "deletionTimestamp" in namespace for namespace in found}
+        pods = [pod["metadata"] for pod in api.list(POD).items] if ending else []
+        left = [pod for pod in pods if pod["namespace"] in ending]
         for pod in left:
-            if pod.get("deletionTimestamp") and pod.get("deletionGracePeriodSeconds", 0) > GRACE_SECONDS:
+            deleted = "deletionTimestamp" in pod
+            if pod.get("deletionGracePeriodSeconds", 0) > GRACE_SECONDS if deleted else ending[pod["namespace"]]:
                 api.delete(POD, pod["name"], pod["namespace"], grace=GRACE_SECONDS)
         names = sorted(f"{pod['namespace']}/{pod['name']}" for pod in left)
         return NotYet(f"left: {', '.join(names)}") if names else True

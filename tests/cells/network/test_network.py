@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -23,8 +24,18 @@ SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the sourc
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
 
 
+Answering = tuple[str, Future[dict[str, str]]]  # a name outside of the cluster, and who answers for it, by node
 Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]
 InEachFamily = Callable[[network.OfFamily], list[Mismatch]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def answering(inspection: Inspection) -> Iterator[Answering]:
+    """Ask the machines' own name servers while the probes start: where none answers, that takes seconds."""
+    name = f"vmatrix-{secrets.token_hex(8)}.example.com"
+    with ThreadPoolExecutor(1) as pool:
+        expected, setups = inspection.expected, inspection.setups
+        yield name, pool.submit(outside_names.answering, setups, name, expected, inspection.dial)
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +220,11 @@ def test_dns_answers_every_machine_by_udp_and_tcp(inspection: Inspection, follow
     )
 
 
-def test_dns_passes_on_names_outside_of_the_cluster(inspection: Inspection, followed: Followed) -> None:
-    expected, name = inspection.expected, f"vmatrix-{secrets.token_hex(8)}.example.com"
-    own = outside_names.answering(inspection.setups, name, expected, inspection.dial)
+def test_dns_passes_on_names_outside_of_the_cluster(
+    inspection: Inspection, followed: Followed, answering: Answering
+) -> None:
+    (name, asked), expected = answering, inspection.expected
+    own = asked.result()
     if not own:
         pytest.skip("not run: no name server of the machines answers, so there is nothing to pass on to")
     servers = {kubelets.dns_address(inspection.api, expected): "the DNS Service"}

@@ -30,6 +30,7 @@ def given(
     words: Mapping[str, str] | None = None,
     asked: Mapping[str, Any] | None = None,
     machine: Machine | None = None,
+    others: tuple[Machine, ...] = (),
     **infra: Any,
 ) -> dict[str, Any]:
     """Return what the playbooks get on a site with a factor."""
@@ -50,9 +51,39 @@ def given(
         spare=lambda address: (f"{address.rpartition('.')[0]}.240-{address.rpartition('.')[0]}.253",),
         product_vars=lambda phase: {"cluster_files_url": f"http://m/files/{phase['a']}"},
     )
-    cell = Cell("c", {}, "fresh", (), (), {})
+    cell = Cell("c", {}, "fresh", (), tuple(one.planned for one in (*others, machine or MACHINE)), {})
     environment = Environment("run", cell, 1, "ns", (machine or MACHINE,), folder, folder / "key")
     return variables_of(site, environment, Phase("deploy", vars={"a": 1, **(asked or {})}))
+
+
+TIMES = {"heartbeat-interval": "500", "election-timeout": "5000"}
+
+
+def in_groups(name: str, *groups: str) -> Machine:
+    return replace(MACHINE, planned=replace(MACHINE.planned, name=name, groups=groups))
+
+
+@pytest.mark.parametrize(
+    ("others", "wanted"),
+    [
+        ((), {}),
+        ((in_groups("w-0", "node"), in_groups("etcd-0", "etcd"), in_groups("cp-1", "control_plane")), {}),
+        ((in_groups("cp-1", "control_plane"),), TIMES),
+        ((in_groups("etcd-0", "etcd"), in_groups("etcd-1", "etcd")), TIMES),
+    ],
+)
+def test_the_infras_times_of_elections_are_for_an_etcd_of_several_members(
+    tmp_path: Path, others: tuple[Machine, ...], wanted: Mapping[str, str]
+) -> None:
+    args = {"snapshot-count": "5000", **TIMES}
+    found = given(tmp_path, factor=1, others=others, cluster_etcd_extra_args=args)
+    assert found["cluster_etcd_extra_args"] == {"snapshot-count": "5000", **wanted}
+
+
+def test_times_of_elections_that_a_cell_asks_for_are_its_own(tmp_path: Path) -> None:
+    asked = {"cluster_etcd_extra_args": {"election-timeout": "2000"}}
+    found = given(tmp_path, factor=1, asked=asked, cluster_etcd_extra_args=TIMES)
+    assert found["cluster_etcd_extra_args"] == {"election-timeout": "2000"}
 
 
 def test_a_cluster_of_ipv6_alone_has_machines_and_a_mirror_of_ipv6(tmp_path: Path) -> None:

@@ -162,11 +162,15 @@ def test_nothing_is_said_of_specs_that_had_enough_time(tmp_path: Path) -> None:
     assert cut_short(verdicts, tmp_path) == ""
 
 
+MOMENT = "2026-11-25T00:00:00Z"
+
+
 class Emptying(Cluster):
     """An API whose namespaces of specs, and whose pods, are fewer at each look."""
 
-    def __init__(self, *looks: list[str], ending: Mapping[str, int] | None = None) -> None:
+    def __init__(self, *looks: list[str], ending: Mapping[str, int] | None = None, whole: bool = False) -> None:
         super().__init__(NOWHERE)
+        self.whole = whole  # the namespace is being deleted
         self.looks = list(looks)
         self.ending = ending or {}  # pods that are being deleted, and the seconds that they have
         self.hurried: list[tuple[str, int | None]] = []
@@ -174,7 +178,7 @@ class Emptying(Cluster):
     def list(self, resource: Any, *_: Any, labels: str = "", **__: Any) -> Any:
         if resource is NAMESPACE:
             assert labels == "e2e-framework"
-            items = [{"metadata": {"name": "pods-1"}}]
+            items = [{"metadata": {"name": "pods-1", **({"deletionTimestamp": MOMENT} if self.whole else {})}}]
         else:
             names = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
             items = [self._pod(name) for name in names]
@@ -190,7 +194,7 @@ class Emptying(Cluster):
     def _pod(self, name: str) -> dict[str, Any]:
         metadata: dict[str, Any] = {"namespace": name.partition("/")[0], "name": name[-1]}
         if name in self.ending:
-            metadata |= {"deletionTimestamp": "2026-11-25T00:00:00Z", "deletionGracePeriodSeconds": self.ending[name]}
+            metadata |= {"deletionTimestamp": MOMENT, "deletionGracePeriodSeconds": self.ending[name]}
         return {"metadata": metadata}
 
 
@@ -205,6 +209,13 @@ def test_pods_that_are_being_deleted_have_less_time_to_end_and_no_others() -> No
     api = Emptying(["kube-system/a", "pods-1/b", "pods-1/c", "pods-1/d"], [], ending=ending)
     assert left_of_specs(api, Deadline.after(30)) == ""
     assert api.hurried == [("pods-1/b", 1)]
+
+
+def test_all_pods_of_a_namespace_that_is_being_deleted_are_deleted_at_once() -> None:
+    ending = {"pods-1/b": 30, "pods-1/c": 1}
+    api = Emptying(["kube-system/a", "pods-1/b", "pods-1/c", "pods-1/d"], [], ending=ending, whole=True)
+    assert left_of_specs(api, Deadline.after(30)) == ""
+    assert api.hurried == [("pods-1/b", 1), ("pods-1/d", 1)]
 
 
 def test_pods_of_specs_that_stay_are_named() -> None:
