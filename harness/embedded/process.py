@@ -128,7 +128,7 @@ def _start(context: Context, options: Options) -> None:
     machines = Machines(options.state, options.index, options.stretch)
     guests = _attach(context, machines)
     if options.namespaces is not None:
-        context.run(Namespaces(context, options.namespaces).controller)
+        context.run(Namespaces(context, Cluster.from_kubeconfig(options.namespaces)).controller)
     _serve_subresources(context, options, guests)
     stats = Stats(context, guests)
     server = logs.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)

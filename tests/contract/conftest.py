@@ -144,7 +144,7 @@ def disk(storage: Storage) -> Disk:
 def namespaces(cluster: Cluster) -> Iterator[list[str]]:
     """Collect the tests' namespaces; at the end of the session all of them have to be gone.
 
-    Tests do not wait for their own: the API's namespace controller looks at a deleted one only after five seconds.
+    Tests do not wait for their own: a real namespace controller looks at a deleted one only after five seconds.
     """
     made: list[str] = []
     yield made

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from harness.embedded.context import Context
 from harness.embedded.namespaces.conditions import conditions, troubles
@@ -52,10 +51,10 @@ class Ending:
 class Namespaces:
     """Empties and ends namespaces."""
 
-    def __init__(self, context: Context, kubeconfig: Path) -> None:
-        """Act as the kubeconfig's user, whom webhooks and roles know."""
-        self._cluster = Cluster.from_kubeconfig(kubeconfig)
-        self._contents = Contents(self._cluster)
+    def __init__(self, context: Context, cluster: Cluster) -> None:
+        """Act as the user of a client, whom webhooks and roles know; see what the context sees."""
+        self._cluster = cluster
+        self._contents = Contents(cluster)
         self._namespaces = context.informers.of(NAMESPACE)
         self._endings: dict[str, Ending] = {}
         self._ended: set[str] = set()
