@@ -18,7 +18,7 @@ from harness import proc
 from harness.artifacts.recipe import Ref
 from harness.artifacts.store import Store
 from harness.validate.conformance.curated import load_curated
-from harness.validate.conformance.ginkgo import PROCESSES, focus
+from harness.validate.conformance.ginkgo import curated_processes, focus
 from harness.validate.conformance.verdicts import read_verdicts
 from harness.validate.facts.expected import minor_of
 
@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("junit", type=Path)
     parser.add_argument("--seeds", type=int, default=100)
     given = parser.parse_args()
+    processes = curated_processes()
     names = [spec.name for spec in load_curated(minor_of(given.version)).specs]
     seconds = {name: verdict.seconds for name, verdict in read_verdicts(given.junit, names).items()}
     artifact = Store().cached(Ref("e2e.test", given.version))
@@ -60,10 +61,10 @@ def main() -> None:
         order = order_of(done.stdout, names)
         if len(order) != len(names):
             parser.error(f"e2e.test named {len(order)} of {len(names)} specs")
-        found.append((span(order, seconds, PROCESSES), seed))
+        found.append((span(order, seconds, processes), seed))
     for at, seed in sorted(found)[:SHOWN]:
         print(f"seed {seed}: {at:.1f} s")  # noqa: T201 - what it is for
-    least = sum(seconds.values()) / PROCESSES
+    least = sum(seconds.values()) / processes
     print(f"usual: {sorted(found)[len(found) // 2][0]:.1f} s; least: {least:.1f} s")  # noqa: T201
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ import yaml
 from harness.spec.models import Timeouts
 
 SUITE = "Kubernetes e2e suite"  # the suite's description, which ginkgo puts before each spec's name when it matches
-PROCESSES = 6  # specs mostly wait for pods; each ginkgo process takes about 150 MB
+PROCESSES = 6  # specs mostly wait for pods; each ginkgo process takes about 300 MiB
+EACH_PROCESSOR = 2  # at most: before its first spec, each takes 2 s of a processor to build the tree of all 7500
+MEMORY_FOR_TIME = {"GOGC": "200"}  # of each, 60 MiB for a fifth of that time
 CONTROL_PLANE_TAINTS = "node-role.kubernetes.io/control-plane"
 STALLED_SECONDS = 30.0  # not a limit: after which ginkgo logs what a spec is waiting for
 GO_SPECIAL = frozenset("\\.+*?()|[]{}^$")
@@ -31,14 +34,20 @@ class Extent:
     """How much one call of ginkgo runs.
 
     seconds: its time-out for all of it.  processes: how many specs at once, but for those that ask to be alone: these
-    run last, one by one.  label: of just the specs that are meant, where there is one; many names take long to match.
+    run last, one by one; 0: as many as this host has processors for.  label: of just the specs that are meant, where
+    there is one; many names take long to match.
     seed: of the order of specs, another one each time without it.
     """
 
     seconds: float
-    processes: int = PROCESSES
+    processes: int = 0
     label: str = ""
     seed: int = 0
+
+
+def curated_processes() -> int:
+    """Return how many processes run the curated specs on this host."""
+    return min(PROCESSES, max(2, EACH_PROCESSOR * len(os.sched_getaffinity(0))))
 
 
 def quoted(text: str) -> str:
@@ -88,7 +97,7 @@ def ginkgo_command(
     ready = f"{timeouts.conformance_ready:.0f}s"  # e2e.test defaults to 30, 10 and 5 minutes
     return [
         str(tools.ginkgo),
-        f"--procs={min(extent.processes, len(names))}",
+        f"--procs={min(extent.processes or curated_processes(), len(names))}",
         f"--timeout={extent.seconds:.0f}s",
         f"--grace-period={timeouts.conformance_grace:.0f}s",
         f"--poll-progress-after={STALLED_SECONDS:.0f}s",

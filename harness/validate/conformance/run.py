@@ -17,7 +17,7 @@ from harness.proc import CommandFailed, CommandTimedOut, follow
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceSpec
-from harness.validate.conformance.ginkgo import Extent, Tools, ginkgo_command, repository_list
+from harness.validate.conformance.ginkgo import MEMORY_FOR_TIME, Extent, Tools, ginkgo_command, repository_list
 from harness.validate.conformance.ginkgo_log import read_log
 from harness.validate.conformance.registry import missing_images
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_verdicts
@@ -67,7 +67,7 @@ def run_specs(
         tools, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts, extent=extent
     )
     # not the option --kube-test-repo-list: several specs choose their images before options are read
-    environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
+    environment = {**MEMORY_FOR_TIME, "KUBE_TEST_REPO_LIST": str(repositories)}
     grace = timeouts.conformance_overrun
     with _temporary(directory) as temporary:  # e2e.test and kubectl leave files
         environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from harness.validate.conformance.ginkgo import Extent, Tools, focus, ginkgo_command, quoted, repository_list
@@ -40,6 +41,21 @@ def test_the_command_has_no_more_processes_than_specs() -> None:
     assert "--procs=1" in command
     assert command.index("/t/e2e.test") < command.index("--") < command.index("--kubeconfig=/k")
     assert "--node-schedulable-timeout=60s" in command
+
+
+@pytest.mark.parametrize(("cores", "wanted"), [(1, 2), (2, 4), (8, 6)])
+def test_curated_specs_have_as_many_processes_as_the_host_has_processors_for(
+    monkeypatch: pytest.MonkeyPatch, cores: int, wanted: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
+    names = [f"{NAME} {number}" for number in range(40)]
+    curated, whole = (
+        ginkgo_command(tools, names, kubeconfig=Path("/k"), report_dir=Path("/r"), timeouts=TIMEOUTS, extent=extent)
+        for extent in (None, Extent(60.0, 8))
+    )
+    assert f"--procs={wanted}" in curated
+    assert "--procs=8" in whole
 
 
 def test_an_order_is_asked_for_where_there_is_one() -> None:
