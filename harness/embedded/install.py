@@ -33,6 +33,7 @@ CLUSTER_ROLE = Resource(roles.RBAC, "v1", "clusterroles", "ClusterRole", namespa
 CLUSTER_ROLE_BINDING = Resource(roles.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ESTABLISHED_SECONDS = 30.0  # the API server needs milliseconds; times the factor
 STATUS_APART = (KUBEVIRT, STORAGE_PROFILE)  # their status is a subresource
+OF_DEFINITIONS = (KUBEVIRT, STORAGE_PROFILE, CDI, CDI_CONFIG)
 WORKERS = 12
 
 
@@ -51,9 +52,7 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str, stretch: fl
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="install") as pool:
 
         def ensure_all(wanted: dict[Resource, list[Json]]) -> None:
-            pairs = [(resource, body) for resource, bodies in wanted.items() for body in bodies]
-            work = [pool.submit(ensure, cluster, r, body, status_subresource=r in STATUS_APART) for r, body in pairs]
-            for done in work:
+            for done in [pool.submit(_ensure, cluster, r, body) for r, bodies in wanted.items() for body in bodies]:
                 done.result()
 
         definitions = crds()
@@ -79,6 +78,16 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str, stretch: fl
                 **{of: [w for w in webhooks if w["kind"] == of.kind] for of in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)},
             }
         )
+
+
+def _ensure(cluster: Cluster, resource: Resource, body: Json) -> None:
+    """Make an object hold what is wanted of it.
+
+    Objects of the definitions above are applied: an API server takes 2 s for each that is created while its definition
+    has been established for less than 2 s (k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go).
+    """
+    create = cluster.apply if resource in OF_DEFINITIONS else None
+    ensure(cluster, resource, body, status_subresource=resource in STATUS_APART, create=create)
 
 
 def _wait_until_established(cluster: Cluster, name: str, stretch: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.kube.client import ApiFailure, Cluster, Json
@@ -12,15 +12,27 @@ from harness.kube.resources import Resource
 TIMES = frozenset({"lastTransitionTime", "lastHeartbeatTime", "lastProbeTime"})
 
 
-def ensure(cluster: Cluster, resource: Resource, body: Json, *, status_subresource: bool = False) -> None:
-    """Make an object hold all of `body`, writing only where it does not; `status_subresource`: its status apart."""
+def ensure(
+    cluster: Cluster,
+    resource: Resource,
+    body: Json,
+    *,
+    status_subresource: bool = False,
+    create: Callable[[Resource, Json], Json] | None = None,
+) -> None:
+    """Make an object hold all of `body`, writing only where it does not.
+
+    Args:
+        status_subresource: its status is written apart.
+        create: makes an object that is not there; `cluster.create` without it.
+    """
     meta = body["metadata"]
     found = cluster.get(resource, meta["name"], meta.get("namespace"))
     if found is not None and holds(found, body):
         return
     if found is None:
         try:
-            found = cluster.create(resource, body)
+            found = (create or cluster.create)(resource, body)
         except ApiFailure as failure:
             if not failure.conflict:
                 raise
