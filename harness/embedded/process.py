@@ -42,7 +42,11 @@ from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)
 READY_FILE = "kubevirt.ready"
-API_SECONDS = 30.0  # an API server on this host that was ready before this process began
+READY = "/readyz"
+# What a new API server writes last, a second or more. An administrator can define kinds without it.
+LAST = ("rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes")
+SERVING = f"{READY}?{'&'.join(f'exclude=poststarthook/{hook}' for hook in LAST)}"
+API_SECONDS = 90.0  # an API server on this host that may have been started with this process
 ANSWER_SECONDS = 5.0  # one answer of it, asked for again until API_SECONDS are over
 SCHEDULABLE_SECONDS = 20.0  # the node controller looks every 5 s (--node-monitor-period)
 UNREADY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
@@ -90,7 +94,7 @@ def run(options: Options) -> None:
     ready.parent.mkdir(parents=True, exist_ok=True)
     ready.unlink(missing_ok=True)
     context.disks.mkdir(parents=True, exist_ok=True)
-    _wait_for_api(cluster, options.stretch)
+    _wait_for_api(cluster, options.stretch, SERVING)
     server = _serve_webhooks(options, cluster)
     try:
         _start(context, options)
@@ -102,10 +106,12 @@ def run(options: Options) -> None:
         _stop(context, server)
 
 
-def _wait_for_api(cluster: Cluster, stretch: float) -> None:
+def _wait_for_api(cluster: Cluster, stretch: float, path: str) -> None:
+    """Wait until the API server says at a path that it is ready."""
+
     def answers() -> bool | NotYet:
         try:
-            cluster.request("GET", "/readyz", read_seconds=ANSWER_SECONDS)
+            cluster.request("GET", path, read_seconds=ANSWER_SECONDS)
         except InfraError as error:
             return NotYet(str(error))
         return True
@@ -123,6 +129,7 @@ def _serve_webhooks(options: Options, cluster: Cluster) -> HttpsServer:
 def _start(context: Context, options: Options) -> None:
     url = f"https://{options.webhook_host}:{options.webhook_port}"
     install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url, stretch=options.stretch)
+    _wait_for_api(context.cluster, options.stretch, READY)
     machine.register(context)
     heartbeat.start(context)
     machines = Machines(options.state, options.index, options.stretch)

@@ -137,7 +137,7 @@ class EmbeddedProvider(Occupant):
             services.kubevirt(
                 config,
                 index,
-                after=("kube-apiserver",),
+                after=("etcd",),
                 namespaces=self.layout.kubeconfig_of(control_plane.NAMESPACES),
             ),
         )
