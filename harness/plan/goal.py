@@ -85,7 +85,7 @@ def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
         values={axis.name: tuple(v.id for v in axis.values if (axis.name, v.id) not in gone) for axis in spec.axes},
         classes={axis.name: {v.id: v.class_ for v in axis.values} for axis in spec.axes},
         rules=(*rules(spec), *_playable(spec)),
-        cover=wanted.cover if wanted.cover is not None else Cover(strength=1),
+        cover=wanted.cover if wanted.cover is not None else Cover.model_construct(strength=1),
         left_out=left_out,
         machines={name: sum(m.count for m in topology.machines) for name, topology in spec.topologies.items()},
         defaults={axis.name: axis.default for axis in spec.axes if axis.default is not None},

@@ -55,7 +55,7 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
         name: tier.model_copy(update={"pinned": tuple(completed(parts["axes"], cell) for cell in tier.pinned)})
         for name, tier in parts["tiers"].items()
     }
-    return Spec(**{name: part for name, part in parts.items() if name in Spec.model_fields})
+    return Spec.model_construct(**{name: part for name, part in parts.items() if name in Spec.model_fields})
 
 
 def _products(documents: Mapping[str, lines.Document]) -> tuple[dict[str, Product], list[lines.Problem]]:
@@ -105,7 +105,7 @@ def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:
     names = tuple(Space.model_fields)
     if wrong & {f"{name}.yml" for name in names}:
         return None
-    return Space(**{name: parts[name] for name in names})
+    return Space.model_construct(**{name: parts[name] for name in names})
 
 
 def refuse(problems: list[lines.Problem], *, own: Path | None = None) -> BadInput:

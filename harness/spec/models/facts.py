@@ -57,8 +57,8 @@ class Facts(Model):
     kubelet_config: dict[Text, JsonValue] | None = None
     groups: dict[Group, GroupNames] = Field(default_factory=dict)
     variables: Variables = Field(default_factory=dict)
-    cluster: ClusterLeaves = ClusterLeaves()
-    checks: ProductChecks = ProductChecks()
+    cluster: ClusterLeaves = ClusterLeaves.model_construct()
+    checks: ProductChecks = ProductChecks.model_construct()
 
     def unsaid(self) -> list[str]:
         """Return the facts that are not given, in the order of the file."""
@@ -93,4 +93,6 @@ class Facts(Model):
 class FactsFile(Model):
     """What is known of a cluster that vmatrix did not make."""
 
-    facts: Facts = Field(default=Facts(), description="What the cluster must look like, every key optional.")
+    facts: Facts = Field(
+        default=Facts.model_construct(), description="What the cluster must look like, every key optional."
+    )

@@ -167,7 +167,7 @@ class ClusterLeaves(Model):
         default=None,
         description="folder of ca.crt and apiserver.crt; else the files that the API server's flags name",
     )
-    kubelet: KubeletLeaves = KubeletLeaves()
+    kubelet: KubeletLeaves = KubeletLeaves.model_construct()
     runtime_unit: Text | None = Field(
         default=None, description="systemd unit of the container runtime; else that of the running process"
     )
@@ -180,13 +180,13 @@ class ClusterLeaves(Model):
     cni_plugins: Folder | None = Field(
         default=None, description="folder of the CNI plugins; else /opt/cni/bin if it exists"
     )
-    control_plane: ControlPlaneLeaves = ControlPlaneLeaves()
-    etcd: EtcdLeaves = EtcdLeaves()
-    dns: DnsLeaves = DnsLeaves()
+    control_plane: ControlPlaneLeaves = ControlPlaneLeaves.model_construct()
+    etcd: EtcdLeaves = EtcdLeaves.model_construct()
+    dns: DnsLeaves = DnsLeaves.model_construct()
     kube_proxy: NamespacedName | None = Field(
         default=None, description="NAMESPACE/NAME of kube-proxy's DaemonSet; else the one of that name, if there is one"
     )
-    local_api: LocalApiLeaves = LocalApiLeaves()
+    local_api: LocalApiLeaves = LocalApiLeaves.model_construct()
     host_names: Folder | None = Field(
         default=None,
         description="file that names every machine; else /etc/hosts must only not name machines that are gone",

@@ -70,7 +70,7 @@ class NetworkPlugin(Model):
     image: Text | None = None
     version: Text | None = None
     replaces_kube_proxy: bool = False
-    leaves: Traces = Traces()
+    leaves: Traces = Traces.model_construct()
 
     @property
     def daemon(self) -> tuple[str, str] | None:

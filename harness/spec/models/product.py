@@ -79,8 +79,8 @@ class Product(Model):
     vars: Variables = Field(default_factory=dict)
     variables: dict[Variable, Variable] = Field(default_factory=dict)
     without_effect: tuple[Text, ...] = ()
-    cluster: ClusterLeaves = ClusterLeaves()
-    checks: ProductChecks = ProductChecks()
+    cluster: ClusterLeaves = ClusterLeaves.model_construct()
+    checks: ProductChecks = ProductChecks.model_construct()
 
     @property
     def makes_machines(self) -> bool:

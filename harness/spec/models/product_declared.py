@@ -164,7 +164,7 @@ class DeclaredOptions(Model):
     """
 
     images: tuple[Text, ...] = ()
-    install: Install = Install()
+    install: Install = Install.model_construct()
     object: DeclaredObject
     done: DoneWhen
     failed: FailedWhen
