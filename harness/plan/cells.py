@@ -6,28 +6,45 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
-from harness.spec.models import AxisValue, ScenarioPhase, Spec
+from harness.spec.models import AxisValue, Product, ScenarioPhase, Spec
 from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, counted, fitting
 from harness.spec.own_words import in_both
 from harness.spec.rules import earlier, words
 
+CANONICAL = json.JSONEncoder(sort_keys=True)
 
-def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
-    """Make the cell that has one value id per axis; BadInput when its id is too long or it starts from no value."""
-    chosen: dict[str, AxisValue] = {axis.name: spec.value(axis.name, values[axis.name]) for axis in spec.axes}
+
+def make_cell(spec: Spec, values: Mapping[str, str], name: str | None = None) -> Cell:
+    """Make the cell that has one value id per axis.
+
+    Args:
+        name: what `cell_id` returned for these values, where that was asked already.
+
+    Raises:
+        BadInput: its id is too long, or it starts from no value.
+    """
+    chosen = chosen_of(spec, values)
     machines = _machines(spec, values["topology"], chosen["os"].image or "")
+    known = _Known(spec, chosen, spec.product_of(values))
     return Cell(
-        id=cell_id(spec, chosen),
-        values={axis: value.id for axis, value in chosen.items()},
+        id=name if name is not None else cell_id(spec, chosen),
+        values=known.ids,
         scenario=values["scenario"],
-        phases=tuple(_phases(spec, chosen, machines)),
+        phases=tuple(_phases(known, machines)),
         machines=machines,
-        vars=in_both(spec.product_of(values).variables, _variables(spec, chosen)),
+        vars=known.variables(),
     )
+
+
+def chosen_of(spec: Spec, values: Mapping[str, str]) -> dict[str, AxisValue]:
+    """Return the values that a cell has, by axis, in the axes' order; KeyError when there is no such value."""
+    return {axis.name: axis.value(values[axis.name]) for axis in spec.axes}
 
 
 def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
@@ -39,7 +56,7 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
         BadInput: longer all the same.
     """
     told = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
-    canonical = json.dumps({axis: value.id for axis, value in sorted(told.items())}, sort_keys=True)
+    canonical = CANONICAL.encode({axis: value.id for axis, value in told.items()})
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
     optional = {axis.name for axis in spec.axes if axis.default is not None}
     slugs = fitting({axis: value.short for axis, value in told.items()}, optional)
@@ -53,21 +70,42 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     return made
 
 
-def _variables(spec: Spec, chosen: Mapping[str, AxisValue], phase: str = "") -> dict[str, Any]:
-    product = spec.product_of({axis: value.id for axis, value in chosen.items()})
-    known = product.phases.get(phase)
-    given = (product.vars, known.vars if known is not None else {}, *(value.vars for value in chosen.values()))
-    found: dict[str, Any] = {}
-    for variables in given:
-        found.update(variables)
-    return found
+@dataclass(frozen=True)
+class _Known:
+    """What holds for some values, one on every axis: their ids, the product, and what they give it."""
+
+    spec: Spec
+    chosen: Mapping[str, AxisValue]
+    product: Product
+
+    @cached_property
+    def ids(self) -> dict[str, str]:
+        """Return the values' ids by axis."""
+        return {axis: value.id for axis, value in self.chosen.items()}
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:
+        return {name: given for value in self.chosen.values() for name, given in value.vars.items()}
+
+    def variables(self, phase: str = "", added: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the variables that hold in a phase, or in all of them, under our names and the product's."""
+        known = self.product.phases.get(phase)
+        own = known.vars if known is not None else {}
+        return in_both(self.product.variables, {**self.product.vars, **own, **self._given, **(added or {})})
+
+    def before(self, phase: ScenarioPhase) -> _Known:
+        """Return what holds in a phase that may start from earlier values; BadInput where there are none."""
+        if not phase.values:
+            return self
+        values = {**self.chosen, **_before(self.spec, self.chosen, phase)}
+        return _Known(self.spec, values, self.spec.product_of({axis: value.id for axis, value in values.items()}))
 
 
-def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[PlannedMachine, ...]) -> Iterator[Phase]:
+def _phases(known: _Known, machines: tuple[PlannedMachine, ...]) -> Iterator[Phase]:
     """Give each phase its machines (those held back come with the next, removed ones go after it) and variables."""
     gone: tuple[str, ...] = ()
     added: dict[str, Any] = {}
-    played = _played(spec, chosen)
+    played = _played(known)
     for number, (phase, hops) in enumerate(played):
         there = [m for m in machines if m.name not in gone]
         held = (*_last(there, phase.hold_back), *_spare(there, phase.hold_back_spare))
@@ -75,9 +113,9 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
         staying = [m for m in there if m.name not in (*held, *lost)]
         removed = (*_last(staying, phase.remove), *_spare(staying, phase.remove_spare))
         added.update(phase.vars)
-        ids = {axis: value.id for axis, value in {**chosen, **_before(spec, chosen, phase)}.items()}
+        here = known.before(phase)
         present = [m for m in there if m.name not in held]
-        own = spec.product_of(ids).phases.get(phase.phase) if phase.restart is None else None
+        own = here.product.phases.get(phase.phase) if phase.restart is None else None
         yield Phase(
             name=phase.phase,
             then=phase.then,
@@ -85,11 +123,11 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             machines=tuple(m.name for m in present),
             removed=removed,
             lost=lost,
-            deletes=spec.product_of(ids).makes_machines,
+            deletes=here.product.makes_machines,
             idempotent=own is not None and own.idempotent and not lost,
-            values=ids,
-            vars=_given(spec, chosen, phase, added),
-            between=tuple(_given(spec, chosen, hop, added) for hop in hops),
+            values=here.ids,
+            vars=here.variables(phase.phase, added),
+            between=tuple(known.before(hop).variables(hop.phase, added) for hop in hops),
             workload=phase.workload or "",
             restart=phase.restart or "",
             restarts=_restarting(phase, present),
@@ -98,28 +136,18 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
         gone = (*gone, *removed, *lost)
 
 
-def _played(spec: Spec, chosen: Mapping[str, AxisValue]) -> list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]]:
+def _played(known: _Known) -> list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]]:
     """Return the phases that the product plays, each with the hops before it that it goes through by itself."""
-    product = spec.product_of({axis: value.id for axis, value in chosen.items()})
-    through = {name for name, phase in product.phases.items() if phase.hops}
+    through = {name for name, phase in known.product.phases.items() if phase.hops}
     found: list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]] = []
     hops: tuple[ScenarioPhase, ...] = ()
-    for phase in spec.scenarios[chosen["scenario"].id].phases:
+    for phase in known.spec.scenarios[known.ids["scenario"]].phases:
         if phase.hop and phase.phase in through:
             hops = (*hops, phase)
         else:
             found.append((phase, hops))
             hops = ()
     return found
-
-
-def _given(
-    spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase, added: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the variables that hold in a phase, under our names and the product's."""
-    values = {**chosen, **_before(spec, chosen, phase)}
-    product = spec.product_of({axis: value.id for axis, value in values.items()})
-    return in_both(product.variables, {**_variables(spec, values, phase.phase), **added})
 
 
 def _restarting(phase: ScenarioPhase, machines: Sequence[PlannedMachine]) -> tuple[str, ...]:

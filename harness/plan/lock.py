@@ -23,7 +23,7 @@ from harness.indented import IndentedDumper
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan import lock_text
-from harness.plan.cells import cell_id
+from harness.plan.cells import cell_id, chosen_of
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
 from harness.reading import read_text
 from harness.spec import lines, starts
@@ -179,7 +179,7 @@ def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
 
 def _id(spec: Spec, values: Mapping[str, str]) -> str:
     """Return the id of a cell, also of one that cannot be made."""
-    return cell_id(spec, {axis.name: spec.value(axis.name, values[axis.name]) for axis in spec.axes})
+    return cell_id(spec, chosen_of(spec, values))
 
 
 def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str]]:
@@ -196,8 +196,8 @@ def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str
     return [(cell, lacks(cell)) for cell in pinned]
 
 
-def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, str], ...]:
-    """Return the values of a tier's locked cells; BadInput when the lock is stale, or names errors by line."""
+def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> dict[str, dict[str, str]]:
+    """Return the values of a tier's locked cells by their ids; BadInput when the lock is stale, or names errors."""
     goal = goal_of(spec, tier, infra)
     if not current(spec, tier, infra, lock, goal):
         at = lock.document.problem(("plan", infra, tier, "inputs"), f"the plan of {tier} on {infra} is out of date")
@@ -210,7 +210,7 @@ def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, 
     ]
     if problems:
         raise refuse(problems)
-    return tuple(cells.values())
+    return cells
 
 
 def current(spec: Spec, tier: str, infra: str, lock: Lock, goal: Goal) -> bool:

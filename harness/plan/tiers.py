@@ -41,7 +41,7 @@ def all_tier_cells(spec: Spec, infra: str, lock: Lock | None = None) -> dict[str
 
 def _planned(spec: Spec, tier: str, infra: str, lock: Lock) -> Iterator[Cell]:
     if lock.own or current(spec, tier, infra, lock, goal_of(spec, tier, infra)):
-        yield from (make_cell(spec, values) for values in locked(spec, tier, infra, lock))
+        yield from (make_cell(spec, values, name) for name, values in locked(spec, tier, infra, lock).items())
     else:
         from harness.plan.build import plan_tier  # a lock that fits makes planning needless
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -86,6 +87,7 @@ class Model(BaseModel):
         return made
 
 
+@cache
 def mebibytes(quantity: str) -> int:
     """Convert a quantity such as 2Gi or 1536Mi to MiB."""
     if re.match(QUANTITY, quantity) is None:

@@ -88,6 +88,13 @@ class Axis(Model):
     default: Name | None = None
     values: tuple[AxisValue, ...] = Field(min_length=1)
 
+    def value(self, value_id: str) -> AxisValue:
+        """Return a value; KeyError when there is none."""
+        for value in self.values:
+            if value.id == value_id:
+                return value
+        raise KeyError(value_id)
+
     def in_ids(self, value: AxisValue) -> str:
         """Return what stands in cell ids for a value of this axis, nothing for the default."""
         return "" if value.id == self.default else value.short

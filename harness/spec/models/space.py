@@ -96,10 +96,7 @@ class Space(Model):
 
     def value(self, axis: str, value_id: str) -> AxisValue:
         """Return a value of an axis; KeyError when there is none."""
-        for value in self.axis(axis).values:
-            if value.id == value_id:
-                return value
-        raise KeyError(value_id)
+        return self.axis(axis).value(value_id)
 
 
 class Spec(Space):

@@ -168,3 +168,8 @@ def test_one_by_one_needs_two_nodes(spec: Spec) -> None:
     alone = restarting(spec.model_copy(update={"topologies": {**spec.topologies, "two": one}}), "one-by-one")
     (rule,) = [r for r in rules(alone) if r.when == {"scenario": frozenset({"fresh"})} and "more machines" in r.why]
     assert "two" not in rule.then["topology"]
+
+
+def test_a_cell_whose_id_is_known_already_is_the_same(spec: Spec) -> None:
+    made = make_cell(spec, UPGRADE)
+    assert make_cell(spec, UPGRADE, made.id) == made
