@@ -18,15 +18,39 @@ from harness.errors import BadInput
 from harness.reading import read_text
 
 Location = tuple[str | int, ...]
+Compose = Callable[[str, Any], list[yaml.Node | None]]  # a text, and the loader to use
 Finding = tuple[Location, str]  # where in a document, and what is wrong there
 
 MERGE_KEY = "<<"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # with libyaml, where PyYAML was built with it
+PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # with libyaml, where PyYAML was built with it
 DEEPEST = 40  # levels of nesting; the deepest file of ours has eight
 LARGEST = 100_000  # values in one file, aliases counted as often as they are used
 TEXT = "tag:yaml.org,2002:str"
 # What PyYAML's constructors raise for a tagged scalar that cannot be that: `!!timestamp x`, `!!bool x`, `!!int ""`, ...
 UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError)
+
+
+class _Deep(Exception):
+    """A text is nested deeply, perhaps too deeply."""
+
+
+class _Shallow(PARSER):  # type: ignore[misc, valid-type] # one of two
+    """Composes texts that are not nested deeply, which saves another pass through them.
+
+    Both methods are called around each node. They would choose tags by the nodes' places, which no loader of ours does.
+    """
+
+    depth = -1  # collections around a node
+
+    def descend_resolver(self, *_: object) -> None:
+        """Begin with a node."""
+        self.depth += 1
+        if self.depth >= DEEPEST:
+            raise _Deep
+
+    def ascend_resolver(self) -> None:
+        """End with it."""
+        self.depth -= 1
 
 
 @dataclass(frozen=True)
@@ -105,16 +129,16 @@ def parse(name: Path, text: str) -> tuple[Document, list[Problem]]:
 
 def read_all(file: Path) -> tuple[list[Document], list[Problem]]:
     """Parse a YAML file of several documents, as kubectl reads them; those without content are left out."""
-    roots, problems = _roots(file, lambda text: list(yaml.compose_all(text, Loader=LOADER)))
+    roots, problems = _roots(file, lambda text, loader: list(yaml.compose_all(text, Loader=loader)))
     found = [_document(file, root, []) for root in roots]
     documents = [document for document, _ in found if document.content is not None]
     return documents, [*problems, *(problem for _, wrong in found for problem in wrong)]
 
 
 @lru_cache(maxsize=32)
-def _one(text: str) -> list[yaml.Node | None]:
+def _one(text: str, loader: Any) -> list[yaml.Node | None]:
     """Return the root of a text's only document; a command may ask for a file of the matrix several times."""
-    return [yaml.compose(text, Loader=LOADER)]
+    return [yaml.compose(text, Loader=loader)]
 
 
 def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tuple[Document, list[Problem]]:
@@ -123,9 +147,7 @@ def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tu
     return Document(file, content, reading.lines), [*problems, *reading.problems]
 
 
-def _roots(
-    file: Path, compose: Callable[[str], list[yaml.Node | None]]
-) -> tuple[list[yaml.Node | None], list[Problem]]:
+def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:
     """Return the root of each document of a file; none of a file that cannot be read, and why."""
     try:
         return _composed(file, read_text(file), compose)
@@ -135,15 +157,16 @@ def _roots(
         return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{said}: {error.hint}")]
 
 
-def _composed(
-    file: Path, text: str, compose: Callable[[str], list[yaml.Node | None]]
-) -> tuple[list[yaml.Node | None], list[Problem]]:
+def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:
     try:
-        deep = _too_deep(text)
-        if deep:
-            said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
-            return [], [Problem(file, deep, "", said)]
-        return compose(text), []
+        try:
+            return compose(text, _Shallow), []
+        except _Deep:
+            deep = _too_deep(text)
+            if deep:
+                said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
+                return [], [Problem(file, deep, "", said)]
+            return compose(text, PARSER), []
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)
@@ -154,7 +177,7 @@ def _composed(
 def _too_deep(text: str) -> int:
     """Return the line at which a text is nested too deeply, 0 when it nowhere is: libyaml's composer would crash."""
     depth = 0
-    for event in yaml.parse(text, Loader=LOADER):
+    for event in yaml.parse(text, Loader=PARSER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEEPEST:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.spec.lines import LARGEST, read, read_all
+from harness.spec.lines import DEEPEST, LARGEST, parse, read, read_all
 from harness.spec.loader import FILES
 from tests.unit.spec.conftest import MATRIX, mistakes
 
@@ -200,3 +200,13 @@ def test_one_document_is_all_that_a_file_of_the_matrix_may_have(tmp_path: Path) 
     file = tmp_path / "axes.yml"
     file.write_text("a: 1\n---\nb: 2\n", encoding="utf-8")
     assert "but found another document" in str(read(file)[1][0])
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: "])
+@pytest.mark.parametrize("inside", ["", "x"])
+def test_the_deepest_level_that_is_allowed_is_read_and_the_next_one_is_not(opening: str, inside: str) -> None:
+    closing = "]" if opening == "[" else "}"
+    within, beyond = (f"{opening * n}{inside}{closing * n}" for n in (DEEPEST, DEEPEST + 1))
+    assert parse(Path("matrix.yml"), within)[1] == []
+    said = f"matrix.yml:2: malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
+    assert [str(problem) for problem in parse(Path("matrix.yml"), f"# deep\n{beyond}")[1]] == [said]
