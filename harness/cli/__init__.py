@@ -7,7 +7,7 @@ import traceback
 from typing import Any
 
 from harness.cli import ending
-from harness.cli.programs import program
+from harness.garbage import unsearched
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +26,14 @@ def every_command() -> Any:
     return late()
 
 
+def _command(words: list[str]) -> Any:
+    """Return what a command line calls. What is loaded for it stays, so it is no garbage to search for."""
+    with unsearched():
+        from harness.cli.programs import program
+
+        return program(words) or every_command()
+
+
 def main() -> None:
     """Run the command and end the process with its exit code."""
     verbose = "-vv" in sys.argv
@@ -33,7 +41,7 @@ def main() -> None:
         sys.argv.remove("-vv")
     try:
         with ending.spoken():
-            (program(sys.argv[1:]) or every_command())(standalone_mode=True)
+            _command(sys.argv[1:])(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, reported as one

@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.plain import CommandSet, WordedCommand, WordedGroup
 from harness.errors import EXIT_BAD_INPUT
+from harness.garbage import unsearched
 
 KNOWN = {
     "init": "Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file.",
@@ -55,7 +56,8 @@ class Later(WordedCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Load the command, and begin with it."""
-        return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+        with unsearched():
+            return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 
 class LateGroup(WordedGroup):
@@ -69,7 +71,8 @@ class LateGroup(WordedGroup):
         if not args and self.no_args_is_help and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit(EXIT_BAD_INPUT)
-        return super().parse_args(ctx, args)
+        with unsearched():  # it loads pydantic
+            return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command's name and its whole first sentence."""
@@ -100,9 +103,8 @@ def loaded(name: str) -> Any:
 
 def _imported(name: str) -> ModuleType:
     """Import a command's module. What is imported stays until the end, so no search for garbage goes through it."""
-    gc.disable()
-    try:
-        return import_module(name)
-    finally:
-        gc.freeze()
-        gc.enable()
+    with unsearched():
+        try:
+            return import_module(name)
+        finally:
+            gc.freeze()

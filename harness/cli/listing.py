@@ -15,6 +15,7 @@ from harness.cli.output import folding, wide_console
 from harness.cli.rows import show_rows
 from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
+from harness.garbage import unsearched
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
@@ -55,11 +56,16 @@ def list_cells(
             raise BadInput("--origin lists the values of the matrix, not cells", hint="leave out cells and options")
         _print_origins(as_json=as_json)
         return
+    with unsearched():  # it holds what it makes until it ends
+        _print_cells(given, cells or [], as_json=as_json)
+
+
+def _print_cells(given: Given, cells: list[str], *, as_json: bool) -> None:
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
     tell_idle(spec)
     tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
-    found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed)
+    found = choose(spec, settings, cells, tier=tier, failed=failed, changed=changed)
     durations = Durations.load(settings, os.environ)
     sizes = sizes_of(spec, settings)
     rows = [
