@@ -19,7 +19,7 @@ from harness.spec.suites import UPSTREAM
 from harness.until import Deadline
 from harness.validate.conformance.curated import load_curated
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.run import left_of_specs
+from harness.validate.conformance.leftovers import left_of_specs
 from harness.validate.conformance.upstream import load_selection, load_upstream
 from harness.validate.conformance.whole import SpecSet, WholeRun, run_whole
 from harness.validate.facts.expected import minor_of

@@ -10,12 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.errors import InfraError
-from harness.kube import Cluster
-from harness.kube.resources import NAMESPACE, POD
 from harness.model import Mirror
 from harness.proc import CommandFailed, CommandTimedOut, follow
 from harness.spec.models import Timeouts
-from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import MEMORY_FOR_TIME, Extent, Tools, ginkgo_command, repository_list
 from harness.validate.conformance.ginkgo_log import read_log
@@ -24,9 +21,7 @@ from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read
 
 REPORT = "junit_01.xml"  # e2e.test's name for it
 LOG = "ginkgo.log"  # of the command, which people read
-GRACE_SECONDS = 1  # for a pod that is being deleted: many specs' programs do not hear SIGTERM, and have half a minute
 TOLD = 10  # names in one message
-E2E_LABEL = "e2e-framework"  # every namespace of a spec has it (test/e2e/framework, CreateTestingNS)
 
 
 def run_specs(
@@ -106,33 +101,6 @@ def cut_short(verdicts: Mapping[str, SpecVerdict], log: Path) -> str:
     said = [f"time was up before {len(short)} of {len(verdicts)} specs had ended; {rest} of them had not begun"]
     said += [f"running: {name}" for name in began[:TOLD]]
     return "\n".join([*said, f"look at: {log}", "more time: `conformance` and `upstream_specs` of timeouts.yml"])
-
-
-def left_of_specs(api: Cluster, deadline: Deadline) -> str:
-    """Wait for the specs' pods to be gone: a spec deletes its namespace and does not wait for that.
-
-    Pods that are left would block the next phase: a drain refuses to delete pods that no controller owns. Those that
-    are being deleted are given less time to end by themselves, and those of a namespace that is are deleted at once:
-    its controller waits five seconds for each namespace. Returns which are left at the deadline, "" when none is.
-    """
-
-    def pods_gone() -> bool | NotYet:
-        found = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
-        ending = {namespace["name"]: "deletionTimestamp" in namespace for namespace in found}
-        pods = [pod["metadata"] for pod in api.list(POD).items] if ending else []
-        left = [pod for pod in pods if pod["namespace"] in ending]
-        for pod in left:
-            deleted = "deletionTimestamp" in pod
-            if pod.get("deletionGracePeriodSeconds", 0) > GRACE_SECONDS if deleted else ending[pod["namespace"]]:
-                api.delete(POD, pod["name"], pod["namespace"], grace=GRACE_SECONDS)
-        names = sorted(f"{pod['namespace']}/{pod['name']}" for pod in left)
-        return NotYet(f"left: {', '.join(names)}") if names else True
-
-    try:
-        until(pods_gone, deadline=deadline, what="the pods of the conformance specs to be gone", interval=0.5)
-    except TimedOut as late:
-        return late.summary
-    return ""
 
 
 def refuse_missing(verdicts: Iterable[SpecVerdict], known: Collection[str]) -> None:

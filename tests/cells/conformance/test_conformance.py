@@ -16,7 +16,8 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.ginkgo import Extent, Tools
-from harness.validate.conformance.run import LOG, cut_short, left_of_specs, refuse_missing, run_specs
+from harness.validate.conformance.leftovers import hurried, left_of_specs
+from harness.validate.conformance.run import LOG, cut_short, refuse_missing, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
 
@@ -39,15 +40,16 @@ def spec_run(
         tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
     except BadInput as unknown:
         pytest.skip(f"not run: {unknown.summary}")
-    found = run_specs(
-        inspection.curated.specs,
-        tools,
-        kubeconfig=inspection.guest.kubeconfig,
-        mirror=mirror,
-        directory=inspection.directory / "conformance",
-        timeouts=timeouts,
-        extent=Extent(timeouts.conformance, seed=inspection.curated.seed),
-    )
+    with hurried(inspection.api):
+        found = run_specs(
+            inspection.curated.specs,
+            tools,
+            kubeconfig=inspection.guest.kubeconfig,
+            mirror=mirror,
+            directory=inspection.directory / "conformance",
+            timeouts=timeouts,
+            extent=Extent(timeouts.conformance, seed=inspection.curated.seed),
+        )
     return SpecRun(found, left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
 
 

@@ -8,7 +8,7 @@ from harness.embedded.namespaces import controller
 from harness.embedded.namespaces.controller import Ending
 from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE
-from tests.unit.embedded.namespaces.world import World, group, namespace, served_as, without_pause
+from tests.unit.embedded.namespaces.world import ApiOfNamespaces, group, namespace, served_as, without_pause
 
 LOOKS = 12  # more than any of these takes
 
@@ -19,21 +19,21 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "TOLD_SECONDS", 0.0)
 
 
-def end(world: World) -> None:
+def end(world: ApiOfNamespaces) -> None:
     for _ in range(LOOKS):
         if not world.look():
             return
     raise AssertionError("still to end")
 
 
-def trouble(world: World, kind: str) -> str:
+def trouble(world: ApiOfNamespaces, kind: str) -> str:
     """Return the message of a condition as it was written last, "" when it does not hold."""
     said = [one for body in world.written for one in body["status"].get("conditions", []) if one["type"] == kind]
     return said[-1]["message"] if said and said[-1]["status"] == "True" else ""
 
 
 def test_what_is_in_a_namespace_goes_and_then_the_namespace() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content = {("configmaps", "a"): ["one", "two"], ("secrets", "a"): ["three"], ("secrets", "b"): ["other"]}
     end(world)
     deleted = [asked for asked in world.asked if asked.startswith("DELETE")]
@@ -46,13 +46,13 @@ def test_what_is_in_a_namespace_goes_and_then_the_namespace() -> None:
 def test_one_that_is_not_being_deleted_stays() -> None:
     there = namespace("a")
     del there["metadata"]["deletionTimestamp"]
-    world = World(there)
+    world = ApiOfNamespaces(there)
     assert not world.look()
     assert world.asked == []
 
 
 def test_one_that_was_ended_is_left_alone_while_it_is_still_shown() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     end(world)
     asked = list(world.asked)
     assert not world.look()
@@ -60,13 +60,13 @@ def test_one_that_was_ended_is_left_alone_while_it_is_still_shown() -> None:
 
 
 def test_finalizers_of_others_are_kept() -> None:
-    world = World(namespace("a", finalizers=("example.org/mine", "kubernetes")))
+    world = ApiOfNamespaces(namespace("a", finalizers=("example.org/mine", "kubernetes")))
     end(world)
     assert world.written[-1]["spec"]["finalizers"] == ["example.org/mine"]
 
 
 def test_pods_go_before_anything_else() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content = {("pods", "a"): ["slow"], ("secrets", "a"): ["used"]}
     world.held = {"slow": ["example.org/hold"]}
     assert world.look()
@@ -80,7 +80,7 @@ def test_pods_go_before_anything_else() -> None:
 
 
 def test_what_holds_a_namespace_is_told() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content, world.held = {("configmaps", "a"): ["held", "free"]}, {"held": ["example.org/x"]}
     assert world.look()
     assert world.look()
@@ -93,14 +93,14 @@ def test_what_holds_a_namespace_is_told() -> None:
 
 def test_what_holds_a_namespace_for_a_moment_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "TOLD_SECONDS", 60.0)
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content, world.held = {("configmaps", "a"): ["held"]}, {"held": ["example.org/x"]}
     assert world.look()
     assert world.written == []
 
 
 def test_an_object_that_came_while_the_others_went_is_found() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content = {("configmaps", "a"): ["one"]}
     assert world.look()
     world.content["secrets", "a"] = ["late"]
@@ -110,7 +110,7 @@ def test_an_object_that_came_while_the_others_went_is_found() -> None:
 
 
 def test_a_deletion_that_is_refused_is_told_and_keeps_nothing_else() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content = {("configmaps", "a"): ["wanted"], ("secrets", "a"): ["free"]}
     path = "/api/v1/namespaces/a/configmaps/wanted"
     world.refused["DELETE", path] = ApiFailure(403, "Forbidden", "a webhook says no", [], request=path)
@@ -124,7 +124,7 @@ def test_a_deletion_that_is_refused_is_told_and_keeps_nothing_else() -> None:
 
 
 def test_a_kind_that_cannot_be_listed_holds_a_namespace() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     path = "/api/v1/namespaces/a/secrets"
     world.refused["GET", path] = ApiFailure(500, "InternalError", "conversion failed", [], request=path)
     assert world.look()
@@ -134,14 +134,14 @@ def test_a_kind_that_cannot_be_listed_holds_a_namespace() -> None:
 
 
 def test_a_kind_that_is_not_served_any_more_holds_nothing() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     path = "/api/v1/namespaces/a/secrets"
     world.refused["GET", path] = ApiFailure(404, "NotFound", "gone", [], request=path)
     end(world)
 
 
 def test_an_api_that_cannot_say_what_it_has_holds_a_namespace() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content = {("configmaps", "a"): ["one"]}
     world.groups.append(group("example.org", freshness="Stale"))
     assert world.look()
@@ -156,7 +156,7 @@ def test_an_api_that_cannot_say_what_it_has_holds_a_namespace() -> None:
 
 def test_many_share_their_lists() -> None:
     names = [f"n{number}" for number in range(30)]
-    world = World(*map(namespace, names))
+    world = ApiOfNamespaces(*map(namespace, names))
     world.content = {("configmaps", name): ["one", "two"] for name in names}
     end(world)
     assert sorted(world.ended()) == sorted(names)
@@ -166,7 +166,7 @@ def test_many_share_their_lists() -> None:
 
 
 def test_one_of_the_same_name_is_another_one() -> None:
-    world = World(namespace("a", uid="first"))
+    world = ApiOfNamespaces(namespace("a", uid="first"))
     end(world)
     world.content = {("secrets", "a"): ["new"]}
     another = namespace("a", uid="second")
@@ -178,7 +178,7 @@ def test_one_of_the_same_name_is_another_one() -> None:
 
 
 def test_one_that_somebody_changed_meanwhile_is_ended_later() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     path = "/api/v1/namespaces/a/finalize"
     world.refused["PUT", path] = ApiFailure(409, "Conflict", "changed", [], request=path)
     assert world.look()
@@ -188,7 +188,7 @@ def test_one_that_somebody_changed_meanwhile_is_ended_later() -> None:
 
 
 def test_one_that_is_gone_meanwhile_is_no_trouble() -> None:
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     path = "/api/v1/namespaces/a/finalize"
     world.refused["PUT", path] = ApiFailure(404, "NotFound", "gone", [], request=path)
     end(world)
@@ -196,7 +196,7 @@ def test_one_that_is_gone_meanwhile_is_no_trouble() -> None:
 
 def test_looks_at_what_is_slow_to_go_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    world = World(namespace("a"))
+    world = ApiOfNamespaces(namespace("a"))
     world.content, world.held = {("configmaps", "a"): ["held"]}, {"held": ["example.org/x"]}
     first = world.namespaces.reconcile(controller.ALL)
     assert first is not None

@@ -6,11 +6,11 @@ from typing import cast
 
 from harness.embedded.namespaces.kinds import served
 from harness.kube.client import Cluster
-from tests.unit.embedded.namespaces.world import World, group, served_as
+from tests.unit.embedded.namespaces.world import ApiOfNamespaces, group, served_as
 
 
 def test_kinds_are_those_that_can_be_listed_and_deleted_in_namespaces() -> None:
-    world = World()
+    world = ApiOfNamespaces()
     world.groups = [
         group("", served_as("pods"), served_as("bindings", verbs=["create"]), served_as("nodes", scope="Cluster")),
         group("example.org", served_as("things", verbs=["delete", "list"])),
@@ -26,7 +26,7 @@ def test_kinds_are_those_that_can_be_listed_and_deleted_in_namespaces() -> None:
 
 
 def test_each_kind_is_asked_for_once_in_the_version_that_its_group_prefers() -> None:
-    world = World()
+    world = ApiOfNamespaces()
     both = group("example.org", served_as("things"), version="v1")
     both["versions"] += group("", served_as("things"), served_as("older"), version="v1beta1")["versions"]
     world.groups = [both]

@@ -35,7 +35,7 @@ def namespace(name: str, *, uid: str = "", finalizers: tuple[str, ...] = ("kuber
     return {"metadata": meta, "spec": {"finalizers": [*finalizers]}, "status": {"phase": "Terminating"}}
 
 
-class World:
+class ApiOfNamespaces:
     """The API. `content`: names by (plural, namespace); `held`: finalizers of objects, by name."""
 
     def __init__(self, *namespaces: Json) -> None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.errors import InfraError
-from harness.kube import Cluster
-from harness.kube.resources import NAMESPACE, POD
 from harness.model import Mirror
-from harness.until import Deadline
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Extent, Tools
-from harness.validate.conformance.run import cut_short, left_of_specs, refuse_missing, run_specs
+from harness.validate.conformance.run import cut_short, refuse_missing, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from tests.unit.shipped_timeouts import TIMEOUTS
-from tests.unit.validate.guests import NOWHERE
 
 
 def of(registry: str) -> Mirror:
@@ -160,63 +154,3 @@ def test_nothing_is_said_of_specs_that_had_enough_time(tmp_path: Path) -> None:
         "c": SpecVerdict(SpecOutcome.NOT_RUN, text="image x:1 missing"),
     }
     assert cut_short(verdicts, tmp_path) == ""
-
-
-MOMENT = "2026-11-25T00:00:00Z"
-
-
-class Emptying(Cluster):
-    """An API whose namespaces of specs, and whose pods, are fewer at each look."""
-
-    def __init__(self, *looks: list[str], ending: Mapping[str, int] | None = None, whole: bool = False) -> None:
-        super().__init__(NOWHERE)
-        self.whole = whole  # the namespace is being deleted
-        self.looks = list(looks)
-        self.ending = ending or {}  # pods that are being deleted, and the seconds that they have
-        self.hurried: list[tuple[str, int | None]] = []
-
-    def list(self, resource: Any, *_: Any, labels: str = "", **__: Any) -> Any:
-        if resource is NAMESPACE:
-            assert labels == "e2e-framework"
-            items = [{"metadata": {"name": "pods-1", **({"deletionTimestamp": MOMENT} if self.whole else {})}}]
-        else:
-            names = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-            items = [self._pod(name) for name in names]
-        return type("Listing", (), {"items": items})
-
-    def delete(
-        self, resource: Any, name: str, namespace: str | None = None, *, grace: int | None = None, **_: Any
-    ) -> bool:
-        assert resource is POD
-        self.hurried.append((f"{namespace}/{name}", grace))
-        return True
-
-    def _pod(self, name: str) -> dict[str, Any]:
-        metadata: dict[str, Any] = {"namespace": name.partition("/")[0], "name": name[-1]}
-        if name in self.ending:
-            metadata |= {"deletionTimestamp": MOMENT, "deletionGracePeriodSeconds": self.ending[name]}
-        return {"metadata": metadata}
-
-
-def test_the_next_phase_waits_for_the_specs_pods_and_for_no_others() -> None:
-    api = Emptying(["kube-system/a", "pods-1/b"], ["kube-system/a"])
-    assert left_of_specs(api, Deadline.after(30)) == ""
-    assert api.looks == [["kube-system/a"]]
-
-
-def test_pods_that_are_being_deleted_have_less_time_to_end_and_no_others() -> None:
-    ending = {"pods-1/b": 30, "pods-1/c": 1, "kube-system/a": 30}
-    api = Emptying(["kube-system/a", "pods-1/b", "pods-1/c", "pods-1/d"], [], ending=ending)
-    assert left_of_specs(api, Deadline.after(30)) == ""
-    assert api.hurried == [("pods-1/b", 1)]
-
-
-def test_all_pods_of_a_namespace_that_is_being_deleted_are_deleted_at_once() -> None:
-    ending = {"pods-1/b": 30, "pods-1/c": 1}
-    api = Emptying(["kube-system/a", "pods-1/b", "pods-1/c", "pods-1/d"], [], ending=ending, whole=True)
-    assert left_of_specs(api, Deadline.after(30)) == ""
-    assert api.hurried == [("pods-1/b", 1), ("pods-1/d", 1)]
-
-
-def test_pods_of_specs_that_stay_are_named() -> None:
-    assert "left: pods-1/b" in left_of_specs(Emptying(["kube-system/a", "pods-1/b"]), Deadline.after(0))
