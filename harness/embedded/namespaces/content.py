@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
-from harness.embedded.namespaces.kinds import Kind
+from harness.embedded.namespaces.kinds import ServedKind
 from harness.kube.client import ApiFailure, Cluster, Json
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
@@ -16,7 +16,7 @@ SIDE_BY_SIDE = 8  # requests
 BACKGROUND: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 
 Metas = list[Json]  # `metadata` of objects
-Content = dict[str, dict[Kind, Metas]]  # by namespace; what has no object of a kind lacks it
+Content = dict[str, dict[ServedKind, Metas]]  # by namespace; what has no object of a kind lacks it
 
 
 class Contents:
@@ -26,14 +26,14 @@ class Contents:
         self._cluster = cluster
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="namespaces")
 
-    def look(self, kinds: Iterable[Kind], namespaces: Collection[str]) -> tuple[Content, dict[Kind, str]]:
+    def look(self, kinds: Iterable[ServedKind], namespaces: Collection[str]) -> tuple[Content, dict[ServedKind, str]]:
         """Return the objects of some kinds that namespaces have, and what the API said of kinds that it cannot list.
 
         Raises:
             Unreachable: nobody answers.
         """
         found: Content = defaultdict(dict)
-        unlisted: dict[Kind, str] = {}
+        unlisted: dict[ServedKind, str] = {}
         each = tuple(namespaces) if len(namespaces) <= FEW else (None,)
         for kind, metas, said in self._pool.map(lambda pair: self._list(*pair), product(kinds, each)):
             if said:
@@ -43,7 +43,7 @@ class Contents:
                     found[meta["namespace"]].setdefault(kind, []).append(meta)
         return found, unlisted
 
-    def _list(self, kind: Kind, namespace: str | None) -> tuple[Kind, Metas, str]:
+    def _list(self, kind: ServedKind, namespace: str | None) -> tuple[ServedKind, Metas, str]:
         try:
             answer = self._cluster.object("GET", kind.resource.path(namespace), accept=METADATA)
         except ApiFailure as failure:
@@ -51,7 +51,7 @@ class Contents:
             return kind, [], "" if gone else f"{kind.resource.plural}: {failure.message}"
         return kind, [item["metadata"] for item in answer.get("items") or []], ""
 
-    def delete(self, content: Mapping[str, Mapping[Kind, Metas]]) -> dict[str, str]:
+    def delete(self, content: Mapping[str, Mapping[ServedKind, Metas]]) -> dict[str, str]:
         """Ask for the deletion of what is not being deleted yet; return what the API said of refusals, by namespace."""
         asked = [
             (namespace, kind, [meta["name"] for meta in metas if "deletionTimestamp" not in meta])
@@ -62,7 +62,7 @@ class Contents:
         answers = zip(wanted, self._pool.map(lambda one: self._delete(*one), wanted), strict=True)
         return {namespace: said for (namespace, _, _), said in answers if said}
 
-    def _delete(self, namespace: str, kind: Kind, names: Collection[str]) -> str:
+    def _delete(self, namespace: str, kind: ServedKind, names: Collection[str]) -> str:
         whole = kind.collection and len(names) > 1
         paths = [kind.resource.path(namespace, None if whole else name) for name in ([""] if whole else names)]
         said = ""

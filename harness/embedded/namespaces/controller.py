@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harness.embedded.context import Context
 from harness.embedded.namespaces.conditions import conditions, troubles
 from harness.embedded.namespaces.content import Contents, Metas
-from harness.embedded.namespaces.kinds import Kind, served
+from harness.embedded.namespaces.kinds import ServedKind, served
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig
@@ -25,7 +25,7 @@ FINALIZER = "kubernetes"  # of a namespace's spec: whoever empties it takes it o
 GATHER_SECONDS = 0.05  # until those that are deleted together are known
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0  # between looks at what is slow to go
 TOLD_SECONDS = 1.0  # after which the status says what a namespace waits for
-PODS = Kind(POD, collection=True)
+PODS = ServedKind(POD, collection=True)
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Ending:
 
     uid: str
     pods: bool = True
-    left: frozenset[Kind] | None = None
+    left: frozenset[ServedKind] | None = None
     began: float = field(default_factory=time.monotonic)
     due: float = 0.0
     pause: float = FIRST_PAUSE
@@ -97,7 +97,7 @@ class Namespaces:
         rest = {name: one for name, one in due.items() if not one.pods}
         partly = {name: one for name, one in rest.items() if one.left is not None}
         if partly:
-            kinds = frozenset[Kind]().union(*(one.left or () for one in partly.values()))
+            kinds = frozenset[ServedKind]().union(*(one.left or () for one in partly.values()))
             self._look(kinds, partly, self._without_known)
         whole = {name: one for name, one in rest.items() if one.left is None}
         if whole:
@@ -106,7 +106,7 @@ class Namespaces:
 
     def _look(
         self,
-        kinds: Iterable[Kind],
+        kinds: Iterable[ServedKind],
         endings: Mapping[str, Ending],
         empty: Callable[[str, Ending], None],
         stale: tuple[str, ...] = (),
@@ -145,7 +145,7 @@ class Namespaces:
         else:
             ending.wait()
 
-    def _tell(self, name: str, ending: Ending, left: Mapping[Kind, Metas], held: Mapping[str, str]) -> None:
+    def _tell(self, name: str, ending: Ending, left: Mapping[ServedKind, Metas], held: Mapping[str, str]) -> None:
         """Write into a namespace's status what holds it, unless it may be over in a moment."""
         namespace = self._current(name, ending)
         if namespace is None or time.monotonic() - ending.began < TOLD_SECONDS:
