@@ -138,7 +138,7 @@ def test_a_pod_uses_its_service_account_and_its_next_token(
     authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"])
     (account / "ca.crt").write_bytes(authority)
     (account / "namespace").write_text("pods")
-    (account / "token").write_text("an older one")
+    (account / "token").write_text("an.older.one")
     environment = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
 
     assert in_cluster_kubeconfig(tmp_path / "none", {}, account) is None
