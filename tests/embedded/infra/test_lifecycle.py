@@ -166,7 +166,9 @@ def test_what_only_the_host_needs_listens_on_the_loopback(infra: EmbeddedProvide
     shown = proc.run(["ss", "-Hltn"], timeout=10).stdout.splitlines()
     octet = 213 + index_of(infra)
     own = {row.split()[3] for row in shown if row.split()[3].startswith((f"10.{octet}.", f"127.{octet}."))}
-    assert {a for a in own if a.startswith("127.")} == {f"127.{octet}.0.1:{p}" for p in (2379, 2380, 2381, 10257, 10259)}
+    assert {a for a in own if a.startswith("127.")} == {
+        f"127.{octet}.0.1:{p}" for p in (2379, 2380, 2381, 10257, 10259)
+    }
     assert {a for a in own if a.startswith("10.")} == {
         f"10.{octet}.0.1:{port}" for port in (5000, 6443, 8080, 8443, 8444, 10250)
     }

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from harness import paths, proc
 from tests.unit.playbooks.playbook_files import load, module
-from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, started, versions
+from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, started, versions, with_patches
 from tests.unit.playbooks.test_templates import documents, render
 
 AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
@@ -56,7 +56,19 @@ def test_nothing_is_customised_without_being_asked_for(tmp_path: Path) -> None:
     assert cluster["scheduler"]["extraArgs"] == []
     assert "patches" not in (place / "kubeadm-join.yml").read_text(encoding="utf-8")
     assert "--patches" not in (place / "kubelet-update.sh").read_text(encoding="utf-8")
-    assert "\npatches=\n" in (place / "addons.sh").read_text(encoding="utf-8")
+    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ["corednsdeployment0+strategic.json"]
+
+
+@pytest.mark.parametrize("more", [{}, CUSTOMISED], ids=["plain", "customised"])
+def test_coredns_says_which_patches_it_was_made_with(more: dict[str, Any], tmp_path: Path) -> None:
+    place = render("cp1-w1", tmp_path, FILES, **more)
+    patches = json.loads((place / "patches.json").read_text(encoding="utf-8"))
+    own = patches["corednsdeployment0+strategic.json"]
+    wanted = own["metadata"]["annotations"]["kubeadm/patches"]
+    assert f"\npatches={wanted}\n" in (place / "addons.sh").read_text(encoding="utf-8")
+    assert own["spec"]["template"]["spec"]["containers"] == [
+        {"name": "coredns", "readinessProbe": {"periodSeconds": 2}}
+    ]
 
 
 def test_each_program_gets_its_volumes_and_the_scheduler_its_file(customised: Path) -> None:
@@ -128,7 +140,9 @@ def test_kubeadm_patches_coredns_in_the_phase_that_the_playbooks_run(version: st
     (text,) = [one for one in re.split("^---", done.stdout, flags=re.M) if "kind: Deployment\n" in one]
     deployment = yaml.safe_load(text)
     assert deployment["metadata"]["labels"]["patched"] == "strategic"
-    assert deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "180Mi"
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"]["memory"] == "180Mi"
+    assert container["readinessProbe"]["periodSeconds"] == 2
 
 
 def test_the_values_of_the_axis_have_no_mistake() -> None:
@@ -233,7 +247,9 @@ def test_kubeadm_puts_certificates_where_and_for_as_long_as_asked(version: str, 
 def test_kubeadm_leaves_out_the_phases_and_nothing_else(version: str, tmp_path: Path) -> None:
     program = kubeadm(version)
     skipped = {"cluster_kubeadm_skip_phases": ["addon/kube-proxy", "preflight", "show-join-command"]}
-    place = render("cp1-w1", tmp_path, frozenset({"kubeadm.yml"}), **VERSIONS[version], **IGNORED, **skipped)
+    only = frozenset({"kubeadm.yml", "patches.json"})
+    place = render("cp1-w1", tmp_path, only, **VERSIONS[version], **IGNORED, **skipped)
+    with_patches(place)
     (tmp_path / "dry").mkdir()
     argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
     done = proc.run(argv, timeout=120, env={"KUBEADM_INIT_DRYRUN_DIR": str(tmp_path / "dry")})

@@ -70,8 +70,9 @@ def test_kubeadm_accepts_networks_of_both_families(version: str, tmp_path: Path)
         {"name": name, "address": f"10.0.0.{n}", "ipv6_address": f"fd00::{n}"} for n, name in ((2, "cp"), (3, "w"))
     ]
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
-    only = frozenset({"kubeadm.yml"})
+    only = frozenset({"kubeadm.yml", "patches.json"})
     place = render("cp1-w1", tmp_path, only, **VERSIONS[version], **IPV6, **ignored, cluster_hosts=hosts)
+    with_patches(place)
     dry = tmp_path / "dry"
     dry.mkdir()
     argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
@@ -85,7 +86,9 @@ def test_kubeadm_accepts_networks_of_both_families(version: str, tmp_path: Path)
 def test_kubeadm_would_start_what_was_asked_for(version: str, tmp_path: Path) -> None:
     program = kubeadm(version)
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
-    place = render("cp1-w1", tmp_path, frozenset({"kubeadm.yml"}), **VERSIONS[version], **SETTINGS, **ignored)
+    only = frozenset({"kubeadm.yml", "patches.json"})
+    place = render("cp1-w1", tmp_path, only, **VERSIONS[version], **SETTINGS, **ignored)
+    with_patches(place)
     dry = tmp_path / "dry"
     dry.mkdir()
     argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
@@ -150,8 +153,8 @@ def test_without_a_factor_kubeadm_has_the_defaults_that_nothing_writes(version: 
     program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.sh", "patches.json"})
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
     place = render("cp1-w1", tmp_path, names, **VERSIONS[version], **ignored)
-    assert (json.loads((place / "patches.json").read_text(encoding="utf-8"))) == {}
-    assert not any("patches:" in (place / name).read_text(encoding="utf-8") for name in names)
+    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ["corednsdeployment0+strategic.json"]
+    assert "patches:" not in (place / "kubeadm-join.yml").read_text(encoding="utf-8")
     assert [set(given) for given in timeouts(place)] == [set(GIVEN_SECONDS)] * 4
 
     for component, manifest in started(program, place).items():
@@ -163,14 +166,19 @@ def test_without_a_factor_kubeadm_has_the_defaults_that_nothing_writes(version: 
     assert defaults["discovery"] == f"{DISCOVERY_SECONDS // 60}m0s"
 
 
-def started(program: Path, place: Path) -> dict[str, dict[str, Any]]:
-    """Return the static pods that kubeadm would start, by component, with the patches that a machine would have."""
+def with_patches(place: Path) -> None:
+    """Put the patches where kubeadm finds them, as on a machine."""
     patches = place / "patches"
     patches.mkdir()
     for name, patch in json.loads((place / "patches.json").read_text(encoding="utf-8")).items():
         (patches / name).write_text(json.dumps(patch), encoding="utf-8")
     text = (place / "kubeadm.yml").read_text(encoding="utf-8").replace("/etc/kubernetes/patches", str(patches))
     (place / "kubeadm.yml").write_text(text, encoding="utf-8")
+
+
+def started(program: Path, place: Path) -> dict[str, dict[str, Any]]:
+    """Return the static pods that kubeadm would start, by component, with the patches that a machine would have."""
+    with_patches(place)
     proc.run([program, "config", "validate", "--config", place / "kubeadm.yml"], timeout=60)
     dry = place / "dry"
     dry.mkdir()
