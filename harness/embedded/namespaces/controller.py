@@ -2,6 +2,9 @@
 
 All of them are looked at together, so that a thousand cost little more lists than one. A namespace is over when the API
 has shown no object of any kind in it, after everything that was found before is gone.
+
+Those of cells are looked at at once, others after as long as Kubernetes waits: `kubectl delete -k` deletes a namespace
+and then what is in it, and fails if that is gone.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NAMESPACE, POD
+from harness.model import LABEL_CELL
 
 ALL: Key = ("", "all")
 FINALIZER = "kubernetes"  # of a namespace's spec: whoever empties it takes it off
+PAUSE_SECONDS = 5.0  # pkg/controller/namespace, namespaceDeletionGracePeriod
 GATHER_SECONDS = 0.05  # until those that are deleted together are known
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0  # between looks at what is slow to go
 TOLD_SECONDS = 1.0  # after which the status says what a namespace waits for
@@ -32,14 +37,15 @@ PODS = ServedKind(POD, collection=True)
 class Ending:
     """One namespace that is to end.
 
-    left: the kinds that it had at the last look; None for all kinds.  pods: it may still have pods, which go first.
+    due: when to look at it.  left: the kinds that it had at the last look; None for all kinds.  pods: it may still have
+    pods, which go first.
     """
 
     uid: str
+    due: float
     pods: bool = True
     left: frozenset[ServedKind] | None = None
     began: float = field(default_factory=time.monotonic)
-    due: float = 0.0
     pause: float = FIRST_PAUSE
 
     def wait(self) -> None:
@@ -81,15 +87,17 @@ class Namespaces:
         uids = {namespace["metadata"]["uid"]: namespace for namespace in self._namespaces.list()}
         self._ended &= uids.keys()
         going = {
-            namespace["metadata"]["name"]: uid
+            namespace["metadata"]["name"]: namespace
             for uid, namespace in uids.items()
             if deleting(namespace)
             and FINALIZER in (dig(namespace, "spec", "finalizers") or ())
             and uid not in self._ended
         }
         self._endings = {
-            name: known if (known := self._endings.get(name)) and known.uid == uid else Ending(uid)
-            for name, uid in going.items()
+            name: known
+            if (known := self._endings.get(name)) and known.uid == namespace["metadata"]["uid"]
+            else _beginning(namespace)
+            for name, namespace in going.items()
         }
 
     def _work(self, due: Mapping[str, Ending]) -> None:
@@ -169,6 +177,13 @@ class Namespaces:
             if not failure.not_found:
                 raise
         return True
+
+
+def _beginning(namespace: Json) -> Ending:
+    """Return what is to be done with a namespace: at once with a cell's, which nobody else empties."""
+    labels = namespace["metadata"].get("labels") or {}
+    pause = 0.0 if LABEL_CELL in labels else PAUSE_SECONDS
+    return Ending(namespace["metadata"]["uid"], time.monotonic() + pause)
 
 
 def _finalizers(namespace: Json) -> list[str]:

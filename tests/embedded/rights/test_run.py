@@ -97,5 +97,5 @@ def test_the_smoke_tier_runs_in_a_given_namespace_under_exactly_its_role(
 
 
 def _optional() -> frozenset[Ask]:
-    """Return what a run asks for and can do without: whether there is room, which networks are taken, what is there."""
-    return granted((*rights.SURVEY, *rights.LOOK)) | {Ask("get", "", "namespaces")}
+    """Return what a run asks for and can do without: room, which networks are taken, what machines take."""
+    return granted((*rights.SURVEY, *rights.LOOK)) | {Ask("get", "", "namespaces"), Ask("get", "", "nodes/proxy")}

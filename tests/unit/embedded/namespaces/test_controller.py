@@ -59,6 +59,18 @@ def test_one_that_was_ended_is_left_alone_while_it_is_still_shown() -> None:
     assert world.asked == asked
 
 
+def test_one_that_is_no_cells_has_kubernetes_own_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ApiOfNamespaces(namespace("a", cell=False))
+    again = world.namespaces.reconcile(controller.ALL)
+    assert again is not None
+    assert 4 < again <= controller.PAUSE_SECONDS
+    assert world.asked == []
+    monkeypatch.setattr(controller, "PAUSE_SECONDS", 0.0)
+    other = ApiOfNamespaces(namespace("a", cell=False))
+    end(other)
+    assert other.ended() == ["a"]
+
+
 def test_finalizers_of_others_are_kept() -> None:
     world = ApiOfNamespaces(namespace("a", finalizers=("example.org/mine", "kubernetes")))
     end(world)

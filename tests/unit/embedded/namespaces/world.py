@@ -11,6 +11,7 @@ from harness.kube.client import ApiFailure, Cluster
 from harness.kube.events import Events
 from harness.kube.informers import Informers
 from harness.kube.resources import NAMESPACE
+from harness.model import LABEL_CELL
 
 Json = dict[str, Any]
 MOMENT = "2026-01-01T00:00:00Z"
@@ -29,9 +30,10 @@ def group(name: str, *resources: Json, version: str = "v1", freshness: str = "Cu
     return {"metadata": metadata, "versions": [{"version": version, "freshness": freshness, "resources": [*resources]}]}
 
 
-def namespace(name: str, *, uid: str = "", finalizers: tuple[str, ...] = ("kubernetes",)) -> Json:
-    """Return a namespace that is being deleted."""
-    meta = {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": "1", "deletionTimestamp": MOMENT}
+def namespace(name: str, *, uid: str = "", finalizers: tuple[str, ...] = ("kubernetes",), cell: bool = True) -> Json:
+    """Return a namespace that is being deleted; `cell`: of a cell."""
+    meta: Json = {"name": name, "uid": uid or f"uid-{name}", "resourceVersion": "1", "deletionTimestamp": MOMENT}
+    meta["labels"] = {LABEL_CELL: name} if cell else {}
     return {"metadata": meta, "spec": {"finalizers": [*finalizers]}, "status": {"phase": "Terminating"}}
 
 
