@@ -10,12 +10,12 @@ from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
 from harness.model import Cell, Environment, Machine, Phase
 from harness.spec import product_sources
+from harness.spec.elections import ETCD_ARGS, ETCD_TIMES
 from harness.spec.merged import merged
 from harness.spec.networks import PODS
 from harness.spec.own_words import translated
 
 WAY_OUT = "guest_internet"
-ETCD_ARGS, ELECTIONS = "cluster_etcd_extra_args", frozenset({"heartbeat-interval", "election-timeout"})
 CONTROL_PLANE, ETCD = "control_plane", "etcd"  # groups of machines
 METALLB, POOL = "cluster_metallb_version", "cluster_load_balancer_addresses"
 
@@ -72,9 +72,10 @@ def _elections_aside(guest_vars: Mapping[str, Any], cell: Cell) -> Mapping[str, 
     """
     etcd = [machine for machine in cell.machines if ETCD in machine.groups]
     members = etcd or [machine for machine in cell.machines if CONTROL_PLANE in machine.groups]
-    if len(members) > 1 or ETCD_ARGS not in guest_vars:
+    given = guest_vars.get(ETCD_ARGS)
+    if len(members) > 1 or not isinstance(given, Mapping):
         return guest_vars
-    return {**guest_vars, ETCD_ARGS: {k: v for k, v in guest_vars[ETCD_ARGS].items() if k not in ELECTIONS}}
+    return {**guest_vars, ETCD_ARGS: {k: v for k, v in given.items() if ETCD_TIMES.get(k) != v}}
 
 
 def _way_out(site: Site, environment: Environment) -> dict[str, bool]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from itertools import product
 
 from harness.embedded.namespaces.kinds import ServedKind
-from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 FEW = 2  # namespaces: for more, one list of all namespaces' objects costs less than one for each
@@ -16,6 +17,8 @@ SIDE_BY_SIDE = 8  # requests
 BACKGROUND: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 
 Metas = list[Json]  # `metadata` of objects
+Unlisted = dict[str, dict[ServedKind, str]]  # why a kind could not be listed, by namespace
+Failed = tuple[ServedKind, str | None, str]
 Content = dict[str, dict[ServedKind, Metas]]  # by namespace; what has no object of a kind lacks it
 
 
@@ -26,30 +29,42 @@ class Contents:
         self._cluster = cluster
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="namespaces")
 
-    def look(self, kinds: Iterable[ServedKind], namespaces: Collection[str]) -> tuple[Content, dict[ServedKind, str]]:
-        """Return the objects of some kinds that namespaces have, and what the API said of kinds that it cannot list.
+    def look(self, kinds: Iterable[ServedKind], namespaces: Collection[str]) -> tuple[Content, Unlisted]:
+        """Return the objects of some kinds that namespaces have, and what the API said where it could not list them.
+
+        What fails for all namespaces, because of one object somewhere, is asked of each.
 
         Raises:
             Unreachable: nobody answers.
         """
         found: Content = defaultdict(dict)
-        unlisted: dict[ServedKind, str] = {}
         each = tuple(namespaces) if len(namespaces) <= FEW else (None,)
-        for kind, metas, said in self._pool.map(lambda pair: self._list(*pair), product(kinds, each)):
-            if said:
-                unlisted[kind] = said
-            for meta in metas:
-                if meta["namespace"] in namespaces:
-                    found[meta["namespace"]].setdefault(kind, []).append(meta)
-        return found, unlisted
+        failed = self._listed(product(kinds, each), found)
+        if each == (None,):
+            failed = self._listed(product(dict.fromkeys(kind for kind, _, _ in failed), namespaces), found)
+        unlisted: Unlisted = defaultdict(dict)
+        for kind, namespace, said in failed:
+            unlisted[str(namespace)][kind] = said
+        return {name: found[name] for name in namespaces if name in found}, unlisted
 
-    def _list(self, kind: ServedKind, namespace: str | None) -> tuple[ServedKind, Metas, str]:
+    def _listed(self, pairs: Iterable[tuple[ServedKind, str | None]], found: Content) -> list[Failed]:
+        """Add what lists show of kinds in namespaces (None: in all), and return what could not be listed, and why."""
+        failed: list[Failed] = []
+        for kind, namespace, metas, said in self._pool.map(lambda pair: self._list(*pair), pairs):
+            if said:
+                failed.append((kind, namespace, said))
+            for meta in metas:
+                found[meta["namespace"]].setdefault(kind, []).append(meta)
+        return failed
+
+    def _list(self, kind: ServedKind, namespace: str | None) -> tuple[ServedKind, str | None, Metas, str]:
         try:
             answer = self._cluster.object("GET", kind.resource.path(namespace), accept=METADATA)
         except ApiFailure as failure:
-            gone = failure.not_found  # not served any more: a definition that was deleted meanwhile
-            return kind, [], "" if gone else f"{kind.resource.plural}: {failure.message}"
-        return kind, [item["metadata"] for item in answer.get("items") or []], ""
+            # not served any more, since a definition was deleted meanwhile, or without lists
+            gone = failure.not_found or failure.code == HTTPStatus.METHOD_NOT_ALLOWED
+            return kind, namespace, [], "" if gone else f"{kind.resource.plural}: {failure.message}"
+        return kind, namespace, [item["metadata"] for item in answer.get("items") or []], ""
 
     def delete(self, content: Mapping[str, Mapping[ServedKind, Metas]]) -> dict[str, str]:
         """Ask for the deletion of what is not being deleted yet; return what the API said of refusals, by namespace."""
@@ -63,16 +78,24 @@ class Contents:
         return {namespace: said for (namespace, _, _), said in answers if said}
 
     def _delete(self, namespace: str, kind: ServedKind, names: Collection[str]) -> str:
-        whole = kind.collection and len(names) > 1
-        paths = [kind.resource.path(namespace, None if whole else name) for name in ([""] if whole else names)]
-        said = ""
-        for path in paths:
-            try:
-                self._cluster.request("DELETE", path, body=BACKGROUND)
-            except ApiFailure as failure:
-                if not failure.not_found:
-                    said = f"{kind.resource.plural}: {failure.message}"
-        return said
+        if kind.collection and len(names) > 1:
+            said = self._asked(kind, kind.resource.path(namespace))
+            if said is not None:
+                return said
+        answers = [self._asked(kind, kind.resource.path(namespace, name)) for name in names]
+        return next(filter(None, answers), "")
+
+    def _asked(self, kind: ServedKind, path: str) -> str | None:
+        """Ask for a deletion; return why it was refused, "" when it was not, None when it is no way to delete."""
+        try:
+            self._cluster.request("DELETE", path, body=BACKGROUND)
+        except ApiFailure as failure:
+            if failure.code == HTTPStatus.METHOD_NOT_ALLOWED:
+                return None
+            return "" if failure.not_found else f"{kind.resource.plural}: {failure.message}"
+        except Unreachable as slow:  # a webhook that takes longer than an answer may: others go on
+            return f"{kind.resource.plural}: {slow.summary}"
+        return ""
 
     def stop(self) -> None:
         """Begin no further request."""

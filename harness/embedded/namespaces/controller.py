@@ -9,6 +9,7 @@ and then what is in it, and fails if that is gone.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from harness.kube.reconcile import Controller
 from harness.kube.resources import NAMESPACE, POD
 from harness.model import LABEL_CELL
 
+log = logging.getLogger(__name__)
 ALL: Key = ("", "all")
 FINALIZER = "kubernetes"  # of a namespace's spec: whoever empties it takes it off
 PAUSE_SECONDS = 5.0  # pkg/controller/namespace, namespaceDeletionGracePeriod
@@ -125,13 +127,13 @@ class Namespaces:
         content, unlisted = self._contents.look(kinds, endings.keys())
         refused = self._contents.delete(content)
         for name, ending in endings.items():
-            left = content.get(name, {})
-            said = refused.get(name) or next(iter(unlisted.values()), "")
-            if not (left or stale or unlisted):
+            left, unknown = content.get(name, {}), unlisted.get(name, {})
+            said = refused.get(name) or next(iter(unknown.values()), "")
+            if not (left or stale or unknown):
                 empty(name, ending)
                 continue
             if not ending.pods:
-                ending.left = frozenset((*left, *unlisted)) or None
+                ending.left = frozenset((*left, *unknown)) or None
             ending.wait()
             self._tell(name, ending, left, troubles(left, stale, said))
 
@@ -168,14 +170,15 @@ class Namespaces:
         return namespace if namespace is not None and namespace["metadata"]["uid"] == ending.uid else None
 
     def _write(self, subresource: str, name: str, body: Json) -> bool:
-        """Replace a part of a namespace; False when somebody else changed it meanwhile."""
+        """Replace a part of a namespace; False when somebody else changed it meanwhile, or it is refused."""
         try:
             self._cluster.object("PUT", NAMESPACE.path(None, name, subresource), body=body)
         except ApiFailure as failure:
-            if failure.conflict:
-                return False
-            if not failure.not_found:
-                raise
+            if failure.not_found:
+                return True
+            if not failure.conflict:
+                log.warning("namespace %s: %s", name, failure)
+            return False
         return True
 
 

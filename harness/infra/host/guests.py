@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.infra.guest_facts import GuestFacts
+from harness.spec.elections import ETCD_ARGS, ETCD_TIMES
 
 CAP_SYS_RESOURCE = 24  # linux/capability.h
 
@@ -41,9 +42,6 @@ def look(*, unified_cgroups: bool | None = None) -> HostKernel:
     )
 
 
-ETCD_TIMES = {"heartbeat-interval": "500", "election-timeout": "5000"}  # ms; etcd's own are 100 and 1000
-
-
 def guest_vars(host: HostKernel | None = None) -> Mapping[str, Any]:
     """Return the variables of the playbooks, and the facts behind them.
 
@@ -63,7 +61,7 @@ def guest_vars(host: HostKernel | None = None) -> Mapping[str, Any]:
         **guest_facts(host).variables(),
         "cluster_kubelet_config": kubelet,
         "cluster_kube_proxy_config": {"conntrack": {"maxPerCore": 0, "min": 0}},
-        "cluster_etcd_extra_args": ETCD_TIMES,
+        ETCD_ARGS: ETCD_TIMES,
         "cluster_kubeadm_ignore_preflight_errors": ignored,
         "cluster_containerd_systemd_cgroup": host.unified_cgroups,
         "cluster_containerd_restrict_oom_score_adj": not host.may_raise_limits,

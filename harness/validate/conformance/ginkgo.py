@@ -34,8 +34,8 @@ class Extent:
     """How much one call of ginkgo runs.
 
     seconds: its time-out for all of it.  processes: how many specs at once, but for those that ask to be alone: these
-    run last, one by one; 0: as many as this host has processors for.  label: of just the specs that are meant, where
-    there is one; many names take long to match.
+    run last, one by one; 0: as many as suit this host, for the curated ones.  label: of just the specs that are meant,
+    where there is one; many names take long to match.
     seed: of the order of specs, another one each time without it.
     """
 

@@ -28,8 +28,8 @@ def hurry(api: Cluster) -> list[str]:
     pods = [pod["metadata"] for pod in api.list(POD).items] if ending else []
     left = [pod for pod in pods if pod["namespace"] in ending]
     for pod in left:
-        deleted = "deletionTimestamp" in pod
-        if pod.get("deletionGracePeriodSeconds", 0) > GRACE_SECONDS if deleted else ending[pod["namespace"]]:
+        hasty = "deletionTimestamp" in pod and pod.get("deletionGracePeriodSeconds", 0) <= GRACE_SECONDS
+        if ending[pod["namespace"]] and not hasty:
             api.delete(POD, pod["name"], pod["namespace"], grace=GRACE_SECONDS)
     return sorted(f"{pod['namespace']}/{pod['name']}" for pod in left)
 

@@ -62,7 +62,7 @@ def run_specs(
         tools, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts, extent=extent
     )
     # not the option --kube-test-repo-list: several specs choose their images before options are read
-    environment = {**MEMORY_FOR_TIME, "KUBE_TEST_REPO_LIST": str(repositories)}
+    environment = {**({} if extent.processes else MEMORY_FOR_TIME), "KUBE_TEST_REPO_LIST": str(repositories)}
     grace = timeouts.conformance_overrun
     with _temporary(directory) as temporary:  # e2e.test and kubectl leave files
         environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}

@@ -80,6 +80,11 @@ def test_the_infras_times_of_elections_are_for_an_etcd_of_several_members(
     assert found["cluster_etcd_extra_args"] == {"snapshot-count": "5000", **wanted}
 
 
+@pytest.mark.parametrize("own", [{"election-timeout": "3000"}, None])
+def test_times_of_elections_that_somebody_else_wants_are_kept(tmp_path: Path, own: Mapping[str, str] | None) -> None:
+    assert given(tmp_path, factor=1, cluster_etcd_extra_args=own)["cluster_etcd_extra_args"] == own
+
+
 def test_times_of_elections_that_a_cell_asks_for_are_its_own(tmp_path: Path) -> None:
     asked = {"cluster_etcd_extra_args": {"election-timeout": "2000"}}
     found = given(tmp_path, factor=1, asked=asked, cluster_etcd_extra_args=TIMES)

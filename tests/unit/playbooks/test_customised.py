@@ -63,12 +63,11 @@ def test_nothing_is_customised_without_being_asked_for(tmp_path: Path) -> None:
 def test_coredns_says_which_patches_it_was_made_with(more: dict[str, Any], tmp_path: Path) -> None:
     place = render("cp1-w1", tmp_path, FILES, **more)
     patches = json.loads((place / "patches.json").read_text(encoding="utf-8"))
+    probe = {"periodSeconds": 2, "failureThreshold": 15}
     own = patches["corednsdeployment0+strategic.json"]
     wanted = own["metadata"]["annotations"]["kubeadm/patches"]
     assert f"\npatches={wanted}\n" in (place / "addons.sh").read_text(encoding="utf-8")
-    assert own["spec"]["template"]["spec"]["containers"] == [
-        {"name": "coredns", "readinessProbe": {"periodSeconds": 2}}
-    ]
+    assert own["spec"]["template"]["spec"]["containers"] == [{"name": "coredns", "readinessProbe": probe}]
 
 
 def test_each_program_gets_its_volumes_and_the_scheduler_its_file(customised: Path) -> None:

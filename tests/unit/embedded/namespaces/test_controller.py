@@ -6,7 +6,7 @@ import pytest
 
 from harness.embedded.namespaces import controller
 from harness.embedded.namespaces.controller import Ending
-from harness.kube.client import ApiFailure
+from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.resources import NAMESPACE
 from tests.unit.embedded.namespaces.world import ApiOfNamespaces, group, namespace, served_as, without_pause
 
@@ -197,6 +197,48 @@ def test_one_that_somebody_changed_meanwhile_is_ended_later() -> None:
     world.refused.clear()
     end(world)
     assert world.written[-1]["spec"]["finalizers"] == []
+
+
+def test_one_whose_end_is_refused_does_not_keep_others() -> None:
+    world = ApiOfNamespaces(*map(namespace, "abc"))
+    path = "/api/v1/namespaces/a/finalize"
+    world.refused["PUT", path] = ApiFailure(403, "Forbidden", "a webhook says no", [], request=path)
+    for _ in range(LOOKS):
+        world.look()
+    assert {"b", "c"} <= set(world.ended())
+    world.refused.clear()
+    end(world)
+
+
+def test_one_whose_content_is_slow_to_be_refused_does_not_keep_others() -> None:
+    world = ApiOfNamespaces(*map(namespace, "abc"))
+    world.content = {("configmaps", name): ["one", "two"] for name in "abc"}
+    path = "/api/v1/namespaces/a/configmaps"
+    world.refused["DELETE", path] = Unreachable("no answer within 30 s")
+    for _ in range(LOOKS):
+        world.look()
+    assert set(world.ended()) == {"b", "c"}
+    assert "no answer within 30 s" in trouble(world, "NamespaceDeletionContentFailure")
+
+
+def test_a_kind_that_cannot_be_listed_for_all_is_listed_for_each() -> None:
+    world = ApiOfNamespaces(*map(namespace, "abc"))
+    for path in ("/api/v1/secrets", "/api/v1/namespaces/a/secrets"):
+        world.refused["GET", path] = ApiFailure(500, "InternalError", "conversion failed", [], request=path)
+    for _ in range(LOOKS):
+        world.look()
+    assert set(world.ended()) == {"b", "c"}
+    assert "conversion failed" in trouble(world, "NamespaceDeletionContentFailure")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_kind_without_lists_or_without_deletions_of_all_is_no_trouble(method: str) -> None:
+    world = ApiOfNamespaces(namespace("a"))
+    world.content = {("configmaps", "a"): ["one", "two"]}
+    path = "/api/v1/namespaces/a/" + {"GET": "secrets", "DELETE": "configmaps"}[method]
+    world.refused[method, path] = ApiFailure(405, "MethodNotAllowed", "no", [], request=path)
+    end(world)
+    assert world.content["configmaps", "a"] == []
 
 
 def test_one_that_is_gone_meanwhile_is_no_trouble() -> None:

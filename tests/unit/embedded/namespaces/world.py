@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from harness.embedded.context import Context
 from harness.embedded.namespaces.controller import ALL, Ending, Namespaces
-from harness.kube.client import ApiFailure, Cluster
+from harness.kube.client import ApiFailure, Cluster, Unreachable
 from harness.kube.events import Events
 from harness.kube.informers import Informers
 from harness.kube.resources import NAMESPACE
@@ -45,7 +45,7 @@ class ApiOfNamespaces:
         self.content: dict[tuple[str, str], list[str]] = {}
         self.held: dict[str, list[str]] = {}
         self.going: set[str] = set()  # what is being deleted and held
-        self.refused: dict[tuple[str, str], ApiFailure] = {}  # by method and path
+        self.refused: dict[tuple[str, str], ApiFailure | Unreachable] = {}  # by method and path
         self.asked: list[str] = []
         self.written: list[Json] = []
         self.informers = Informers(cast(Cluster, self))
