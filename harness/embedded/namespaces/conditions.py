@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from harness.embedded.namespaces.content import Metas
-from harness.embedded.namespaces.kinds import ServedKind
+from harness.embedded.namespaces.kinds import ContentKind
 from harness.kube.client import Json
 from harness.kube.objects import now, with_condition
 
@@ -31,7 +31,7 @@ FAILED = {
 }
 
 
-def troubles(left: Mapping[ServedKind, Metas], stale: Collection[str], refused: str) -> dict[str, str]:
+def troubles(left: Mapping[ContentKind, Metas], stale: Collection[str], refused: str) -> dict[str, str]:
     """Return the conditions that hold a namespace, and their messages.
 
     Args:
@@ -68,6 +68,6 @@ def conditions(before: Iterable[Json], held: Mapping[str, str]) -> list[Json]:
     return found
 
 
-def _said(kind: ServedKind) -> str:
+def _said(kind: ContentKind) -> str:
     resource = kind.resource
     return f"{resource.plural}.{resource.group}"  # "pods." for the group without a name, as upstream

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from itertools import product
 
-from harness.embedded.namespaces.kinds import ServedKind
+from harness.embedded.namespaces.kinds import ContentKind
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
@@ -17,9 +17,9 @@ SIDE_BY_SIDE = 8  # requests
 BACKGROUND: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 
 Metas = list[Json]  # `metadata` of objects
-Unlisted = dict[str, dict[ServedKind, str]]  # why a kind could not be listed, by namespace
-Failed = tuple[ServedKind, str | None, str]
-Content = dict[str, dict[ServedKind, Metas]]  # by namespace; what has no object of a kind lacks it
+Unlisted = dict[str, dict[ContentKind, str]]  # why a kind could not be listed, by namespace
+Failed = tuple[ContentKind, str | None, str]
+Content = dict[str, dict[ContentKind, Metas]]  # by namespace; what has no object of a kind lacks it
 
 
 class Contents:
@@ -29,7 +29,7 @@ class Contents:
         self._cluster = cluster
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="namespaces")
 
-    def look(self, kinds: Iterable[ServedKind], namespaces: Collection[str]) -> tuple[Content, Unlisted]:
+    def look(self, kinds: Iterable[ContentKind], namespaces: Collection[str]) -> tuple[Content, Unlisted]:
         """Return the objects of some kinds that namespaces have, and what the API said where it could not list them.
 
         What fails for all namespaces, because of one object somewhere, is asked of each.
@@ -47,7 +47,7 @@ class Contents:
             unlisted[str(namespace)][kind] = said
         return {name: found[name] for name in namespaces if name in found}, unlisted
 
-    def _listed(self, pairs: Iterable[tuple[ServedKind, str | None]], found: Content) -> list[Failed]:
+    def _listed(self, pairs: Iterable[tuple[ContentKind, str | None]], found: Content) -> list[Failed]:
         """Add what lists show of kinds in namespaces (None: in all), and return what could not be listed, and why."""
         failed: list[Failed] = []
         for kind, namespace, metas, said in self._pool.map(lambda pair: self._list(*pair), pairs):
@@ -57,7 +57,7 @@ class Contents:
                 found[meta["namespace"]].setdefault(kind, []).append(meta)
         return failed
 
-    def _list(self, kind: ServedKind, namespace: str | None) -> tuple[ServedKind, str | None, Metas, str]:
+    def _list(self, kind: ContentKind, namespace: str | None) -> tuple[ContentKind, str | None, Metas, str]:
         try:
             answer = self._cluster.object("GET", kind.resource.path(namespace), accept=METADATA)
         except ApiFailure as failure:
@@ -66,7 +66,7 @@ class Contents:
             return kind, namespace, [], "" if gone else f"{kind.resource.plural}: {failure.message}"
         return kind, namespace, [item["metadata"] for item in answer.get("items") or []], ""
 
-    def delete(self, content: Mapping[str, Mapping[ServedKind, Metas]]) -> dict[str, str]:
+    def delete(self, content: Mapping[str, Mapping[ContentKind, Metas]]) -> dict[str, str]:
         """Ask for the deletion of what is not being deleted yet; return what the API said of refusals, by namespace."""
         asked = [
             (namespace, kind, [meta["name"] for meta in metas if "deletionTimestamp" not in meta])
@@ -77,7 +77,7 @@ class Contents:
         answers = zip(wanted, self._pool.map(lambda one: self._delete(*one), wanted), strict=True)
         return {namespace: said for (namespace, _, _), said in answers if said}
 
-    def _delete(self, namespace: str, kind: ServedKind, names: Collection[str]) -> str:
+    def _delete(self, namespace: str, kind: ContentKind, names: Collection[str]) -> str:
         if kind.collection and len(names) > 1:
             said = self._asked(kind, kind.resource.path(namespace))
             if said is not None:
@@ -85,7 +85,7 @@ class Contents:
         answers = [self._asked(kind, kind.resource.path(namespace, name)) for name in names]
         return next(filter(None, answers), "")
 
-    def _asked(self, kind: ServedKind, path: str) -> str | None:
+    def _asked(self, kind: ContentKind, path: str) -> str | None:
         """Ask for a deletion; return why it was refused, "" when it was not, None when it is no way to delete."""
         try:
             self._cluster.request("DELETE", path, body=BACKGROUND)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from harness.embedded.context import Context
 from harness.embedded.namespaces.conditions import conditions, troubles
 from harness.embedded.namespaces.content import Contents, Metas
-from harness.embedded.namespaces.kinds import ServedKind, served
+from harness.embedded.namespaces.kinds import ContentKind, served
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig
@@ -32,7 +32,7 @@ PAUSE_SECONDS = 5.0  # pkg/controller/namespace, namespaceDeletionGracePeriod
 GATHER_SECONDS = 0.05  # until those that are deleted together are known
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0  # between looks at what is slow to go
 TOLD_SECONDS = 1.0  # after which the status says what a namespace waits for
-PODS = ServedKind(POD, collection=True)
+PODS = ContentKind(POD, collection=True)
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Ending:
     uid: str
     due: float
     pods: bool = True
-    left: frozenset[ServedKind] | None = None
+    left: frozenset[ContentKind] | None = None
     began: float = field(default_factory=time.monotonic)
     pause: float = FIRST_PAUSE
 
@@ -91,9 +91,7 @@ class Namespaces:
         going = {
             namespace["metadata"]["name"]: namespace
             for uid, namespace in uids.items()
-            if deleting(namespace)
-            and FINALIZER in (dig(namespace, "spec", "finalizers") or ())
-            and uid not in self._ended
+            if deleting(namespace) and FINALIZER in _finalizers(namespace) and uid not in self._ended
         }
         self._endings = {
             name: known
@@ -106,9 +104,8 @@ class Namespaces:
         self._look([PODS], {name: one for name, one in due.items() if one.pods}, self._without_pods)
         rest = {name: one for name, one in due.items() if not one.pods}
         partly = {name: one for name, one in rest.items() if one.left is not None}
-        if partly:
-            kinds = frozenset[ServedKind]().union(*(one.left or () for one in partly.values()))
-            self._look(kinds, partly, self._without_known)
+        kinds = frozenset[ContentKind]().union(*(one.left or () for one in partly.values()))
+        self._look(kinds, partly, self._without_known)
         whole = {name: one for name, one in rest.items() if one.left is None}
         if whole:
             found = served(self._cluster)
@@ -116,7 +113,7 @@ class Namespaces:
 
     def _look(
         self,
-        kinds: Iterable[ServedKind],
+        kinds: Iterable[ContentKind],
         endings: Mapping[str, Ending],
         empty: Callable[[str, Ending], None],
         stale: tuple[str, ...] = (),
@@ -155,7 +152,7 @@ class Namespaces:
         else:
             ending.wait()
 
-    def _tell(self, name: str, ending: Ending, left: Mapping[ServedKind, Metas], held: Mapping[str, str]) -> None:
+    def _tell(self, name: str, ending: Ending, left: Mapping[ContentKind, Metas], held: Mapping[str, str]) -> None:
         """Write into a namespace's status what holds it, unless it may be over in a moment."""
         namespace = self._current(name, ending)
         if namespace is None or time.monotonic() - ending.began < TOLD_SECONDS:

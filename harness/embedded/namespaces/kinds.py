@@ -19,7 +19,7 @@ EVENTS_AGAIN = "events.k8s.io"  # the same objects as v1's events
 
 
 @dataclass(frozen=True)
-class ServedKind:
+class ContentKind:
     """One kind. `collection`: all of its objects in a namespace can be deleted by one request."""
 
     resource: Resource
@@ -30,7 +30,7 @@ class ServedKind:
 class Served:
     """What an API serves in namespaces, and the versions of groups of which it cannot say what they have."""
 
-    kinds: tuple[ServedKind, ...]
+    kinds: tuple[ContentKind, ...]
     stale: tuple[str, ...]
 
 
@@ -39,7 +39,7 @@ def served(cluster: Cluster) -> Served:
     groups: list[Json] = []
     for path in ("/api", "/apis"):
         groups += cluster.object("GET", path, accept=AGGREGATED).get("items") or []
-    kinds: dict[tuple[str, str], ServedKind] = {}
+    kinds: dict[tuple[str, str], ContentKind] = {}
     stale: list[str] = []
     for group in groups:
         name = group.get("metadata", {}).get("name", "")
@@ -52,9 +52,9 @@ def served(cluster: Cluster) -> Served:
     return Served(tuple(kinds.values()), tuple(stale))
 
 
-def _kinds(group: str, version: Json) -> Iterator[ServedKind]:
+def _kinds(group: str, version: Json) -> Iterator[ContentKind]:
     for one in version.get("resources") or []:
         verbs = frozenset(one.get("verbs") or ())
         if one.get("scope") == "Namespaced" and verbs >= NEEDED:
             kind = (one.get("responseKind") or {}).get("kind", "")
-            yield ServedKind(Resource(group, version["version"], one["resource"], kind), COLLECTION in verbs)
+            yield ContentKind(Resource(group, version["version"], one["resource"], kind), COLLECTION in verbs)
