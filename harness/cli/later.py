@@ -12,6 +12,7 @@ import typer
 from harness.cli.plain import CommandSet, WordedCommand, WordedGroup
 from harness.errors import EXIT_BAD_INPUT
 from harness.garbage import unsearched
+from harness.unplugged import unplugged
 
 KNOWN = {
     "init": "Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file.",
@@ -56,7 +57,7 @@ class Later(WordedCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Load the command, and begin with it."""
-        with unsearched():
+        with unsearched(), unplugged():
             return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 

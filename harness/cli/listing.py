@@ -25,6 +25,7 @@ from harness.session.choice import choose, profile_of, sizes_of
 from harness.spec import Spec
 from harness.spec.origin import origins
 from harness.spec.project import Project
+from harness.unplugged import unplugged
 
 out = wide_console()
 
@@ -56,7 +57,7 @@ def list_cells(
             raise BadInput("--origin lists the values of the matrix, not cells", hint="leave out cells and options")
         _print_origins(as_json=as_json)
         return
-    with unsearched():  # it holds what it makes until it ends
+    with unsearched(), unplugged():  # it holds what it makes until it ends
         _print_cells(given, cells or [], as_json=as_json)
 
 

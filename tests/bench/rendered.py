@@ -27,7 +27,7 @@ EVERYWHERE = (
     "/usr/local/lib/flannel-cni",
 )
 BY_GROUP = {
-    "control_plane": ("/etc/kubernetes/kubeadm.yml", "/etc/kubernetes/flannel.yml"),
+    "control_plane": ("/etc/kubernetes/kubeadm.yml", "/etc/kubernetes/patches", "/etc/kubernetes/flannel.yml"),
     "node": ("/etc/kubernetes/kubeadm-join.yml",),
 }
 ADDRESS = re.compile(r"(?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d.])")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jinja2
 import pytest
 
 from harness.errors import BadInput
@@ -198,6 +199,11 @@ def test_a_template_that_does_not_parse_is_said_with_its_line(own: Path) -> None
     declared(own)
     (own / "guest.yml.j2").write_text("a: 1\nb: {{ x \n", encoding="utf-8")
     assert "guest.yml.j2:2: not a template" in said(own)
+
+
+@pytest.mark.parametrize("template", sorted(PACKAGED.rglob("*.j2")), ids=lambda path: str(path.name))
+def test_our_own_templates_parse_as_no_command_looks_at_them(template: Path) -> None:
+    assert jinja2.Environment(autoescape=False).parse(template.read_text(encoding="utf-8")).body  # noqa: S701 - no HTML
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""No plugins are looked for while something asks for that, and what programs inherit is as before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness.unplugged import OFF, unplugged
+
+PROGRAM = """
+import sys
+from harness.unplugged import unplugged
+from pydantic import BaseModel, create_model
+from pydantic.plugin import _loader
+with unplugged():
+    create_model("One", x=(int, 1))(x=2)
+looked = [_loader._plugins is not None]
+create_model("Two", x=(int, 1))(x=2)
+print(*looked, _loader._plugins is not None)
+"""
+
+
+def test_no_plugins_are_looked_for_meanwhile_and_they_are_afterwards() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
+
+
+def test_what_programs_inherit_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(OFF, raising=False)
+    with pytest.raises(LookupError), unplugged():
+        raise LookupError(os.environ[OFF])
+    assert OFF not in os.environ
+
+
+def test_a_choice_of_the_environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OFF, "logfire-plugin")
+    with unplugged():
+        assert os.environ[OFF] == "logfire-plugin"
+    assert os.environ[OFF] == "logfire-plugin"
