@@ -150,14 +150,17 @@ def follow(
     """
     words = tuple(str(a) for a in argv)
     started = time.monotonic()
+    stopping.check()
     child = _start(words, cwd, env, fed=False, interleave=True)
     end = partial(_signal_child_group, child, signal.SIGTERM) if whole else child.terminate
     try:
-        out, timed_out = _follow(child, None, timeout, log, on_line, (grace, end))
+        with _ending_when_stopped(child):
+            out, timed_out = _follow(child, None, timeout, log, on_line, (grace, end))
     except BaseException:
         _end(child, 0.0 if whole else grace)
         child.wait()
         raise
+    stopping.check()
     done = Completed(words, child.returncode, out, "", time.monotonic() - started)
     if timed_out:
         raise CommandTimedOut(done, why=f"did not end within {timeout:.0f} s", paths=(log,))

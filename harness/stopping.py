@@ -6,9 +6,12 @@ A signal interrupts the main thread alone. Others learn of it here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
 
 END_SECONDS = 10.0  # for commands that were killed to be gone
 _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
@@ -38,3 +41,29 @@ def check() -> None:
     stop = _STOP.get()
     if stop is not None and stop.is_set():
         raise NotWanted
+
+
+@contextmanager
+def begun(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """Begin work in a thread; yield what waits for it, and returns what it returned or raises what it raised.
+
+    Work that nobody waits for any more is ended.
+    """
+    from concurrent.futures import Future  # which most commands need for nothing else
+
+    stop, future = threading.Event(), Future[T]()
+
+    def work() -> None:
+        try:
+            with stoppable(stop):
+                future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the work gets it
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, name="begun", daemon=True)
+    thread.start()
+    try:
+        yield future.result
+    finally:
+        stop.set()
+        thread.join(END_SECONDS)

@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 from harness.spec.models.facts import Facts
 from harness.spec.models.leaves import LeftOutCheck
+from harness.spec.suites import CONFORMANCE
 
 DEFAULT_SUITES = ("nodes", "cluster", "network")
-POLICIES, CONFORMANCE = "policies", "conformance"
+POLICIES = "policies"
 # Without what the network plugin leaves behind, nobody knows which MTU its pods have.
 MTU = LeftOutCheck(
     check="network: test_packets_of_exactly_the_mtu_arrive_in_one_piece",

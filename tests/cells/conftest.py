@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness import stopping
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
-from harness.plugin.items import suite_of
-from harness.plugin.state import PLAN
+from harness.plugin.items import is_step, phase_of, suite_of
+from harness.plugin.state import PLAN, cell_of
 from harness.spec.models import Timeouts
-from harness.spec.suites import UPSTREAM
+from harness.spec.suites import CONFORMANCE, UPSTREAM
 from harness.until import Deadline
 from harness.validate.conformance.curated import load_curated
+from harness.validate.conformance.curated_run import SpecRun, run_curated
 from harness.validate.conformance.ginkgo import Tools
 from harness.validate.conformance.leftovers import left_of_specs
 from harness.validate.conformance.upstream import load_selection, load_upstream
@@ -138,3 +140,30 @@ def whole_run(
         return replace(found, left=left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
 
     return run
+
+
+def _after(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int) -> str:
+    """Return the suite that this process runs after a suite in a cell after a phase, "" where it is the last one."""
+    found = [suite_of(item) for item in items if not is_step(item) and (cell_of(item), phase_of(item)) == (cell, phase)]
+    places = [place for place, name in enumerate(found) if name == suite]
+    return next(iter(found[places[-1] + 1 :]), "") if places else ""
+
+
+@pytest.fixture(scope="session")
+def curated_run(
+    inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path]
+) -> Iterator[Callable[[], SpecRun]]:
+    """Return what waits for the one run of the curated specs, which begins with whoever asks for this first."""
+    with stopping.begun(lambda: run_curated(inspection, mirror, artifact)) as result:
+        yield result
+
+
+@pytest.fixture(scope="module")
+def curated_specs_meanwhile(request: pytest.FixtureRequest, cell: Cell, phase: int) -> None:
+    """Let the curated specs run beside this module's checks if they are next: both mostly wait for pods to start.
+
+    Only for checks that look at what is theirs: specs make objects of all kinds, in namespaces of their own.
+    """
+    if _after(request.session.items, request.path.parent.name, cell, phase) == CONFORMANCE:
+        request.getfixturevalue("view")  # of the cluster without them
+        request.getfixturevalue("curated_run")

@@ -6,51 +6,23 @@ The specs of a cell run together, once; each spec is a separate item (see ../con
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from harness.errors import BadInput
-from harness.model import Mirror
-from harness.spec.models import Timeouts
-from harness.until import Deadline
-from harness.validate.conformance.ginkgo import Extent, Tools
-from harness.validate.conformance.leftovers import hurried, left_of_specs
-from harness.validate.conformance.run import LOG, cut_short, refuse_missing, run_specs
-from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
+from harness.validate.conformance.curated_run import FOLDER, SpecRun
+from harness.validate.conformance.run import LOG, cut_short, refuse_missing
+from harness.validate.conformance.verdicts import SpecOutcome
 from harness.validate.inspection import Inspection
 
 
-@dataclass(frozen=True)
-class SpecRun:
-    """One run of the curated specs: the verdict of each, and why their pods are still there ("": they are gone)."""
-
-    verdicts: dict[str, SpecVerdict]
-    left: str
-
-
 @pytest.fixture(scope="session")
-def spec_run(
-    inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path], timeouts: Timeouts
-) -> SpecRun:
+def spec_run(curated_run: Callable[[], SpecRun]) -> SpecRun:
     """The verdict of every curated spec of the cell's minor, from one run, and what it left."""
-    version = inspection.expected.kubernetes
     try:
-        tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
+        return curated_run()
     except BadInput as unknown:
         pytest.skip(f"not run: {unknown.summary}")
-    with hurried(inspection.api):
-        found = run_specs(
-            inspection.curated.specs,
-            tools,
-            kubeconfig=inspection.guest.kubeconfig,
-            mirror=mirror,
-            directory=inspection.directory / "conformance",
-            timeouts=timeouts,
-            extent=Extent(timeouts.conformance, seed=inspection.curated.seed),
-        )
-    return SpecRun(found, left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
 
 
 def test_conformance(
@@ -64,12 +36,12 @@ def test_conformance(
     if verdict.outcome is SpecOutcome.NOT_RUN:
         pytest.skip(f"not run: {verdict.text}")
     if verdict.outcome is not SpecOutcome.PASSED:
-        log = inspection.directory / "conformance" / LOG
+        log = inspection.directory / FOLDER / LOG
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
 
 
 def test_the_specs_had_enough_time(spec_run: SpecRun, inspection: Inspection) -> None:
-    if said := cut_short(spec_run.verdicts, inspection.directory / "conformance" / LOG):
+    if said := cut_short(spec_run.verdicts, inspection.directory / FOLDER / LOG):
         pytest.fail(said, pytrace=False)
 
 

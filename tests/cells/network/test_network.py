@@ -20,6 +20,7 @@ from harness.validate.phases.observation import dns_servers
 from harness.validate.remote.probe_pods import UDP_PORT
 from harness.validate.remote.probes import Probes
 
+pytestmark = pytest.mark.usefixtures("curated_specs_meanwhile")
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
 
