@@ -1,4 +1,4 @@
-"""Jinja filter `stretched`: a time-out times a factor, so that one variable reaches every wait.
+"""Jinja filters of time-outs. `stretched`: times a factor, so that one variable reaches every wait. `in_seconds`.
 
 Covers seconds, durations as Go writes them (`1m30s`) and mappings of them. Whole seconds come out, rounded up, so a
 small factor never makes a wait of none. With factor 1 a value stays as it is.
@@ -28,13 +28,24 @@ def stretched(given: Any, factor: Any) -> Any:
     if isinstance(given, dict):
         return {name: stretched(value, factor) for name, value in given.items()}
     text = str(given)
+    seconds = _seconds(text)
     if DURATION.fullmatch(text):
-        seconds = sum(float(number) * UNITS[unit] for number, unit in PART.findall(text))
         return text if times == 1 else f"{_whole(seconds * times)}s"
+    return _whole(seconds * times)
+
+
+def in_seconds(given: Any) -> int:
+    """Return the whole seconds of a time-out, rounded up. Raises AnsibleFilterError where it is none."""
+    return _whole(_seconds(str(given)))
+
+
+def _seconds(text: str) -> float:
+    if DURATION.fullmatch(text):
+        return sum(float(number) * UNITS[unit] for number, unit in PART.findall(text))
     try:
-        return _whole(float(text) * times)
+        return float(text)
     except ValueError as error:
-        raise AnsibleFilterError(f"{given!r} is neither seconds nor a duration such as 1m30s") from error
+        raise AnsibleFilterError(f"{text!r} is neither seconds nor a duration such as 1m30s") from error
 
 
 def _number(factor: Any) -> float:
@@ -56,4 +67,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filters by name."""
-        return {"stretched": stretched}
+        return {"stretched": stretched, "in_seconds": in_seconds}

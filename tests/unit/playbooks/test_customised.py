@@ -14,7 +14,7 @@ from cryptography import x509
 
 from harness import paths, proc
 from tests.unit.playbooks.playbook_files import load, module
-from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, started, versions, with_patches
+from tests.unit.playbooks.test_kubeadm import ALWAYS, VERSIONS, kubeadm, started, versions, with_patches
 from tests.unit.playbooks.test_templates import documents, render
 
 AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
@@ -56,7 +56,7 @@ def test_nothing_is_customised_without_being_asked_for(tmp_path: Path) -> None:
     assert cluster["scheduler"]["extraArgs"] == []
     assert "patches" not in (place / "kubeadm-join.yml").read_text(encoding="utf-8")
     assert "--patches" not in (place / "kubelet-update.sh").read_text(encoding="utf-8")
-    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ["corednsdeployment0+strategic.json"]
+    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ALWAYS
 
 
 @pytest.mark.parametrize("more", [{}, CUSTOMISED], ids=["plain", "customised"])

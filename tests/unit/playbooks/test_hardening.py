@@ -12,7 +12,7 @@ import yaml
 
 from harness import paths, proc
 from tests.unit.playbooks.playbook_files import load, module
-from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, versions
+from tests.unit.playbooks.test_kubeadm import ALWAYS, VERSIONS, kubeadm, versions
 from tests.unit.playbooks.test_templates import documents, render
 
 AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
@@ -54,7 +54,7 @@ def test_nothing_is_hardened_without_being_asked_for(tmp_path: Path) -> None:
     assert "extraVolumes" not in found["ClusterConfiguration"]["apiServer"]
     assert found["ClusterConfiguration"]["etcd"]["local"]["extraArgs"] == []
     assert not {"serverTLSBootstrap", "tlsMinVersion", "seccompDefault"} & found["KubeletConfiguration"].keys()
-    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ["corednsdeployment0+strategic.json"]
+    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ALWAYS
 
 
 def test_every_program_gets_its_flags(hardened: Path) -> None:

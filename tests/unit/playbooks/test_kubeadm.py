@@ -38,6 +38,11 @@ GIVEN_SECONDS = {
     "upgradeManifests": 600,
 }
 
+ALWAYS = [
+    *(f"{name}0+strategic.json" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")),
+    "corednsdeployment0+strategic.json",
+]  # patches that follow from no choice
+
 versions = pytest.mark.parametrize("version", VERSIONS)
 
 
@@ -140,11 +145,7 @@ def test_a_factor_stretches_all_that_kubeadm_waits_for_and_its_probes(version: s
             24,
         )
         startup = container["startupProbe"]
-        assert startup["timeoutSeconds"] == 45
-        assert (
-            startup["failureThreshold"] * startup["periodSeconds"]
-            >= 3 * GIVEN_SECONDS["controlPlaneComponentHealthCheck"] - 10
-        )
+        assert (startup["timeoutSeconds"], startup["periodSeconds"], startup["failureThreshold"]) == (45, 2, 900)
     assert manifests["etcd"]["metadata"]["annotations"]["mine"] == "yes"
 
 
@@ -153,14 +154,16 @@ def test_without_a_factor_kubeadm_has_the_defaults_that_nothing_writes(version: 
     program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.sh", "patches.json"})
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
     place = render("cp1-w1", tmp_path, names, **VERSIONS[version], **ignored)
-    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ["corednsdeployment0+strategic.json"]
+    assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ALWAYS
     assert "patches:" not in (place / "kubeadm-join.yml").read_text(encoding="utf-8")
     assert [set(given) for given in timeouts(place)] == [set(GIVEN_SECONDS)] * 4
 
     for component, manifest in started(program, place).items():
         (container,) = manifest["spec"]["containers"]
-        probe = container["livenessProbe"]
+        probe, startup = container["livenessProbe"], container["startupProbe"]
         assert (probe["timeoutSeconds"], probe["failureThreshold"]) == (15, 8), component
+        assert startup["failureThreshold"] * startup["periodSeconds"] == 600, component
+        assert (startup["initialDelaySeconds"], startup["periodSeconds"], startup["timeoutSeconds"]) == (2, 2, 15)
     done = proc.run([program, "config", "print", "init-defaults"], timeout=60)
     defaults = next(d for d in yaml.safe_load_all(done.stdout) if d["kind"] == "InitConfiguration")["timeouts"]
     assert defaults["discovery"] == f"{DISCOVERY_SECONDS // 60}m0s"
