@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,6 +117,14 @@ def suite_of(item: pytest.Item) -> str:
     """Return the suite: the folder of tests/cells that the check lies in, or that of the project's own checks."""
     own = item.config.stash.get(OWN, None)
     return own.suite_of(item.path) if own is not None and own.is_own(item.path) else item.path.parent.name
+
+
+def suite_after(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int) -> str:
+    """Return the suite that is run after a suite in a cell after a phase, "" where that suite is the last one."""
+    of_phase = [item for item in items if (cell_of(item), phase_of(item)) == (cell, phase) and not is_step(item)]
+    suites = [suite_of(item) for item in of_phase]
+    places = [place for place, name in enumerate(suites) if name == suite]
+    return next(iter(suites[places[-1] + 1 :]), "") if places else ""
 
 
 def check_name(item: pytest.Item) -> str:

@@ -23,7 +23,7 @@ from harness.paths import MATRIX, settings_dir
 from harness.record import Recorder
 from harness.rundir import RunDir
 from harness.session.plan import RunPlan, random_id
-from harness.session.unsaid import CONFORMANCE, DEFAULT_SUITES, POLICIES, not_judged, without
+from harness.session.unsaid import DEFAULT_SUITES, POLICIES, not_judged, without
 from harness.spec.lines import Document
 from harness.spec.loader import load_file, load_spec, refuse
 from harness.spec.models import Product, ProductPhase
@@ -32,7 +32,7 @@ from harness.spec.networks import IPV6_PODS
 from harness.spec.project import Project, anywhere
 from harness.spec.settings import Settings, load_settings
 from harness.spec.shape import unknown
-from harness.spec.suites import suites_of
+from harness.spec.suites import CONFORMANCE, suites_of
 from harness.spec.usual_names import GROUPS
 from harness.validate.facts.network_plugins import plugins
 

@@ -13,8 +13,8 @@ from harness import stopping
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
-from harness.plugin.items import is_step, phase_of, suite_of
-from harness.plugin.state import PLAN, cell_of
+from harness.plugin.items import suite_after, suite_of
+from harness.plugin.state import PLAN
 from harness.spec.models import Timeouts
 from harness.spec.suites import CONFORMANCE, UPSTREAM
 from harness.until import Deadline
@@ -142,13 +142,6 @@ def whole_run(
     return run
 
 
-def _after(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int) -> str:
-    """Return the suite that this process runs after a suite in a cell after a phase, "" where it is the last one."""
-    found = [suite_of(item) for item in items if not is_step(item) and (cell_of(item), phase_of(item)) == (cell, phase)]
-    places = [place for place, name in enumerate(found) if name == suite]
-    return next(iter(found[places[-1] + 1 :]), "") if places else ""
-
-
 @pytest.fixture(scope="session")
 def curated_run(
     inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path]
@@ -164,6 +157,6 @@ def curated_specs_meanwhile(request: pytest.FixtureRequest, cell: Cell, phase: i
 
     Only for checks that look at what is theirs: specs make objects of all kinds, in namespaces of their own.
     """
-    if _after(request.session.items, request.path.parent.name, cell, phase) == CONFORMANCE:
+    if suite_after(request.session.items, request.path.parent.name, cell, phase) == CONFORMANCE:
         request.getfixturevalue("view")  # of the cluster without them
         request.getfixturevalue("curated_run")

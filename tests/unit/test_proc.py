@@ -131,6 +131,16 @@ def test_an_interrupt_ends_a_command_that_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "tidy").exists()
 
 
+def test_a_command_that_is_followed_and_not_wanted_any_more_is_killed(tmp_path: Path) -> None:
+    stop = threading.Event()
+    script = f"echo $$ > {tmp_path}/pid; echo ready; while :; do sleep 0.1; done"
+    with stopping.stoppable(stop), pytest.raises(stopping.NotWanted):
+        follow(
+            ["sh", "-c", script], timeout=60, grace=20, log=tmp_path / "log", on_line=lambda _: stop.set(), whole=True
+        )
+    assert not living(int((tmp_path / "pid").read_text()))
+
+
 def test_the_status_of_a_command_that_is_followed_is_the_callers_to_judge(tmp_path: Path) -> None:
     assert follow(["sh", "-c", "exit 3"], timeout=9, grace=1, log=tmp_path / "log").returncode == 3
 

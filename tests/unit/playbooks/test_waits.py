@@ -168,9 +168,7 @@ def test_a_wait_is_stretched_to_whole_seconds_and_stays_as_it_is_with_factor_one
     assert module("filter_plugins/stretched.py").stretched(given, factor) == wanted
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"), [("10m0s", 600), ("1h1m1.5s", 3662), ("500ms", 1), (7, 7), ("7.2", 8)]
-)
+@pytest.mark.parametrize(("given", "wanted"), [("10m0s", 600), ("1h1m1.5s", 3662), ("500ms", 1), (7, 7), ("7.2", 8)])
 def test_a_wait_in_seconds_is_whole_and_rounded_up(given: Any, wanted: int) -> None:
     assert module("filter_plugins/stretched.py").in_seconds(given) == wanted
 

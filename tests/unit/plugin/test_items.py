@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
+from harness.plugin.items import suite_after
 from harness.spec import load_spec
 
 SECONDS = 120.0
@@ -81,3 +85,30 @@ def test_a_suite_on_request_runs_only_where_the_tier_names_it(reset_cell: str) -
     suites = {suite for suite, _ in collected("--cell", reset_cell)}
     assert {"nodes", "conformance"} <= suites
     assert "performance" not in suites
+
+
+def item(suite: str, cell: Any, phase: int, *, step: bool = False) -> Any:
+    """Return of an item what tells where it belongs."""
+    mark = SimpleNamespace(args=("phase",)) if step else None
+    return SimpleNamespace(
+        callspec=SimpleNamespace(params={"cell": cell, "phase": phase}),
+        path=Path("tests", "cells", suite, "test_it.py"),
+        config=SimpleNamespace(stash={}),
+        get_closest_marker=lambda name: mark if name == "step" else None,
+    )
+
+
+def test_the_suite_that_comes_next_is_of_the_same_cell_and_phase() -> None:
+    spec = load_spec(project_dir() / "matrix")
+    one, other = (found.cell for found in selected(spec, "embedded", PlanSelection((), tier="lifecycle"))[:2])
+    items = [
+        *(item(suite, one, 0) for suite in ("nodes", "network", "network", "conformance", "idempotence")),
+        item("life", one, 1, step=True),
+        *(item(suite, one, 1) for suite in ("network", "policies", "conformance")),
+        *(item(suite, other, 0) for suite in ("network", "conformance")),
+    ]
+    assert suite_after(items, "network", one, 0) == "conformance"
+    assert suite_after(items, "network", one, 1) == "policies"
+    assert suite_after(items, "conformance", one, 1) == ""
+    assert suite_after(items, "network", other, 0) == "conformance"
+    assert suite_after(items, "network", other, 1) == ""
