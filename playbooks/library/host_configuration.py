@@ -82,6 +82,14 @@ FILE_SPEC = {
     "block": {"type": "str"},
     "private": {"type": "bool", "default": False},
 }
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "files": {"type": "list", "elements": "dict", "default": [], "options": FILE_SPEC},
+    "script": {"type": "str"},
+    "stdin": {"type": "str", "default": "", "no_log": True},
+    "creates": {"type": "path"},
+    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+    "ledger": {"type": "path", "default": "/var/lib/host-configuration"},
+}
 PRIVATE = "(private)\n"
 
 
@@ -258,17 +266,7 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
 
 def main() -> None:
     """Run as an Ansible module."""
-    module = AnsibleModule(
-        argument_spec={
-            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE_SPEC},
-            "script": {"type": "str"},
-            "stdin": {"type": "str", "default": "", "no_log": True},
-            "creates": {"type": "path"},
-            "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
-            "ledger": {"type": "path", "default": "/var/lib/host-configuration"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     given = module.params
     module.no_log_values.update(file["content"] for file in given["files"] if file["private"])
     ledger = Ledger(Path(given["ledger"]))

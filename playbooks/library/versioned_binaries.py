@@ -81,6 +81,14 @@ RELEASE_SPEC = {
 }
 PACKED = (".tar", ".tar.gz", ".tgz")
 LINK_FOLDERS = ["/usr/local/bin", "/usr/local/sbin", "/opt/cni/bin"]
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "releases": {"type": "list", "elements": "dict", "default": [], "options": RELEASE_SPEC},
+    "fetch_only": {"type": "bool", "default": False},
+    "store": {"type": "path", "default": "/usr/local/lib/releases"},
+    "timeout": {"type": "int", "default": 60},
+    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+    "folders": {"type": "list", "elements": "path", "default": LINK_FOLDERS},
+}
 CHUNK = 1 << 20  # bytes
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -225,17 +233,7 @@ def remove(store: Path, folders: list[Path], *, dry: bool) -> list[str]:
 
 def main() -> None:
     """Run as an Ansible module."""
-    module = AnsibleModule(
-        argument_spec={
-            "releases": {"type": "list", "elements": "dict", "default": [], "options": RELEASE_SPEC},
-            "fetch_only": {"type": "bool", "default": False},
-            "store": {"type": "path", "default": "/usr/local/lib/releases"},
-            "timeout": {"type": "int", "default": 60},
-            "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
-            "folders": {"type": "list", "elements": "path", "default": LINK_FOLDERS},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     given = module.params
     if given["state"] == "absent":
         removed = remove(Path(given["store"]), [Path(folder) for folder in given["folders"]], dry=module.check_mode)
