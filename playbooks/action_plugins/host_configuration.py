@@ -14,27 +14,41 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.plugins.action.normal import ActionModule as Normal
 
 LIBRARY = Path(__file__).parents[1] / "library"
-# In place of Ansible's: what the modules use of it.
+# In place of Ansible's: what the modules use of it. What leaves the machine has no secrets, because connections show it
+# when they are asked for details. As Ansible does, nothing is imported from where the login happens to be.
 PROGRAM = """\
-import json, sys, types
+import sys
+sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]
+import json, types
 
 GIVEN = json.loads({given!r})
 
 class AnsibleModule:
     def __init__(self, argument_spec, supports_check_mode):
-        self.params, self.check_mode, self.no_log_values = GIVEN["params"], GIVEN["check_mode"], set()
+        self.params, self.check_mode, self.no_log_values = GIVEN["params"], GIVEN["check_mode"], set(GIVEN["secrets"])
 
     def exit_json(self, **result):
-        print(json.dumps({{"result": {{"changed": False, **result}}, "secrets": sorted(self.no_log_values)}}))
+        print(json.dumps(self._shown({{"changed": False, **result}})))
         sys.exit(0)
 
     def fail_json(self, msg, **result):
         self.exit_json(msg=msg, failed=True, **result)
+
+    def _shown(self, value):
+        if isinstance(value, dict):
+            return {{key: self._shown(one) for key, one in value.items()}}
+        if isinstance(value, list):
+            return [self._shown(one) for one in value]
+        if isinstance(value, str):
+            if value in self.no_log_values:
+                return "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
+            for secret in sorted(filter(None, self.no_log_values), key=len, reverse=True):
+                value = value.replace(secret, 8 * "*")
+        return value
 
 for name in ("ansible", "ansible.module_utils", "ansible.module_utils.basic"):
     sys.modules[name] = types.ModuleType(name)
@@ -48,34 +62,33 @@ class ActionModule(Normal):  # type: ignore[misc]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Carry out the task."""
-        python = self._python(task_vars or {})
-        if not python:
-            ended: dict[str, Any] = super().run(tmp, task_vars)
-            return ended
-        result: dict[str, Any] = ActionBase.run(self, tmp, task_vars)
         name = self._task.action.rpartition(".")[2]
         file = LIBRARY / f"{name}.py"
         spec = _arguments(file)
+        python = self._python(task_vars or {})
+        if not python or _expands(self._task.args, spec):
+            ended: dict[str, Any] = super().run(tmp, task_vars)
+            return ended
+        result: dict[str, Any] = ActionBase.run(self, tmp, task_vars)
         _, params = self.validate_argument_spec(argument_spec=spec)
         given = {
             "name": name,
             "module": file.read_text(encoding="utf-8"),
             "params": params,
+            "secrets": [str(params[key]) for key, said in spec.items() if said.get("no_log") and params.get(key)],
             "check_mode": bool(self._task.check_mode),
         }
         command = " ".join(filter(None, (self._compute_environment_string(), shlex.quote(python), "-")))
         program = PROGRAM.format(given=json.dumps(given))
-        done = self._low_level_execute_command(command, sudoable=True, in_data=program.encode())
-        secrets = {str(params[key]) for key, said in spec.items() if said.get("no_log") and params.get(key)}
-        return {**result, **_read(done, secrets)}
+        return result | _read(self._low_level_execute_command(command, sudoable=True, in_data=program.encode()))
 
     def _python(self, task_vars: dict[str, Any]) -> str:
         """Return the machine's interpreter, "" where Ansible itself has to run the module."""
-        if self._task.async_val or not self._is_pipelining_enabled("new"):
+        if self._task.async_val or self._task.delegate_to or not self._is_pipelining_enabled("new"):
             return ""
         named = constants.config.get_config_value("INTERPRETER_PYTHON", variables=task_vars)
         python = str(self._templar.template(named))
-        return "" if python.startswith("auto") else python
+        return python if python.startswith("/") and len(python.split()) == 1 else ""
 
 
 def _arguments(file: Path) -> dict[str, Any]:
@@ -84,13 +97,18 @@ def _arguments(file: Path) -> dict[str, Any]:
     return found
 
 
-def _read(done: dict[str, Any], secrets: set[str]) -> dict[str, Any]:
-    """Return what a module came to, without what nobody may see."""
+def _expands(given: dict[str, Any], spec: dict[str, Any]) -> bool:
+    """Tell whether a path names a home or a variable, which are the machine's."""
+    paths = [given.get(key) for key, said in spec.items() if "path" in (said["type"], said.get("elements"))]
+    return any(mark in str(path) for path in paths for mark in "~$")
+
+
+def _read(done: dict[str, Any]) -> dict[str, Any]:
+    """Return what a module came to."""
     lines = [line for line in done.get("stdout", "").splitlines() if line.startswith("{")]
     try:
-        said = json.loads(lines[-1])
-        result: dict[str, Any] = remove_values(said["result"], secrets | set(said["secrets"]))
-    except (IndexError, ValueError, KeyError, TypeError):
+        result: dict[str, Any] = json.loads(lines[-1])
+    except (IndexError, ValueError):
         return {
             "failed": True,
             "msg": f"MODULE FAILURE: it ended with status {done.get('rc')} and without a result",

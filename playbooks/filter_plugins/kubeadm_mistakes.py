@@ -67,6 +67,23 @@ def _patches(patches: Any) -> Iterator[str]:
                 yield f"cluster_kubeadm_patches: {name} is no list of operations: give each an op and a path (RFC 6902)"
         elif not isinstance(patch, Mapping) or not patch:
             yield f"cluster_kubeadm_patches: {name} is no mapping: give the part of the object that it changes"
+        elif any(_half_said(probe) for probe in _startup_probes(patch)):
+            yield (
+                f"cluster_kubeadm_patches: {name} has a startupProbe with a failureThreshold and without periodSeconds:"
+                " give both, because kubelets ask every 2 s here, and with kubeadm alone every 10 s"
+            )
+
+
+def _startup_probes(patch: Mapping[str, Any]) -> Iterator[Any]:
+    spec = patch.get("spec")
+    containers = spec.get("containers") if isinstance(spec, Mapping) else None
+    for container in containers if isinstance(containers, list) else ():
+        if isinstance(container, Mapping):
+            yield container.get("startupProbe")
+
+
+def _half_said(probe: Any) -> bool:
+    return isinstance(probe, Mapping) and "failureThreshold" in probe and "periodSeconds" not in probe
 
 
 def _scheduler(config: Any, flags: Mapping[str, Any]) -> Iterator[str]:

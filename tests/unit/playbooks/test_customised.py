@@ -161,6 +161,12 @@ def test_the_values_of_the_axis_have_no_mistake() -> None:
     assert MISTAKES.kubeadm_mistakes(NONE) == []
 
 
+@pytest.mark.parametrize("probe", [{"failureThreshold": 60, "periodSeconds": 10}, {"timeoutSeconds": 9}, None])
+def test_a_probe_of_which_all_is_said_is_no_mistake(probe: dict[str, int] | None) -> None:
+    patch = {"spec": {"containers": [{"name": "etcd", "startupProbe": probe}]}}
+    assert MISTAKES.kubeadm_mistakes({**NONE, "patches": {"etcd1.json": patch}}) == []
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
@@ -168,6 +174,11 @@ def test_the_values_of_the_axis_have_no_mistake() -> None:
         ("patches", {"kube-apiserver1+jsonpatch.json": {}}, "names no patch"),
         ("patches", {"etcd0+json.json": {"op": "add"}}, "etcd0+json.json is no list of operations"),
         ("patches", {"etcd0.json": []}, "etcd0.json is no mapping"),
+        (
+            "patches",
+            {"etcd1.json": {"spec": {"containers": [{"name": "etcd", "startupProbe": {"failureThreshold": 60}}]}}},
+            "etcd1.json has a startupProbe with a failureThreshold and without periodSeconds: give both",
+        ),
         ("patches", ["etcd0.json"], "cluster_kubeadm_patches is no mapping"),
         ("scheduler", ["profiles"], "cluster_scheduler_config is no mapping"),
         ("scheduler", {"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "use kubescheduler.config.k8s.io/v1"),

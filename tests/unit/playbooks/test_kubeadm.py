@@ -145,7 +145,7 @@ def test_a_factor_stretches_all_that_kubeadm_waits_for_and_its_probes(version: s
             24,
         )
         startup = container["startupProbe"]
-        assert (startup["timeoutSeconds"], startup["periodSeconds"], startup["failureThreshold"]) == (45, 2, 900)
+        assert (startup["timeoutSeconds"], startup["periodSeconds"], startup["failureThreshold"]) == (15, 2, 900)
     assert manifests["etcd"]["metadata"]["annotations"]["mine"] == "yes"
 
 
@@ -163,7 +163,7 @@ def test_without_a_factor_kubeadm_has_the_defaults_that_nothing_writes(version: 
         probe, startup = container["livenessProbe"], container["startupProbe"]
         assert (probe["timeoutSeconds"], probe["failureThreshold"]) == (15, 8), component
         assert startup["failureThreshold"] * startup["periodSeconds"] == 600, component
-        assert (startup["initialDelaySeconds"], startup["periodSeconds"], startup["timeoutSeconds"]) == (2, 2, 15)
+        assert (startup["initialDelaySeconds"], startup["periodSeconds"], startup["timeoutSeconds"]) == (2, 2, 5)
     done = proc.run([program, "config", "print", "init-defaults"], timeout=60)
     defaults = next(d for d in yaml.safe_load_all(done.stdout) if d["kind"] == "InitConfiguration")["timeouts"]
     assert defaults["discovery"] == f"{DISCOVERY_SECONDS // 60}m0s"

@@ -16,11 +16,19 @@ ANSIBLE = Path(sys.executable).parent / "ansible"
 SECRET = "not for your eyes"
 
 
-def ran(place: Path, arguments: dict[str, Any], *options: str, fed: bool, module: str = "host_configuration") -> str:
+def ran(
+    place: Path,
+    arguments: dict[str, Any],
+    *options: str,
+    fed: bool,
+    module: str = "host_configuration",
+    debug: bool = False,
+) -> str:
     """Run a module on this host; return what Ansible says of it and of everything else.
 
     Args:
         fed: whether the connection feeds it to the interpreter; otherwise Ansible packs it.
+        debug: whether Ansible tells each thing that it does.
     """
     ledger = {"ledger": str(place / "ledger")} if module == "host_configuration" else {}
     done = proc.run(
@@ -32,6 +40,7 @@ def ran(place: Path, arguments: dict[str, Any], *options: str, fed: bool, module
             "ANSIBLE_PIPELINING": str(fed),
             "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
             "PATH": "/usr/bin:/bin",
+            "ANSIBLE_DEBUG": str(debug),
             "ANSIBLE_ACTION_PLUGINS": str(PLAYBOOKS / "action_plugins"),
             "ANSIBLE_LIBRARY": str(PLAYBOOKS / "library"),
         },
@@ -76,7 +85,36 @@ def test_a_module_that_is_fed_does_and_says_the_same(
 
 def test_a_module_is_fed_only_where_the_connection_can(tmp_path: Path) -> None:
     who = {"script": "tr '\\0' ' ' </proc/$PPID/cmdline; echo"}
-    assert [("AnsiballZ" in ran(tmp_path, who, fed=fed)) for fed in (True, False)] == [False, True]
+    assert [("python3 - " in ran(tmp_path, who, fed=fed)) for fed in (True, False)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"script": "cat", "stdin": SECRET},
+        {"script": "echo before; cat >&2; exit 3", "stdin": SECRET},
+        {"files": [{"path": "PLACE/it", "content": SECRET, "private": True}], "script": "cat PLACE/it; exit 3"},
+    ],
+)
+def test_no_secret_leaves_the_machine(arguments: dict[str, Any], tmp_path: Path) -> None:
+    given = json.loads(json.dumps(arguments).replace("PLACE", str(tmp_path)))
+    said = ran(tmp_path, given, fed=True, debug=True)
+    answers = [line for line in said.splitlines() if "_low_level_execute_command() done" in line]
+    assert len(answers) == 1
+    assert SECRET not in answers[0]
+    assert "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER" in answers[0] or "********" in answers[0]
+
+
+def test_nothing_is_imported_from_where_a_login_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('not this one')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert "CHANGED" in ran(tmp_path, {"script": "echo x"}, fed=True)
+
+
+@pytest.mark.parametrize("given", [{"creates": "~/nothing"}, {"creates": "$HOME/nothing"}])
+def test_a_path_that_the_machine_has_to_expand_is_left_to_ansible(given: dict[str, Any], tmp_path: Path) -> None:
+    who = {"script": "tr '\\0' ' ' </proc/$PPID/cmdline; echo", **given}
+    assert "python3 - " not in ran(tmp_path, who, fed=True)
 
 
 def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:
