@@ -20,7 +20,7 @@ from harness.spec.models import Timeouts
 from harness.spec.suites import CONFORMANCE, UPSTREAM
 from harness.until import Deadline
 from harness.validate.conformance.curated import load_curated
-from harness.validate.conformance.curated_run import SpecRun, run_curated
+from harness.validate.conformance.curated_run import FOLDER, SpecRun, run_curated
 from harness.validate.conformance.ginkgo import Tools
 from harness.validate.conformance.leftovers import left_of_specs
 from harness.validate.conformance.upstream import load_selection, load_upstream
@@ -106,6 +106,11 @@ def _selected(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int) 
     return found
 
 
+def _tools(artifact: Callable[[str, str], Path], version: str) -> Tools:
+    """Return upstream's programs of a version of Kubernetes. Raises BadInput where there are none."""
+    return Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
+
+
 @pytest.fixture(scope="session")
 def whole_run(
     request: pytest.FixtureRequest,
@@ -119,7 +124,7 @@ def whole_run(
     """Return what runs a suite's selected specs, once."""
     version = inspection.expected.kubernetes
     try:
-        tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
+        tools = _tools(artifact, version)
     except BadInput as unknown:
         pytest.skip(f"not run: {unknown.summary}")
     guest = inspection.guest
@@ -145,10 +150,22 @@ def whole_run(
 
 @pytest.fixture(scope="session")
 def curated_run(
-    inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path]
+    inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path], timeouts: Timeouts
 ) -> Iterator[Callable[[], SpecRun]]:
     """Return what waits for the one run of the curated specs, which begins with whoever asks for this first."""
-    with stopping.begun(lambda: run_curated(inspection, mirror, artifact)) as result:
+
+    def run() -> SpecRun:
+        return run_curated(
+            inspection.curated,
+            _tools(artifact, inspection.expected.kubernetes),
+            api=inspection.api,
+            kubeconfig=inspection.guest.kubeconfig,
+            mirror=mirror,
+            directory=inspection.directory / FOLDER,
+            timeouts=timeouts,
+        )
+
+    with stopping.begun(run) as result:
         yield result
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.kube import Cluster
 from harness.model import Mirror
+from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.conformance.curated import ConformanceList
 from harness.validate.conformance.ginkgo import Extent, Tools
 from harness.validate.conformance.leftovers import hurried, left_of_specs
 from harness.validate.conformance.run import run_specs
 from harness.validate.conformance.verdicts import SpecVerdict
-from harness.validate.inspection import Inspection
 
 FOLDER = "conformance"  # of the run's files, among those of checks
 
@@ -25,25 +26,29 @@ class SpecRun:
     left: str
 
 
-def run_curated(inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path]) -> SpecRun:
-    """Run the curated specs of the guest's minor.
+def run_curated(
+    curated: ConformanceList,
+    tools: Tools,
+    *,
+    api: Cluster,
+    kubeconfig: Path,
+    mirror: Mirror,
+    directory: Path,
+    timeouts: Timeouts,
+) -> SpecRun:
+    """Run the curated specs of a guest's minor.
 
     Args:
-        artifact: returns the folder of a program's files, by its name and version.
-
-    Raises:
-        BadInput: there is no such program.
+        api: of the guest.  mirror: where the guest takes images from.  directory: for the run's files.
     """
-    version, timeouts = inspection.expected.kubernetes, inspection.timeouts
-    tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
-    with hurried(inspection.api):
+    with hurried(api):
         found = run_specs(
-            inspection.curated.specs,
+            curated.specs,
             tools,
-            kubeconfig=inspection.guest.kubeconfig,
+            kubeconfig=kubeconfig,
             mirror=mirror,
-            directory=inspection.directory / FOLDER,
+            directory=directory,
             timeouts=timeouts,
-            extent=Extent(timeouts.conformance, seed=inspection.curated.seed),
+            extent=Extent(timeouts.conformance, seed=curated.seed),
         )
-    return SpecRun(found, left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
+    return SpecRun(found, left_of_specs(api, Deadline.after(timeouts.probe_remove)))
