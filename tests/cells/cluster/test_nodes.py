@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
+from harness.spec.models import Timeouts
+from harness.until import Deadline
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge import cluster_nodes
-from harness.validate.judge.mismatch import require
+from harness.validate.judge.mismatch import eventually, require
 
 
 def test_every_machine_is_a_ready_node_and_no_other_is(
-    view: ClusterView, api: Cluster, expected: ExpectedGuest
+    view: ClusterView, api: Cluster, expected: ExpectedGuest, timeouts: Timeouts
 ) -> None:
+    # A kubelet that finds no Node of its own yet looks again after 10 s (component-helpers/apimachinery/lease).
+    leases = eventually(
+        lambda: cluster_nodes.strange_leases(api, expected),
+        deadline=Deadline.after(timeouts.probe_follow),
+        what="every kubelet to have a Lease",
+    )
     require(
-        [*cluster_nodes.unready_nodes(view, expected), *cluster_nodes.strange_leases(api, expected)],
+        [*cluster_nodes.unready_nodes(view, expected), *leases],
         claim="the Ready nodes, and those with a Lease, are exactly the inventory's machines",
         look="journalctl -u kubelet on the machine; the events of the node",
         do="kubectl --kubeconfig kubeconfig describe node NODE",
