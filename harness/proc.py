@@ -341,7 +341,30 @@ def _end(child: subprocess.Popen[str], grace: float) -> None:
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:
+    """Kill a child's group and what descends from it: Ansible's workers have their own sessions (ansible-core 2.19).
+
+    One of them that still had an answer to write would wait for a dead reader, and the others for it.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(child.pid, signal.SIGSTOP)  # so that it starts nothing more
+    others = _descendants(child.pid)
     _signal_child_group(child, signal.SIGKILL)
+    for pid in others:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, those that they have started, and so on."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):  # it has ended meanwhile
+            parent = int(stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found = list(children.get(pid, ()))
+    for each in found:
+        found += children.get(each, ())
+    return found
 
 
 def _signal_child_group(child: subprocess.Popen[str], number: signal.Signals) -> None:

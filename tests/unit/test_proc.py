@@ -220,6 +220,16 @@ def test_an_orphan_that_keeps_the_output_open_holds_nobody(tmp_path: Path, monke
         os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)
 
 
+def test_a_worker_with_another_session_goes_with_its_command(tmp_path: Path) -> None:
+    worker = f"echo $$ > {tmp_path}/worker; sleep 60 & wait"
+    (tmp_path / "work").write_text(f"{worker}\n", encoding="utf-8")
+    script = f"setsid sh {tmp_path}/work & wait"
+    with pytest.raises(CommandFailed, match="did not end within 2 s and was killed"):
+        run(["sh", "-c", script], timeout=2)
+    group = int((tmp_path / "worker").read_text())
+    until(lambda: True if not living(group) else NotYet("alive"), deadline=Deadline.after(10), what="its end")
+
+
 def test_a_command_that_closes_its_output_and_stays_is_killed(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="did not end within 1 s and was killed"):
         run(["sh", "-c", "exec >&- 2>&-; sleep 60"], timeout=1, log=tmp_path / "log")
