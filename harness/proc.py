@@ -347,24 +347,28 @@ def _kill_group(child: subprocess.Popen[str]) -> None:
     """
     with suppress(ProcessLookupError, PermissionError):
         os.kill(child.pid, signal.SIGSTOP)  # so that it starts nothing more
-    others = _descendants(child.pid)
+    others = list(below(child.pid))
     _signal_child_group(child, signal.SIGKILL)
-    for pid in others:
+    for pid, _ in others:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
-def _descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, those that they have started, and so on."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError, ValueError):  # it has ended meanwhile
-            parent = int(stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found = list(children.get(pid, ()))
-    for each in found:
-        found += children.get(each, ())
-    return found
+def below(pid: int) -> Iterator[tuple[int, str]]:
+    """Yield every process below one that is not a zombie: its id and its program's name (proc_pid_stat(5))."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, rest = path.read_text(encoding="utf-8", errors="replace").rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        state, parent = rest.split()[:2]
+        found[int(path.parent.name)] = (int(parent), state, head.partition("(")[2])
+    known = {pid}
+    while more := {one for one, (parent, _, _) in found.items() if parent in known} - known:
+        known |= more
+    known.remove(pid)
+    yield from ((one, found[one][2]) for one in sorted(known) if found[one][1] not in {"Z", "X"})
 
 
 def _signal_child_group(child: subprocess.Popen[str], number: signal.Signals) -> None:

@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import proc
@@ -62,7 +62,7 @@ def adopt_orphans() -> None:
 
 def end_the_rest(*, tell: bool) -> None:
     """End what the program left running; say what that was, unless it was told to end as well."""
-    left = dict(living())
+    left = dict(proc.below(os.getpid()))
     if not left:
         return
     names = ", ".join(f"{name} ({pid})" for pid, name in left.items() if not is_shared_connection(pid))
@@ -71,7 +71,7 @@ def end_the_rest(*, tell: bool) -> None:
         sys.stderr.flush()
     send(signal.SIGTERM)
     until = time.monotonic() + REST_SECONDS
-    while any(living()):
+    while any(proc.below(os.getpid())):
         if time.monotonic() > until:
             send(signal.SIGKILL)
         time.sleep(LOOK_SECONDS)
@@ -88,28 +88,11 @@ def is_shared_connection(pid: int) -> bool:
 
 def send(number: signal.Signals) -> None:
     """Send a signal to everything below this process."""
-    for pid, _ in living():
+    for pid, _ in proc.below(os.getpid()):
         try:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
-
-
-def living() -> Iterator[tuple[int, str]]:
-    """Yield every process below this one that is not a zombie: its id and its program's name (proc_pid_stat(5))."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            head, _, rest = path.read_text(encoding="utf-8", errors="replace").rpartition(")")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        state, parent = rest.split()[:2]
-        found[int(path.parent.name)] = (int(parent), state, head.partition("(")[2])
-    below = {os.getpid()}
-    while more := {pid for pid, (parent, _, _) in found.items() if parent in below} - below:
-        below |= more
-    below.remove(os.getpid())
-    yield from ((pid, found[pid][2]) for pid in sorted(below) if found[pid][1] not in {"Z", "X"})
 
 
 def die_of(number: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import proc
 from harness.cell.product import command_guard
 from harness.machines.access import DIES_WITH_US
 from harness.until import Deadline, NotYet, until
@@ -148,7 +149,7 @@ def test_looking_for_processes_may_take_longer_than_between_two_looks(monkeypatc
         depth.pop()
 
     monkeypatch.setattr(command_guard, "send", slow)
-    monkeypatch.setattr(command_guard, "living", lambda: iter(()))
+    monkeypatch.setattr(proc, "below", lambda _: iter(()))
     monkeypatch.setattr(command_guard, "adopt_orphans", lambda: None)
     before = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)]
     try:
