@@ -19,25 +19,16 @@ def beside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[
     Args:
         tell: told why it failed.
     """
-    stop = threading.Event()
 
     def work() -> None:
         try:
-            with stopping.stoppable(stop):
-                call()
-        except stopping.NotWanted:
-            return
+            call()
         except (VmatrixError, OSError) as error:
             tell(f"{error}; it is tried again when it is needed")
 
-    thread = threading.Thread(target=work, name="beside", daemon=True)
-    thread.start()
-    try:
+    with stopping.begun(work) as ended:
         yield
-        thread.join()
-    finally:
-        stop.set()
-        thread.join(stopping.END_SECONDS)
+        ended()
 
 
 def behind(call: Callable[[], object], tell: Callable[[str], None]) -> threading.Thread:
