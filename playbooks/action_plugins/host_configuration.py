@@ -18,21 +18,22 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.action.normal import ActionModule as Normal
 
 LIBRARY = Path(__file__).parents[1] / "library"
-# In place of Ansible's: what the modules use of it. What leaves the machine has no secrets, because connections show it
-# when they are asked for details. As Ansible does, nothing is imported from where the login happens to be.
+# What is sent after GIVEN, with what the modules use of Ansible's class of that name. What leaves the machine has no
+# secrets, because connections show it when they are asked for details. As Ansible does, nothing is imported from where
+# the login happens to be.
 PROGRAM = """\
 import sys
 sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]
 import json, types
 
-GIVEN = json.loads({given!r})
+GIVEN = json.loads(GIVEN)
 
 class AnsibleModule:
     def __init__(self, argument_spec, supports_check_mode):
         self.params, self.check_mode, self.no_log_values = GIVEN["params"], GIVEN["check_mode"], set(GIVEN["secrets"])
 
     def exit_json(self, **result):
-        print(json.dumps(self._shown({{"changed": False, **result}})))
+        print(json.dumps(self._shown({"changed": False, **result})))
         sys.exit(0)
 
     def fail_json(self, msg, **result):
@@ -40,7 +41,7 @@ class AnsibleModule:
 
     def _shown(self, value):
         if isinstance(value, dict):
-            return {{key: self._shown(one) for key, one in value.items()}}
+            return {key: self._shown(one) for key, one in value.items()}
         if isinstance(value, list):
             return [self._shown(one) for one in value]
         if isinstance(value, str):
@@ -53,7 +54,7 @@ class AnsibleModule:
 for name in ("ansible", "ansible.module_utils", "ansible.module_utils.basic"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["ansible.module_utils.basic"].AnsibleModule = AnsibleModule
-exec(compile(GIVEN["module"], GIVEN["name"], "exec"), {{"__name__": "__main__"}})
+exec(compile(GIVEN["module"], GIVEN["name"], "exec"), {"__name__": "__main__"})
 """
 
 
@@ -79,7 +80,7 @@ class ActionModule(Normal):  # type: ignore[misc]
             "check_mode": bool(self._task.check_mode),
         }
         command = " ".join(filter(None, (self._compute_environment_string(), shlex.quote(python), "-")))
-        program = PROGRAM.format(given=json.dumps(given))
+        program = f"GIVEN = {json.dumps(given)!r}\n{PROGRAM}"
         return result | _read(self._low_level_execute_command(command, sudoable=True, in_data=program.encode()))
 
     def _python(self, task_vars: dict[str, Any]) -> str:
