@@ -18,7 +18,8 @@ from harness.proc import Service
 log = logging.getLogger(__name__)
 ID_DIGITS = 8
 PID_FILE = "nspawn.pid"  # beside the console log: the process that holds the machine
-_POWERED_OFF = re.compile(r"power(ing|ed)?[ -]?off", re.IGNORECASE)
+# The power button that systemd-nspawn presses (SIGRTMIN+3) has systemd halt, which ends the machine as well.
+_POWERED_OFF = re.compile(r"power(ing|ed)?[ -]?off|halting system", re.IGNORECASE)
 _REBOOTED = re.compile(rf"reboot(ing)?\b|{POWER_CUT}", re.IGNORECASE)
 _REBOOT = signal.SIGRTMIN + 5  # to systemd as pid 1: start reboot.target (systemd(1))
 

@@ -140,11 +140,12 @@ class Agent:
             The instance's status then; None while the guest may still shut down.
         """
         uid, grace = vmi["metadata"]["uid"], grace_seconds(vmi)
-        if uid in self._asked and not self._guests.supervised(uid):
+        runs = self._guests.supervised(uid)  # looked at once: it may end between two looks
+        if uid in self._asked and not runs:
             return self._end(vmi, well=True)  # it did as it was asked to; what is left of it goes with its launcher
-        if ended := self.ended(vmi):
+        if not runs and (ended := self.ended(vmi)):
             return ended
-        if grace > 0 and self._left(pod) > 0 and self._guests.supervised(uid):
+        if grace > 0 and self._left(pod) > 0 and runs:
             if uid not in self._asked:
                 self._asked.add(uid)
                 self._guests.power_off(uid)
@@ -155,6 +156,10 @@ class Agent:
             self._say(vmi, "Deleted", message)
         return self._end(vmi, well=grace == 0)
 
+    def forget(self, uid: str) -> None:
+        """Keep nothing about an instance that is gone; until then its end may have to be written again."""
+        self._asked.discard(uid)
+
     def _left(self, pod: Json) -> float:
         """Return the seconds that a guest has left of its launcher's grace period; what follows is the launcher's."""
         until = parse_time(pod["metadata"]["deletionTimestamp"])
@@ -162,7 +167,6 @@ class Agent:
 
     def _end(self, vmi: Json, *, well: bool) -> Json:
         """Return the status of an instance that has ended, and say so."""
-        self._asked.discard(vmi["metadata"]["uid"])
         status: Json = copy.deepcopy(vmi["status"])
         enter(status, "Succeeded" if well else "Failed", datetime.now(UTC))
         for interface in status.get("interfaces") or []:  # its network is torn down with it

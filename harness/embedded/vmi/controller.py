@@ -253,6 +253,7 @@ class VmiController:
             return None
         kept = [f for f in held if f not in {FOREGROUND_FINALIZER, CONTROLLER_FINALIZER}]
         self._forget(meta["uid"])
+        self._agent.forget(meta["uid"])
         for key in ("activePods", "launcherContainerImageVersion"):
             status.pop(key, None)
         if kept != held or status != vmi["status"]:

@@ -113,6 +113,7 @@ def test_machine_without_a_pid_file_needs_a_closer_look(tmp_path: Path) -> None:
     ("phase", "console", "well"),
     [
         ("exited", "[  OK  ] Reached target poweroff.target - System Power Off.\nPowering off.", True),
+        ("exited", "Reached target halt.target - System Halt.\nHalting system.\nAttempted to remove x.", True),
         ("exited", "Container d8d2366e failed", False),
         ("absent", "", False),
     ],

@@ -26,13 +26,16 @@ class Guest:
 
     def __init__(self, *, obeys: bool) -> None:
         self.obeys, self.alive, self.done = obeys, True, list[str]()
+        self.ends_when_seen = False  # between one look and the next
+        self.left = MachineStatus("running", "")  # some of its processes are left for a moment when it has ended
 
     def supervised(self, _uid: str) -> bool:
-        return self.alive
+        alive = self.alive
+        self.alive = alive and not self.ends_when_seen
+        return alive
 
     def status(self, _uid: str) -> MachineStatus:
-        """Some of its processes are left for a moment when it has ended."""
-        return MachineStatus("running", "")
+        return self.left
 
     def power_off(self, _uid: str) -> None:
         self.done.append("power_off")
@@ -107,3 +110,28 @@ def test_a_guest_that_overstays_its_time_is_killed_and_has_failed(
     assert status is not None
     assert (status["phase"], guest.done) == ("Failed", ["power_off", "kill"])
     assert said[1:] == [*STOPPING, "Stopped: The VirtualMachineInstance crashed."]
+
+
+def test_a_guest_that_ends_between_two_looks_has_succeeded(agent_of: Callable[[Guest], Agent]) -> None:
+    guest = Guest(obeys=False)
+    guest.left = MachineStatus("exited", "nothing that tells how it ended")
+    agent = agent_of(guest)
+    assert agent.stop(running(30), going(30)) is None
+    guest.ends_when_seen = True
+    assert agent.stop(running(30), going(29)) is None
+    status = agent.stop(running(30), going(28))
+    assert status is not None
+    assert (status["phase"], guest.done) == ("Succeeded", ["power_off"])
+
+
+def test_an_end_is_the_same_when_it_has_to_be_written_again(agent_of: Callable[[Guest], Agent]) -> None:
+    guest = Guest(obeys=True)
+    guest.left = MachineStatus("exited", "nothing that tells how it ended")
+    agent = agent_of(guest)
+    assert agent.stop(running(30), going(30)) is None
+    ends = [agent.stop(running(30), going(left)) for left in (29, 28)]
+    assert [end["phase"] for end in ends if end is not None] == ["Succeeded", "Succeeded"]
+    agent.forget(running(30)["metadata"]["uid"])
+    forgotten = agent.stop(running(30), going(27))
+    assert forgotten is not None
+    assert forgotten["phase"] == "Failed"
