@@ -40,7 +40,7 @@ author: [vmatrix]
 EXAMPLES = r"""
 - name: Make keys and requests
   certificate_requests:
-    config: "{{ lookup('ansible.builtin.template', 'kubeadm.yml.j2') }}"
+    config: "{{ lookup('rendered', 'kubeadm.yml.j2') }}"
     control_plane: true
 """
 

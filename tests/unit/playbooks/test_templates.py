@@ -96,6 +96,7 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
             "ANSIBLE_LOCALHOST_WARNING": "0",
             "ANSIBLE_HOME": str(directory / "ansible"),
             "ANSIBLE_FILTER_PLUGINS": str(FILTERS),
+            "ANSIBLE_LOOKUP_PLUGINS": str(PLAYBOOKS / "lookup_plugins"),
         },
     )
     for name, text in json.loads((directory / "rendered.json").read_text(encoding="utf-8")).items():

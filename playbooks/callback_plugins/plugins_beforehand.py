@@ -1,0 +1,40 @@
+"""Ansible callback: load the plugins that tasks use before the first task.
+
+Ansible executes each task for each host in a process that is forked for it. What such a process loads is lost with it,
+so each loaded the same filters, lookups and connections, which took longer than most of what they did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins import loader
+from ansible.plugins.callback import CallbackBase
+
+OWN_ACTIONS = [path.stem for path in (Path(__file__).parents[1] / "action_plugins").glob("*.py")]
+BUILTIN_ACTIONS = ["ansible.builtin.assert", "ansible.builtin.fail", "ansible.builtin.validate_argument_spec"]
+PLUGINS = {
+    loader.action_loader: [*OWN_ACTIONS, *BUILTIN_ACTIONS],
+    loader.become_loader: ["ansible.builtin.sudo"],
+    loader.connection_loader: ["ansible.builtin.ssh"],
+    loader.lookup_loader: ["rendered", "ansible.builtin.file", "ansible.builtin.template"],
+    loader.shell_loader: ["ansible.builtin.sh"],
+}
+ANY = {loader.filter_loader: "ansible.builtin.default", loader.test_loader: "ansible.builtin.defined"}  # loads all
+
+
+class CallbackModule(CallbackBase):
+    """Prints nothing, and needs no setting: Ansible finds it next to the playbooks."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "plugins_beforehand"
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        """Load them; one that this Ansible does not have is no matter."""
+        for kind, names in PLUGINS.items():
+            for name in names:
+                kind.get(name, class_only=True)
+        for kind, name in ANY.items():
+            kind.get(name)

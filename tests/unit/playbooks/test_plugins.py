@@ -1,0 +1,106 @@
+"""Plugins that spare Ansible's processes what one has done already: they change how long a task takes, nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, TASK_FILES
+
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
+# A filter that leaves a file for each process that loads it, and a play whose tasks use it.
+FILTER = """\
+import os
+from pathlib import Path
+Path(__file__).with_name(f"loaded-by-{os.getpid()}").touch()
+class FilterModule:
+    def filters(self):
+        return {"loud": str.upper}
+"""
+PLAY = """\
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.assert: {that: "('one' | loud) == 'ONE'"}
+    - ansible.builtin.assert: {that: "('two' | loud) == 'TWO'"}
+    - ansible.builtin.assert: {that: "('three' | loud) == 'THREE'"}
+"""
+TEMPLATE = """\
+#jinja2: trim_blocks: True
+{% macro twice(word) %}{{ word }}{{ word }}{% endmacro %}
+{% if shown %}
+{{ twice(word) }} {{ nested.deep }} {{ template_path | basename }}
+{% endif %}
+{% include 'other.j2' %}
+"""
+RENDERS = """\
+- hosts: all
+  gather_facts: false
+  vars:
+    shown: true
+    word: "{{ 'a' ~ 'b' }}"
+    nested: {deep: "{{ word }}!"}
+    both: ["{{ lookup('rendered', 'it.j2') }}", "{{ lookup('ansible.builtin.template', 'it.j2') }}"]
+  tasks:
+    - ansible.builtin.debug: {msg: "said {{ both[0] | replace('\\n', '/') }}"}
+    - ansible.builtin.assert:
+        that:
+          - both[0] == both[1]
+          - template_path is undefined
+          - lookup('rendered', 'it.j2', template_vars=dict(shown=false)) == 'ab again\\n'
+"""
+
+
+def played(place: Path, play: str, **environment: str) -> str:
+    """Run a play on this host; return what Ansible says."""
+    (place / "play.yml").write_text(play, encoding="utf-8")
+    done = proc.run(
+        [ANSIBLE, "-i", "here,", "-c", "local", place / "play.yml"],
+        timeout=120,
+        env={
+            "ANSIBLE_HOME": str(place / "home"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
+            **environment,
+        },
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("beforehand", [True, False])
+def test_plugins_are_loaded_once_and_not_for_each_task(beforehand: bool, tmp_path: Path) -> None:
+    (tmp_path / "filter_plugins").mkdir()
+    (tmp_path / "filter_plugins" / "loud.py").write_text(FILTER, encoding="utf-8")
+    folder = {"ANSIBLE_CALLBACK_PLUGINS": str(PLAYBOOKS / "callback_plugins")} if beforehand else {}
+    said = played(tmp_path, PLAY, **folder)
+    assert "ok=3" in said
+    assert "WARNING" not in said
+    assert len([*tmp_path.glob("filter_plugins/loaded-by-*")]) == (1 if beforehand else 3)
+
+
+def test_ansible_finds_them_next_to_the_playbooks(tmp_path: Path) -> None:
+    """Neither a setting nor the harness tells it to."""
+    for folder in ("callback_plugins", "filter_plugins"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "filter_plugins" / "loud.py").write_text(FILTER, encoding="utf-8")
+    (own,) = (PLAYBOOKS / "callback_plugins").glob("*.py")
+    (tmp_path / "callback_plugins" / own.name).write_bytes(own.read_bytes())
+    assert "ok=3" in played(tmp_path, PLAY)
+    assert len([*tmp_path.glob("filter_plugins/loaded-by-*")]) == 1
+
+
+def test_a_rendered_template_is_what_ansibles_own_lookup_returns(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "it.j2").write_text(TEMPLATE, encoding="utf-8")
+    (tmp_path / "templates" / "other.j2").write_text("{{ word }} again\n", encoding="utf-8")
+    said = played(tmp_path, RENDERS, ANSIBLE_LOOKUP_PLUGINS=str(PLAYBOOKS / "lookup_plugins"))
+    assert "said abab ab! it.j2/ab again/" in said
+    assert "ok=2" in said
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(PLAYBOOKS)))
+def test_no_role_has_all_variables_copied_for_a_template(path: Path) -> None:
+    assert "lookup('ansible.builtin.template'" not in path.read_text(encoding="utf-8")
