@@ -32,7 +32,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "plugins_beforehand"
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        """Load them; one that this Ansible does not have is no matter."""
+        """Load them; one that this Ansible does not have does not matter."""
         for kind, names in PLUGINS.items():
             for name in names:
                 kind.get(name, class_only=True)

@@ -49,6 +49,9 @@ class Machine:
         self.config.write_text("one: 1\n", encoding="utf-8")
         self.patch = place / "kubernetes/patches/etcd0+strategic.json"
         self.patch.write_text("{}\n", encoding="utf-8")
+        own = next(line for line in scripts["addons.sh"].splitlines() if line.startswith("patches="))
+        self.coredns = place / "kubernetes/patches/corednsdeployment0+strategic.json"
+        self.coredns.write_text(f'{{"kubeadm/patches": "{own.removeprefix("patches=")}"}}\n', encoding="utf-8")
         for name, text in (("kubeadm", KUBEADM), ("kubectl", KUBECTL), ("systemctl", "#!/bin/sh\n")):
             program = place / "bin" / name
             program.write_text(text.format(place=place, replaced=replaced), encoding="utf-8")
@@ -100,6 +103,22 @@ def test_a_setting_that_kubeadm_does_not_know_is_carried_out(
     assert "kubectl replace" in said
     assert "rollout restart --namespace kube-system deployment/coredns" in said
     assert "kubeadm" not in said
+
+
+def test_a_patch_in_place_of_the_playbooks_own_is_noted(scripts: dict[int, dict[str, str]], tmp_path: Path) -> None:
+    machine = Machine(tmp_path, scripts[30])
+    machine.coredns.write_text('{"theirs": 1}\n', encoding="utf-8")
+    machine.run("init.sh")
+    said = "\n".join(machine.run("addons.sh"))
+    assert "kubectl annotate" in said
+    assert "phase addon kube-proxy" not in said
+
+
+def test_what_an_attempt_before_made_is_looked_at(scripts: dict[int, dict[str, str]], tmp_path: Path) -> None:
+    machine = Machine(tmp_path, scripts[30])
+    (tmp_path / "kubernetes/init-begun").touch()
+    machine.run("init.sh")
+    assert everything(machine.run("addons.sh"))
 
 
 def test_a_run_that_is_killed_is_put_right_by_the_next(scripts: dict[int, dict[str, str]], tmp_path: Path) -> None:
