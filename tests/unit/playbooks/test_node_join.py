@@ -12,7 +12,7 @@ from tests.unit.playbooks.test_templates import render
 
 REFUSED = (
     'E1127 21:00:22.702600 527 reflector.go:227] "Failed to watch" err="failed to list *v1.Service: services is '
-    'forbidden: User \\"system:anonymous\\" cannot list resource \\"services\\" in API group \\"\\" at the cluster scope"'
+    'forbidden: User \\"system:anonymous\\" cannot list resource \\"services\\" at the cluster scope"'
 )
 OTHER = REFUSED.replace("*v1.Service:", "*v1.CSIDriver:")
 
