@@ -140,12 +140,12 @@ class Agent:
             The instance's status then; None while the guest may still shut down.
         """
         uid, grace = vmi["metadata"]["uid"], grace_seconds(vmi)
-        runs = self._guests.supervised(uid)  # looked at once: it may end between two looks
-        if uid in self._asked and not runs:
-            return self._end(vmi, well=True)  # it did as it was asked to; what is left of it goes with its launcher
-        if not runs and (ended := self.ended(vmi)):
-            return ended
-        if grace > 0 and self._left(pod) > 0 and runs:
+        if not self._guests.supervised(uid):  # looked at once: it may end between two looks
+            if uid in self._asked:
+                return self._end(vmi, well=True)  # as it was asked to; what is left of it goes with its launcher
+            if ended := self.ended(vmi):
+                return ended
+        elif grace > 0 and self._left(pod) > 0:
             if uid not in self._asked:
                 self._asked.add(uid)
                 self._guests.power_off(uid)
