@@ -14,7 +14,7 @@ from harness import stopping
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.errors import BadInput, VmatrixError
 from harness.model import Cell, Mirror
-from harness.plugin.items import suite_after, suite_of
+from harness.plugin.items import is_last, suite_after, suite_of
 from harness.plugin.state import PLAN
 from harness.spec.models import Timeouts
 from harness.spec.suites import CONFORMANCE, UPSTREAM
@@ -22,7 +22,7 @@ from harness.until import Deadline
 from harness.validate.conformance.curated import load_curated
 from harness.validate.conformance.curated_run import FOLDER, SpecRun, run_curated
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.leftovers import left_of_specs
+from harness.validate.conformance.leftovers import left_of_specs, specs_namespaces
 from harness.validate.conformance.upstream import load_selection, load_upstream
 from harness.validate.conformance.whole import SpecSet, WholeRun, run_whole
 from harness.validate.facts.expected import minor_of
@@ -133,6 +133,7 @@ def whole_run(
     def run(suite: str) -> WholeRun:
         selected = tuple(_selected(request.session.items, suite, cell, phase))
         listed = load_upstream(inspection.expected.minor).of(suite)
+        earlier = specs_namespaces(inspection.api)
         found = run_whole(
             SpecSet(suite, listed, selected, load_selection().unfit(selected, guest.expected)),
             tools,
@@ -143,16 +144,25 @@ def whole_run(
             directory=inspection.directory / suite,
             timeouts=timeouts,
         )
-        return replace(found, left=left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
+        deadline = Deadline.after(timeouts.probe_remove)
+        return replace(found, left=left_of_specs(inspection.api, deadline, besides=earlier))
 
     return run
 
 
 @pytest.fixture(scope="session")
 def curated_run(
-    inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path], timeouts: Timeouts
+    request: pytest.FixtureRequest,
+    cell: Cell,
+    phase: int,
+    inspection: Inspection,
+    mirror: Mirror,
+    artifact: Callable[[str, str], Path],
+    timeouts: Timeouts,
 ) -> Iterator[Callable[[], SpecRun]]:
     """Return what waits for the one run of the curated specs, which begins with whoever asks for this first."""
+    ends = is_last(request.session.items, CONFORMANCE, cell, phase)
+    stays = ends and request.config.stash[PLAN].project.settings.keeps != "always"
 
     def run() -> SpecRun:
         return run_curated(
@@ -163,6 +173,7 @@ def curated_run(
             mirror=mirror,
             directory=inspection.directory / FOLDER,
             timeouts=timeouts,
+            stays=stays,
         )
 
     with stopping.begun(run) as result:

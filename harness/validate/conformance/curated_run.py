@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import ConformanceList
 from harness.validate.conformance.ginkgo import Extent, Tools
-from harness.validate.conformance.leftovers import hurried, left_of_specs
+from harness.validate.conformance.leftovers import hurried, left_of_specs, specs_namespaces
 from harness.validate.conformance.run import run_specs
 from harness.validate.conformance.verdicts import SpecVerdict
 
@@ -20,10 +21,13 @@ FOLDER = "conformance"  # of the run's files, among those of checks
 
 @dataclass(frozen=True)
 class SpecRun:
-    """One run of the curated specs: the verdict of each, and why their pods are still there ("": they are gone)."""
+    """One run of the curated specs: the verdict of each, and which of their pods are still there, though deleted.
+
+    left: None where specs were told to leave what they made.
+    """
 
     verdicts: dict[str, SpecVerdict]
-    left: str
+    left: str | None
 
 
 def run_curated(
@@ -35,13 +39,16 @@ def run_curated(
     mirror: Mirror,
     directory: Path,
     timeouts: Timeouts,
+    stays: bool,
 ) -> SpecRun:
     """Run the curated specs of a guest's minor.
 
     Args:
         api: of the guest.  mirror: where the guest takes images from.  directory: for the run's files.
+        stays: whether specs leave what they made, since the guest goes when they have ended.
     """
-    with hurried(api):
+    earlier = frozenset() if stays else specs_namespaces(api)
+    with nullcontext() if stays else hurried(api):
         found = run_specs(
             curated.specs,
             tools,
@@ -49,6 +56,7 @@ def run_curated(
             mirror=mirror,
             directory=directory,
             timeouts=timeouts,
-            extent=Extent(timeouts.conformance, seed=curated.seed),
+            extent=Extent(timeouts.conformance, seed=curated.seed, stays=stays),
         )
-    return SpecRun(found, left_of_specs(api, Deadline.after(timeouts.probe_remove)))
+    left = None if stays else left_of_specs(api, Deadline.after(timeouts.probe_remove), besides=earlier)
+    return SpecRun(found, left)

@@ -8,7 +8,7 @@ runtime of half a minute does not tell it of less: so pods are deleted in those 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from harness.errors import VmatrixError
@@ -53,14 +53,23 @@ def hurried(api: Cluster) -> Iterator[None]:
         looks.join()
 
 
-def left_of_specs(api: Cluster, deadline: Deadline) -> str:
+def specs_namespaces(api: Cluster) -> frozenset[str]:
+    """Return the namespaces of specs that nobody has deleted: of a run that goes on, or that let them stay."""
+    found = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
+    return frozenset(namespace["name"] for namespace in found if "deletionTimestamp" not in namespace)
+
+
+def left_of_specs(api: Cluster, deadline: Deadline, *, besides: Collection[str] = ()) -> str:
     """Wait for the specs' pods to be gone, and hurry them; return which are left at the deadline, "" when none is.
 
     Pods that are left would block the next phase: a drain refuses to delete pods that no controller owns.
+
+    Args:
+        besides: namespaces of specs of another run, which are not waited for.
     """
 
     def pods_gone() -> bool | NotYet:
-        names = hurry(api)
+        names = [name for name in hurry(api) if name.partition("/")[0] not in besides]
         return NotYet(f"left: {', '.join(names)}") if names else True
 
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
-from harness.plugin.items import suite_after
+from harness.plugin.items import is_last, suite_after
 from harness.spec import load_spec
 
 SECONDS = 120.0
@@ -87,9 +87,9 @@ def test_a_suite_on_request_runs_only_where_the_tier_names_it(reset_cell: str) -
     assert "performance" not in suites
 
 
-def item(suite: str, cell: Any, phase: int, *, step: bool = False) -> Any:
+def item(suite: str, cell: Any, phase: int, *, step: str = "") -> Any:
     """Return of an item what tells where it belongs."""
-    mark = SimpleNamespace(args=("phase",)) if step else None
+    mark = SimpleNamespace(args=(step,)) if step else None
     return SimpleNamespace(
         callspec=SimpleNamespace(params={"cell": cell, "phase": phase}),
         path=Path("tests", "cells", suite, "test_it.py"),
@@ -103,7 +103,7 @@ def test_the_suite_that_comes_next_is_of_the_same_cell_and_phase() -> None:
     one, other = (found.cell for found in selected(spec, "embedded", PlanSelection((), tier="lifecycle"))[:2])
     items = [
         *(item(suite, one, 0) for suite in ("nodes", "network", "network", "conformance", "idempotence")),
-        item("life", one, 1, step=True),
+        item("life", one, 1, step="phase"),
         *(item(suite, one, 1) for suite in ("network", "policies", "conformance")),
         *(item(suite, other, 0) for suite in ("network", "conformance")),
     ]
@@ -112,3 +112,19 @@ def test_the_suite_that_comes_next_is_of_the_same_cell_and_phase() -> None:
     assert suite_after(items, "conformance", one, 1) == ""
     assert suite_after(items, "network", other, 0) == "conformance"
     assert suite_after(items, "network", other, 1) == ""
+
+
+def test_a_suite_is_a_cells_last_if_a_run_ends_the_cell_after_it() -> None:
+    spec = load_spec(project_dir() / "matrix")
+    one, other = (found.cell for found in selected(spec, "embedded", PlanSelection((), tier="lifecycle"))[:2])
+    checks = [item(suite, one, 1) for suite in ("network", "conformance", "conformance")]
+    end = [item("life", one, 0, step=step) for step in ("teardown", "gone")]
+    items = [item("conformance", one, 0), item("life", one, 1, step="phase"), *checks, *end, item("nodes", other, 0)]
+    assert is_last(items, "conformance", one, 1)
+    assert not is_last(items, "network", one, 1), "another suite follows"
+    assert not is_last(items, "conformance", one, 0), "another phase follows"
+    assert not is_last(items, "conformance", other, 0), "it is not there"
+    assert not is_last([*checks, item("nodes", other, 0)], "conformance", one, 1), "checked again, the cell stays"
+    assert not is_last([*checks, item("own", one, 1), *end], "conformance", one, 1), (
+        "checks of the project's own follow"
+    )

@@ -73,3 +73,20 @@ def test_an_order_is_asked_for_where_there_is_one() -> None:
     )
     assert "--seed=7" in asked[: asked.index("/t/e2e.test")]
     assert not [word for word in any_order if "seed" in word]
+
+
+def test_specs_leave_their_namespaces_only_where_they_are_told_to() -> None:
+    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
+    left, deleted = (
+        ginkgo_command(
+            tools,
+            [NAME],
+            kubeconfig=Path("/k"),
+            report_dir=Path("/r"),
+            timeouts=TIMEOUTS,
+            extent=Extent(60.0, stays=stays),
+        )
+        for stays in (True, False)
+    )
+    assert "--delete-namespace=false" in left[left.index("--") :]
+    assert not [word for word in deleted if "delete-namespace" in word]

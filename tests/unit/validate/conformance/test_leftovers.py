@@ -13,7 +13,7 @@ from harness.kube.failures import ApiFailure
 from harness.kube.resources import NAMESPACE, POD
 from harness.until import Deadline
 from harness.validate.conformance import leftovers
-from harness.validate.conformance.leftovers import hurried, left_of_specs
+from harness.validate.conformance.leftovers import hurried, left_of_specs, specs_namespaces
 from tests.unit.validate.guests import NOWHERE
 
 MOMENT = "2026-11-25T00:00:00Z"
@@ -101,3 +101,13 @@ def test_an_api_that_has_trouble_is_asked_again(monkeypatch: pytest.MonkeyPatch)
         while not api.hurried:
             time.sleep(0.01)
     assert api.hurried == [("pods-1/b", 1)]
+
+
+def test_pods_of_another_run_whose_specs_let_them_stay_are_not_waited_for() -> None:
+    api = Emptying(["pods-1/b"])
+    assert specs_namespaces(api) == {"pods-1"}
+    assert left_of_specs(api, Deadline.after(0), besides=specs_namespaces(api)) == ""
+
+
+def test_namespaces_that_are_being_deleted_are_waited_for_whoever_made_them() -> None:
+    assert specs_namespaces(Emptying(["pods-1/b"], whole=True)) == frozenset()
