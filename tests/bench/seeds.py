@@ -27,9 +27,12 @@ SHOWN = 5
 
 
 def order_of(said: str, names: Sequence[str]) -> list[str]:
-    """Return specs in the order in which e2e.test names them."""
-    known = set(names)
-    return list(dict.fromkeys(line.strip() for line in said.splitlines() if line.strip() in known))
+    """Return specs in the order in which e2e.test names them; it puts their labels after the name, in brackets."""
+    found = dict[str, None]()
+    for line in said.splitlines():
+        named = [name for name in names if f"{line.strip()} [".startswith(f"{name} [")]
+        found |= dict.fromkeys([max(named, key=len)] if named else [])
+    return list(found)
 
 
 def span(order: Sequence[str], seconds: Mapping[str, float], processes: int) -> float:

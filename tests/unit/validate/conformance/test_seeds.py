@@ -9,14 +9,16 @@ Running Suite: Kubernetes e2e suite
 [sig-node] Pods should run [Conformance]
 /go/pkg/mod/k8s.io/kubernetes@v1.36.3/test/e2e/common/node/pods.go:1
 S [sig-node] Pods should be skipped [Conformance]
-  [sig-apps] Job should end [Conformance]
+[sig-apps] Job should end [Conformance] [Slow] [sig-apps, Conformance, Slow]
+  [sig-apps] Job should end [Conformance] [sig-apps, Conformance]
 [sig-node] Pods should run [Conformance]
 """
 JOB, POD = "[sig-apps] Job should end [Conformance]", "[sig-node] Pods should run [Conformance]"
+SLOW = f"{JOB} [Slow]"
 
 
 def test_specs_are_in_the_order_in_which_they_are_named_first() -> None:
-    assert order_of(SAID, [JOB, POD]) == [POD, JOB]
+    assert order_of(SAID, [JOB, POD, SLOW]) == [POD, SLOW, JOB]
 
 
 def test_a_process_takes_the_next_spec_when_it_is_free() -> None:
