@@ -30,6 +30,19 @@ PLAY = """\
     - ansible.builtin.assert: {that: "('two' | loud) == 'TWO'"}
     - ansible.builtin.assert: {that: "('three' | loud) == 'THREE'"}
 """
+# A filter that says how many objects are not looked at, and after how many new ones others are.
+KEPT = """\
+import gc
+class FilterModule:
+    def filters(self):
+        return {"kept": lambda _: f"kept {gc.get_freeze_count()}, first at {gc.get_threshold()[0]}"}
+"""
+SAYS_KEPT = """\
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: "{{ '' | kept }}"}
+"""
 TEMPLATE = """\
 #jinja2: trim_blocks: True
 {% macro twice(word) %}{{ word }}{{ word }}{% endmacro %}
@@ -81,6 +94,16 @@ def test_plugins_are_loaded_once_and_not_for_each_task(beforehand: bool, tmp_pat
     assert "ok=3" in said
     assert "WARNING" not in said
     assert len([*tmp_path.glob("filter_plugins/loaded-by-*")]) == (1 if beforehand else 3)
+
+
+@pytest.mark.parametrize("beforehand", [True, False])
+def test_a_tasks_process_does_not_look_for_garbage_among_what_there_was(beforehand: bool, tmp_path: Path) -> None:
+    (tmp_path / "filter_plugins").mkdir()
+    (tmp_path / "filter_plugins" / "kept.py").write_text(KEPT, encoding="utf-8")
+    folder = {"ANSIBLE_CALLBACK_PLUGINS": str(PLAYBOOKS / "callback_plugins")} if beforehand else {}
+    kept = re.search(r"kept (\d+), first at (\d+)", played(tmp_path, SAYS_KEPT, **folder))
+    assert kept is not None
+    assert (int(kept[1]) > 50_000, int(kept[2]) > 10_000) == (beforehand, beforehand)
 
 
 def test_ansible_finds_them_next_to_the_playbooks(tmp_path: Path) -> None:
