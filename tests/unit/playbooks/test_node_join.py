@@ -26,7 +26,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize(
     ("journal", "again"),
-    [([], False), ([REFUSED] * 2 + [OTHER] * 2, False), ([REFUSED] * 3, True), ([REFUSED] * 4, True)],
+    [([], False), ([REFUSED] + [OTHER] * 2, False), ([REFUSED] * 2, True), ([REFUSED] * 4, True)],
 )
 def test_only_a_kubelet_that_would_ask_late_starts_again(
     journal: list[str], again: bool, script: str, tmp_path: Path

@@ -29,7 +29,7 @@ KEPT = {
     ("api_endpoint", "timeout server 10m"): "the same",
     ("api_endpoint", "retries 3"): "tries of a connection, each of which has its time",
     ("api_endpoint", "hard-stop-after 10s"): "open connections of an old process, which nothing waits for",
-    ("node", 'if [ "$refused" -ge 3 ]; then'): "a number of refusals, not of attempts",
+    ("node", 'if [ "$refused" -ge 2 ]; then'): "a number of refusals, not of attempts",
 }
 # Numbers of seconds in Python that runs on machines or on the controller.
 CONSTANTS = {
