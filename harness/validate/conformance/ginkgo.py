@@ -9,11 +9,15 @@ from pathlib import Path
 
 import yaml
 
+from harness.memory import memory_available_mib
 from harness.spec.models import Timeouts
 
 SUITE = "Kubernetes e2e suite"  # the suite's description, which ginkgo puts before each spec's name when it matches
-PROCESSES = 6  # specs mostly wait for pods; each ginkgo process takes about 300 MiB
-EACH_PROCESSOR = 2  # at most: before its first spec, each takes 2 s of a processor to build the tree of all 7500
+PROCESSES = 6  # specs mostly wait for pods
+LEAST_PROCESSES = 2
+EACH_PROCESSOR = 3  # at most: before its first spec, each takes 2 s of a processor to build the tree of all 7500
+PROCESS_MIB = 300
+OF_MEMORY = 8  # all together take at most one in so many MiB of those that are available: other cells run as well
 MEMORY_FOR_TIME = {"GOGC": "200"}  # of each, 60 MiB for a fifth of that time
 CONTROL_PLANE_TAINTS = "node-role.kubernetes.io/control-plane"
 STALLED_SECONDS = 30.0  # not a limit: after which ginkgo logs what a spec is waiting for
@@ -49,8 +53,9 @@ class Extent:
 
 
 def curated_processes() -> int:
-    """Return how many processes run the curated specs on this host."""
-    return min(PROCESSES, max(2, EACH_PROCESSOR * len(os.sched_getaffinity(0))))
+    """Return how many processes run the curated specs on this host, as it is now."""
+    room = min(EACH_PROCESSOR * len(os.sched_getaffinity(0)), memory_available_mib() // (OF_MEMORY * PROCESS_MIB))
+    return min(PROCESSES, max(LEAST_PROCESSES, room))
 
 
 def quoted(text: str) -> str:

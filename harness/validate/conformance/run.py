@@ -16,6 +16,7 @@ from harness.spec.models import Timeouts
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import MEMORY_FOR_TIME, Extent, Tools, ginkgo_command, repository_list
 from harness.validate.conformance.ginkgo_log import read_log
+from harness.validate.conformance.in_turn import in_turn
 from harness.validate.conformance.registry import missing_images
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_verdicts
 
@@ -53,22 +54,22 @@ def run_specs(
     if not names:
         return verdicts
     report, log, repositories = (directory / name for name in (REPORT, LOG, "repositories.yml"))
-    for earlier in (report, log):
-        earlier.unlink(missing_ok=True)
+    report.unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
     repositories.write_text(repository_list(mirror.images), encoding="utf-8")
     if len(names) < len(specs):
         extent = replace(extent, label="")  # not all that the label means
-    command = ginkgo_command(
-        tools, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts, extent=extent
-    )
     # not the option --kube-test-repo-list: several specs choose their images before options are read
     environment = {**({} if extent.processes else MEMORY_FOR_TIME), "KUBE_TEST_REPO_LIST": str(repositories)}
-    grace = timeouts.conformance_overrun
     with _temporary(directory) as temporary:  # e2e.test and kubectl leave files
+        called = tools if extent.processes else replace(tools, e2e_test=in_turn(tools.e2e_test, Path(temporary)))
+        given = {"kubeconfig": kubeconfig, "report_dir": directory}
+        command = ginkgo_command(called, names, **given, timeouts=timeouts, extent=extent)
         environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
         try:
-            limit = extent.seconds + grace
-            follow(command, timeout=limit, grace=grace, log=log, cwd=directory, env=environment, whole=True)
+            grace = timeouts.conformance_overrun
+            most = extent.seconds + grace
+            follow(command, timeout=most, grace=grace, log=log, cwd=directory, env=environment, whole=True)
         except CommandTimedOut:  # told to end, it writes its report; killed, there is what it said until then
             return verdicts | (read_verdicts(report, names) if report.is_file() else read_log(log, names))
         except CommandFailed as unstarted:

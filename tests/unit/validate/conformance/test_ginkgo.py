@@ -43,11 +43,15 @@ def test_the_command_has_no_more_processes_than_specs() -> None:
     assert "--node-schedulable-timeout=60s" in command
 
 
-@pytest.mark.parametrize(("cores", "wanted"), [(1, 2), (2, 4), (8, 6)])
-def test_curated_specs_have_as_many_processes_as_the_host_has_processors_for(
-    monkeypatch: pytest.MonkeyPatch, cores: int, wanted: int
+@pytest.mark.parametrize(
+    ("cores", "mib", "wanted"),
+    [(1, 64_000, 3), (2, 64_000, 6), (8, 64_000, 6), (2, 12_000, 5), (8, 7_500, 3), (8, 900, 2), (1, 900, 2)],
+)
+def test_curated_specs_have_as_many_processes_as_the_host_has_room_for(
+    monkeypatch: pytest.MonkeyPatch, cores: int, mib: int, wanted: int
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr("harness.validate.conformance.ginkgo.memory_available_mib", lambda: mib)
     tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
     names = [f"{NAME} {number}" for number in range(40)]
     curated, whole = (
