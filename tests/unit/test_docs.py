@@ -38,6 +38,7 @@ FOREIGN = {
     "--unsafe-no-fsync": "etcd",
     "--kubelet-certificate-authority": "metrics-server",
     "--kubelet-insecure-tls": "metrics-server",
+    "--delete-namespace": "e2e.test",
 }
 # Words that the glossary of docs/architecture.md replaced, and phrases that read like a translation.
 REPLACED = {
