@@ -11,7 +11,14 @@ import yaml
 from harness.validate.conformance.ginkgo import Extent, Tools, focus, ginkgo_command, quoted, repository_list
 from tests.unit.shipped_timeouts import TIMEOUTS
 
+TOOLS = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
 NAME = "[sig-node] a {b} (c) *should* not. be|restarted ^$ [Conformance]"
+
+
+def command(extent: Extent | None, *names: str) -> list[str]:
+    """Return the command that runs the named specs."""
+    given = {"kubeconfig": Path("/k"), "report_dir": Path("/r")}
+    return ginkgo_command(TOOLS, names or (NAME,), **given, timeouts=TIMEOUTS, extent=extent)
 
 
 def test_a_name_is_matched_to_the_letter() -> None:
@@ -35,12 +42,11 @@ def test_every_registry_that_specs_pull_from_is_the_mirror() -> None:
 
 
 def test_the_command_has_no_more_processes_than_specs() -> None:
-    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
-    command = ginkgo_command(tools, [NAME], kubeconfig=Path("/k"), report_dir=Path("/r"), timeouts=TIMEOUTS)
-    assert command[0] == "/t/ginkgo"
-    assert "--procs=1" in command
-    assert command.index("/t/e2e.test") < command.index("--") < command.index("--kubeconfig=/k")
-    assert "--node-schedulable-timeout=60s" in command
+    words = command(None)
+    assert words[0] == "/t/ginkgo"
+    assert "--procs=1" in words
+    assert words.index("/t/e2e.test") < words.index("--") < words.index("--kubeconfig=/k")
+    assert "--node-schedulable-timeout=60s" in words
 
 
 @pytest.mark.parametrize(
@@ -52,45 +58,19 @@ def test_curated_specs_have_as_many_processes_as_the_host_has_room_for(
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr("harness.validate.conformance.ginkgo.memory_available_mib", lambda: mib)
-    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
     names = [f"{NAME} {number}" for number in range(40)]
-    curated, whole = (
-        ginkgo_command(tools, names, kubeconfig=Path("/k"), report_dir=Path("/r"), timeouts=TIMEOUTS, extent=extent)
-        for extent in (None, Extent(60.0, 8))
-    )
+    curated, whole = (command(extent, *names) for extent in (None, Extent(60.0, 8)))
     assert f"--procs={wanted}" in curated
     assert "--procs=8" in whole
 
 
 def test_an_order_is_asked_for_where_there_is_one() -> None:
-    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
-    asked, any_order = (
-        ginkgo_command(
-            tools,
-            [NAME],
-            kubeconfig=Path("/k"),
-            report_dir=Path("/r"),
-            timeouts=TIMEOUTS,
-            extent=Extent(60.0, seed=seed),
-        )
-        for seed in (7, 0)
-    )
+    asked, any_order = (command(Extent(60.0, seed=seed)) for seed in (7, 0))
     assert "--seed=7" in asked[: asked.index("/t/e2e.test")]
     assert not [word for word in any_order if "seed" in word]
 
 
 def test_specs_leave_their_namespaces_only_where_they_are_told_to() -> None:
-    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
-    left, deleted = (
-        ginkgo_command(
-            tools,
-            [NAME],
-            kubeconfig=Path("/k"),
-            report_dir=Path("/r"),
-            timeouts=TIMEOUTS,
-            extent=Extent(60.0, stays=stays),
-        )
-        for stays in (True, False)
-    )
+    left, deleted = (command(Extent(60.0, stays=stays)) for stays in (True, False))
     assert "--delete-namespace=false" in left[left.index("--") :]
     assert not [word for word in deleted if "delete-namespace" in word]
