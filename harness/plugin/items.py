@@ -127,12 +127,16 @@ def suite_after(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int
     return next(iter(suites[places[-1] + 1 :]), "") if places else ""
 
 
-def is_last(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int) -> bool:
-    """Tell whether a run ends a cell after a suite: nothing of the cell follows but the steps of its end."""
+def deleted_after(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: int, *, keeps: str) -> bool:
+    """Tell whether a run that passes deletes a cell after a suite: nothing follows but the steps of its end.
+
+    Args:
+        keeps: which cells the run keeps (`Settings.keeps`).
+    """
     of_cell = [item for item in items if cell_of(item) == cell]
     places = [n for n, i in enumerate(of_cell) if (suite_of(i), phase_of(i)) == (suite, phase) and not is_step(i)]
     rest = of_cell[places[-1] + 1 :] if places else []
-    return bool(rest) and all(_marked(item) in (TEARDOWN, GONE) for item in rest)
+    return keeps != "always" and bool(rest) and all(_marked(item) in (TEARDOWN, GONE) for item in rest)
 
 
 def check_name(item: pytest.Item) -> str:

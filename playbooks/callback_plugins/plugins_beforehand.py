@@ -24,7 +24,7 @@ PLUGINS = {
     loader.lookup_loader: ["rendered", "ansible.builtin.file", "ansible.builtin.template"],
     loader.shell_loader: ["ansible.builtin.sh"],
 }
-SOME_GARBAGE = 100_000  # objects, in place of Python's 700: more than a task makes
+SOME_GARBAGE = 100_000  # objects, in place of Python's 700 or 2000: more than a task makes
 ANY = {loader.filter_loader: "ansible.builtin.default", loader.test_loader: "ansible.builtin.defined"}  # loads all
 
 

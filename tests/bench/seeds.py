@@ -1,6 +1,6 @@
 """Which seed has ginkgo begin the curated specs that take long early, so that none of them is left to the end.
 
-    python -m tests.bench.seeds VERSION JUNIT [--seeds N]
+    python -m tests.bench.seeds VERSION JUNIT [--seeds N] [--processes N]
 
 VERSION: of Kubernetes, whose e2e.test is cached. JUNIT: `checks/conformance/junit_01.xml` of a cell, which has how
 long each spec took. The best seed goes to `seed` of matrix/conformance/MINOR.yml. An order is that of one list of
@@ -18,7 +18,7 @@ from harness import proc
 from harness.artifacts.recipe import Ref
 from harness.artifacts.store import Store
 from harness.validate.conformance.curated import load_curated
-from harness.validate.conformance.ginkgo import curated_processes, focus
+from harness.validate.conformance.ginkgo import PROCESSES, focus
 from harness.validate.conformance.verdicts import read_verdicts
 from harness.validate.facts.expected import minor_of
 
@@ -49,8 +49,8 @@ def main() -> None:
     parser.add_argument("version")
     parser.add_argument("junit", type=Path)
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="of ginkgo (default: the most it has)")
     given = parser.parse_args()
-    processes = curated_processes()
     names = [spec.name for spec in load_curated(minor_of(given.version)).specs]
     seconds = {name: verdict.seconds for name, verdict in read_verdicts(given.junit, names).items()}
     artifact = Store().cached(Ref("e2e.test", given.version))
@@ -64,10 +64,10 @@ def main() -> None:
         order = order_of(done.stdout, names)
         if len(order) != len(names):
             parser.error(f"e2e.test named {len(order)} of {len(names)} specs")
-        found.append((span(order, seconds, processes), seed))
+        found.append((span(order, seconds, given.processes), seed))
     for at, seed in sorted(found)[:SHOWN]:
         print(f"seed {seed}: {at:.1f} s")  # noqa: T201 - what it is for
-    least = sum(seconds.values()) / processes
+    least = sum(seconds.values()) / given.processes
     print(f"usual: {sorted(found)[len(found) // 2][0]:.1f} s; least: {least:.1f} s")  # noqa: T201
 
 

@@ -14,7 +14,7 @@ from harness import stopping
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.errors import BadInput, VmatrixError
 from harness.model import Cell, Mirror
-from harness.plugin.items import is_last, suite_after, suite_of
+from harness.plugin.items import deleted_after, suite_after, suite_of
 from harness.plugin.state import PLAN
 from harness.spec.models import Timeouts
 from harness.spec.suites import CONFORMANCE, UPSTREAM
@@ -161,8 +161,8 @@ def curated_run(
     timeouts: Timeouts,
 ) -> Iterator[Callable[[], SpecRun]]:
     """Return what waits for the one run of the curated specs, which begins with whoever asks for this first."""
-    ends = is_last(request.session.items, CONFORMANCE, cell, phase)
-    stays = ends and request.config.stash[PLAN].project.settings.keeps != "always"
+    keeps = request.config.stash[PLAN].project.settings.keeps
+    stays = deleted_after(request.session.items, CONFORMANCE, cell, phase, keeps=keeps)
 
     def run() -> SpecRun:
         return run_curated(

@@ -21,9 +21,9 @@ FOLDER = "conformance"  # of the run's files, among those of checks
 
 @dataclass(frozen=True)
 class SpecRun:
-    """One run of the curated specs: the verdict of each, and which of their pods are still there, though deleted.
+    """One run of the curated specs: the verdict of each, and why their pods are still there ("": they are gone).
 
-    left: None where specs were told to leave what they made.
+    left: None where specs did not delete what they made.
     """
 
     verdicts: dict[str, SpecVerdict]

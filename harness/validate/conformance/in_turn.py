@@ -10,16 +10,18 @@ import os
 import shlex
 from pathlib import Path
 
-BEHIND = 5  # how much less priority (nice(1)) each process has than the one before it
+BEHIND = 3  # how much less priority (nice(1)) each process has than the one before it
+FURTHEST = 10  # the least priority: beside other work of the same session or container, a tenth of a processor is left
 SCRIPT = """\
 #!/bin/sh
 # ginkgo numbers the processes that it starts from 1 on. The first {first} go first, and then one after another.
 behind=0
 for word; do
-    case $word in --ginkgo.parallel.process=*) behind=$((${{word#*=}} - {first})) ;; esac
+    case $word in --ginkgo.parallel.process=*) behind=$(((${{word#*=}} - {first}) * {step})) ;; esac
 done
 [ "$behind" -gt 0 ] || exec {program} "$@"
-exec nice -n "$((behind * {step}))" {program} "$@"
+[ "$behind" -lt {furthest} ] || behind={furthest}
+exec nice -n "$behind" {program} "$@"
 """
 
 
@@ -30,7 +32,7 @@ def in_turn(program: Path, folder: Path) -> Path:
     """
     script = folder.resolve() / program.name  # ginkgo makes a relative path of it
     first = len(os.sched_getaffinity(0))
-    text = SCRIPT.format(first=first, step=BEHIND, program=shlex.quote(str(program)))
+    text = SCRIPT.format(first=first, step=BEHIND, furthest=FURTHEST, program=shlex.quote(str(program)))
     script.write_text(text, encoding="utf-8")
     script.chmod(0o700)
     return script if os.access(script, os.X_OK) else program

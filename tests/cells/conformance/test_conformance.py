@@ -51,7 +51,7 @@ def test_the_mirror_has_the_images_of_all_specs_but_known_ones(spec_run: SpecRun
 
 def test_the_specs_pods_are_gone(spec_run: SpecRun) -> None:
     if spec_run.left is None:
-        pytest.skip("not run: nothing of the cell follows, so the specs' pods go with it")
+        pytest.skip("not run: the cell is deleted next, and the specs' pods with it")
     if spec_run.left:
         do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
         pytest.fail(f"the pods of the conformance specs are not gone: {spec_run.left}\ntype: {do}", pytrace=False)

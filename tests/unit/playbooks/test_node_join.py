@@ -15,6 +15,10 @@ REFUSED = (
     'forbidden: User \\"system:anonymous\\" cannot list resource \\"services\\" at the cluster scope"'
 )
 OTHER = REFUSED.replace("*v1.Service:", "*v1.CSIDriver:")
+LATE = (
+    'E1127 21:00:22.702600 527 reflector.go:227] "Failed to watch" err="failed to list *v1.Service: Get '
+    '\\"https://127.0.0.1:6445/api/v1/services?limit=500\\": net/http: TLS handshake timeout"'
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +30,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize(
     ("journal", "again"),
-    [([], False), ([REFUSED] + [OTHER] * 2, False), ([REFUSED] * 2, True), ([REFUSED] * 4, True)],
+    [([], False), ([REFUSED] + [OTHER] * 2, False), ([LATE] * 2, False), ([REFUSED] * 2, True), ([REFUSED] * 4, True)],
 )
 def test_only_a_kubelet_that_would_ask_late_starts_again(
     journal: list[str], again: bool, script: str, tmp_path: Path

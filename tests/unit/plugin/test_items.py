@@ -12,7 +12,7 @@ import pytest
 
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
-from harness.plugin.items import is_last, suite_after
+from harness.plugin.items import deleted_after, suite_after
 from harness.spec import load_spec
 
 SECONDS = 120.0
@@ -114,17 +114,21 @@ def test_the_suite_that_comes_next_is_of_the_same_cell_and_phase() -> None:
     assert suite_after(items, "network", other, 1) == ""
 
 
-def test_a_suite_is_a_cells_last_if_a_run_ends_the_cell_after_it() -> None:
+def test_a_cell_is_deleted_after_a_suite_if_nothing_follows_and_the_run_does_not_keep_it() -> None:
     spec = load_spec(project_dir() / "matrix")
     one, other = (found.cell for found in selected(spec, "embedded", PlanSelection((), tier="lifecycle"))[:2])
     checks = [item(suite, one, 1) for suite in ("network", "conformance", "conformance")]
     end = [item("life", one, 0, step=step) for step in ("teardown", "gone")]
     items = [item("conformance", one, 0), item("life", one, 1, step="phase"), *checks, *end, item("nodes", other, 0)]
-    assert is_last(items, "conformance", one, 1)
-    assert not is_last(items, "network", one, 1), "another suite follows"
-    assert not is_last(items, "conformance", one, 0), "another phase follows"
-    assert not is_last(items, "conformance", other, 0), "it is not there"
-    assert not is_last([*checks, item("nodes", other, 0)], "conformance", one, 1), "checked again, the cell stays"
-    assert not is_last([*checks, item("own", one, 1), *end], "conformance", one, 1), (
-        "checks of the project's own follow"
-    )
+
+    def goes(suite: str, phase: int, keeps: str = "failed", items: list[Any] = items, cell: Any = one) -> bool:
+        return deleted_after(items, suite, cell, phase, keeps=keeps)
+
+    assert goes("conformance", 1)
+    assert goes("conformance", 1, "never")
+    assert not goes("conformance", 1, "always")
+    assert not goes("network", 1), "another suite follows"
+    assert not goes("conformance", 0), "another phase follows"
+    assert not goes("conformance", 0, cell=other), "it is not there"
+    assert not goes("conformance", 1, items=[*checks, item("nodes", other, 0)]), "checked again, the cell stays"
+    assert not goes("conformance", 1, items=[*checks, item("own", one, 1), *end]), "checks of the project's own follow"

@@ -16,15 +16,15 @@ from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate.conformance.test_leftovers import Emptying
 
 
-@pytest.mark.parametrize(("stays", "left"), [(False, ""), (True, None)])
-def test_who_lets_specs_pods_stay_does_not_wait_for_them(
-    stays: bool, left: str | None, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("stays", "earlier", "left"), [(False, "", ""), (False, "pods-1", ""), (True, "", None)])
+def test_only_pods_that_specs_of_this_run_deleted_are_waited_for(
+    stays: bool, earlier: str, left: str | None, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curated_run, "specs_namespaces", lambda _: frozenset())
+    monkeypatch.setattr(curated_run, "specs_namespaces", lambda _: frozenset({earlier}))
     ginkgo = tmp_path / "ginkgo"
     ginkgo.write_text(f'#!/bin/sh\necho "$@" > {shlex.quote(str(tmp_path / "said"))}\n', encoding="utf-8")
     ginkgo.chmod(0o755)
-    api = Emptying(["pods-1/b"], [])
+    api = Emptying(["pods-1/b"], *([] if earlier else [[]]))  # of another run, a pod stays
     found = run_curated(
         ConformanceList("1.36", {}, (ConformanceSpec("a", ()),)),
         Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl"),

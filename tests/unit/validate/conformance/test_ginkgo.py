@@ -51,7 +51,7 @@ def test_the_command_has_no_more_processes_than_specs() -> None:
 
 @pytest.mark.parametrize(
     ("cores", "mib", "wanted"),
-    [(1, 64_000, 3), (2, 64_000, 6), (8, 64_000, 6), (2, 12_000, 5), (8, 7_500, 3), (8, 900, 2), (1, 900, 2)],
+    [(1, 64_000, 3), (2, 64_000, 6), (8, 64_000, 6), (2, 7_500, 5), (8, 5_000, 3), (8, 900, 2), (1, 900, 2)],
 )
 def test_curated_specs_have_as_many_processes_as_the_host_has_room_for(
     monkeypatch: pytest.MonkeyPatch, cores: int, mib: int, wanted: int

@@ -24,7 +24,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return in_turn(program, tmp_path)
 
 
-@pytest.mark.parametrize(("number", "behind"), [(1, 0), (2, 0), (3, 5), (4, 10), (6, 19), (12, 19)])
+@pytest.mark.parametrize(("number", "behind"), [(1, 0), (2, 0), (3, 3), (4, 6), (6, 10), (12, 10)])
 def test_a_process_gives_way_to_those_before_it(number: int, behind: int, script: Path) -> None:
     words = [
         "--test.timeout=0",
