@@ -13,6 +13,7 @@ import argparse
 import heapq
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from harness import proc
 from harness.artifacts.recipe import Ref
@@ -60,7 +61,9 @@ def main() -> None:
     options = ["--ginkgo.dry-run", "--ginkgo.v", "--ginkgo.no-color", f"--ginkgo.{focus(names).removeprefix('--')}"]
     found: list[tuple[float, int]] = []
     for seed in range(1, given.seeds + 1):
-        done = proc.run([program, *options, f"--ginkgo.seed={seed}"], timeout=TRY_SECONDS)
+        with TemporaryDirectory() as place:  # e2e.test leaves files
+            called = [program, *options, f"--ginkgo.seed={seed}"]
+            done = proc.run(called, timeout=TRY_SECONDS, env={"TMPDIR": place})
         order = order_of(done.stdout, names)
         if len(order) != len(names):
             parser.error(f"e2e.test named {len(order)} of {len(names)} specs")
