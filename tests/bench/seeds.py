@@ -62,8 +62,8 @@ def main() -> None:
     found: list[tuple[float, int]] = []
     for seed in range(1, given.seeds + 1):
         with TemporaryDirectory() as place:  # e2e.test leaves files
-            called = [program, *options, f"--ginkgo.seed={seed}"]
-            done = proc.run(called, timeout=TRY_SECONDS, env={"TMPDIR": place})
+            in_place = {"TMPDIR": place}
+            done = proc.run([program, *options, f"--ginkgo.seed={seed}"], timeout=TRY_SECONDS, env=in_place)
         order = order_of(done.stdout, names)
         if len(order) != len(names):
             parser.error(f"e2e.test named {len(order)} of {len(names)} specs")
