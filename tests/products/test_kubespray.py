@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.spec import load_spec
-from tests.products.conftest import EXAMPLES, Example, copied
+from tests.products.conftest import EXAMPLES, NOT_OFFERED, Example, copied
 
 SOURCES = "VMATRIX_PRODUCT_SOURCES"  # a folder; vmatrix reads the same variable
 SUITES = ("nodes", "cluster", "network", "conformance")
-# A conformance spec whose image the mirror does not have; DNS outside of the cluster, which embedded machines lack.
-NOT_OFFERED = ("not run: image ", "not run: no name server ", "not run: the cell is deleted next")
 # The cells of the tier, by the end of their ids, with the phases that they consist of.
 CELLS = {
     "c1w1-fresh-k": ("deploy",),
