@@ -1,9 +1,8 @@
-"""Ansible callback: load the plugins that tasks use before the first task.
+"""Ansible callback: do once, before the first task, what the process of each task would do again.
 
 Ansible executes each task for each host in a process that is forked for it. What such a process loads is lost with it,
-so each loaded the same filters, lookups and connections, which took longer than most of what they did.
-
-Each process also collected garbage: it went through all objects of the first one, and so got copies of their pages.
+so each loaded the same filters, lookups and connections, which took longer than most of what they did. Each also
+collected garbage: it went through all objects of the first one, and so got copies of their pages.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ PLUGINS = {
     loader.lookup_loader: ["rendered", "ansible.builtin.file", "ansible.builtin.template"],
     loader.shell_loader: ["ansible.builtin.sh"],
 }
-SOME_GARBAGE = 100_000  # objects, in place of Python's 700 or 2000: more than a task makes
 ANY = {loader.filter_loader: "ansible.builtin.default", loader.test_loader: "ansible.builtin.defined"}  # loads all
+SOME_GARBAGE = 100_000  # objects, in place of Python's 700 or 2000: more than a task makes
 
 
 class CallbackModule(CallbackBase):
@@ -36,7 +35,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "plugins_beforehand"
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        """Load them; one that this Ansible does not have does not matter."""
+        """Load plugins, of which this Ansible may lack some; then take what there is for no garbage."""
         for kind, names in PLUGINS.items():
             for name in names:
                 kind.get(name, class_only=True)
