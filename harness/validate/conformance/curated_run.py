@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.kube import Cluster
@@ -47,16 +47,19 @@ def run_curated(
         api: of the guest.  mirror: where the guest takes images from.  directory: for the run's files.
         stays: whether specs leave what they made, since the guest goes when they have ended.
     """
-    earlier = frozenset() if stays else specs_namespaces(api)
-    with nullcontext() if stays else hurried(api):
-        found = run_specs(
-            curated.specs,
-            tools,
-            kubeconfig=kubeconfig,
-            mirror=mirror,
-            directory=directory,
-            timeouts=timeouts,
-            extent=Extent(timeouts.conformance, seed=curated.seed, stays=stays),
-        )
-    left = None if stays else left_of_specs(api, Deadline.after(timeouts.probe_remove), besides=earlier)
-    return SpecRun(found, left)
+    verdicts = partial(
+        run_specs,
+        curated.specs,
+        tools,
+        kubeconfig=kubeconfig,
+        mirror=mirror,
+        directory=directory,
+        timeouts=timeouts,
+        extent=Extent(timeouts.conformance, seed=curated.seed, stays=stays),
+    )
+    if stays:
+        return SpecRun(verdicts(), None)
+    earlier = specs_namespaces(api)
+    with hurried(api):
+        found = verdicts()
+    return SpecRun(found, left_of_specs(api, Deadline.after(timeouts.probe_remove), besides=earlier))

@@ -17,7 +17,7 @@ PROCESSES = 6  # specs mostly wait for pods
 LEAST_PROCESSES = 2
 EACH_PROCESSOR = 3  # at most: before its first spec, each takes 2 s of a processor to build the tree of all 7500
 PROCESS_MIB = 360
-OF_MEMORY = 4  # all together take at most one in so many MiB of those that are available: other cells run as well
+OF_MEMORY = 4  # at most one in so many MiB that are available is for all of them: other cells run as well
 MEMORY_FOR_TIME = {"GOGC": "200"}  # of each, 60 MiB for a fifth of that time
 CONTROL_PLANE_TAINTS = "node-role.kubernetes.io/control-plane"
 STALLED_SECONDS = 30.0  # not a limit: after which ginkgo logs what a spec is waiting for
@@ -41,8 +41,8 @@ class Extent:
     run last, one by one; 0: as many as suit this host, for the curated ones.  label: of just the specs that are meant,
     where there is one; many names take long to match.
     seed: of the order of specs, another one each time without it.
-    stays: whether specs leave their namespaces, which a cluster that is to go takes with it. A namespace takes two
-    requests for each of 36 kinds to delete: half of what a run of the curated specs costs the API server and etcd.
+    stays: whether specs do not delete their namespaces, since the cluster goes after them. To end a namespace takes two
+    requests for each of 36 kinds: half of what a run of the curated specs costs the API server and etcd.
     """
 
     seconds: float

@@ -23,8 +23,7 @@ LOOK_SECONDS = 1.5  # between two looks while specs run: a few in the controller
 
 def hurry(api: Cluster) -> list[str]:
     """Delete the pods of specs that have ended, with little time to end by themselves; return which pods specs have."""
-    found = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
-    ending = {namespace["name"]: "deletionTimestamp" in namespace for namespace in found}
+    ending = _ending(api)
     pods = [pod["metadata"] for pod in api.list(POD).items] if ending else []
     left = [pod for pod in pods if pod["namespace"] in ending]
     for pod in left:
@@ -55,8 +54,13 @@ def hurried(api: Cluster) -> Iterator[None]:
 
 def specs_namespaces(api: Cluster) -> frozenset[str]:
     """Return the namespaces of specs that nobody has deleted: of a run that goes on, or that let them stay."""
+    return frozenset(name for name, ends in _ending(api).items() if not ends)
+
+
+def _ending(api: Cluster) -> dict[str, bool]:
+    """Return of each namespace of specs whether it is being deleted."""
     found = [namespace["metadata"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items]
-    return frozenset(namespace["name"] for namespace in found if "deletionTimestamp" not in namespace)
+    return {namespace["name"]: "deletionTimestamp" in namespace for namespace in found}
 
 
 def left_of_specs(api: Cluster, deadline: Deadline, *, besides: Collection[str] = ()) -> str:

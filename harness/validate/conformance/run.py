@@ -54,27 +54,39 @@ def run_specs(
     if not names:
         return verdicts
     report, log, repositories = (directory / name for name in (REPORT, LOG, "repositories.yml"))
-    report.unlink(missing_ok=True)
-    log.unlink(missing_ok=True)
+    for earlier in (report, log):
+        earlier.unlink(missing_ok=True)
     repositories.write_text(repository_list(mirror.images), encoding="utf-8")
     if len(names) < len(specs):
         extent = replace(extent, label="")  # not all that the label means
-    # not the option --kube-test-repo-list: several specs choose their images before options are read
-    environment = {**({} if extent.processes else MEMORY_FOR_TIME), "KUBE_TEST_REPO_LIST": str(repositories)}
-    with _temporary(directory) as temporary:  # e2e.test and kubectl leave files
-        called = tools if extent.processes else replace(tools, e2e_test=in_turn(tools.e2e_test, Path(temporary)))
-        given = {"kubeconfig": kubeconfig, "report_dir": directory}
-        command = ginkgo_command(called, names, **given, timeouts=timeouts, extent=extent)
-        environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
+    grace = timeouts.conformance_overrun
+    with _temporary(directory) as temporary:
+        called, environment = _called(tools, extent, temporary, repositories)
+        command = ginkgo_command(
+            called, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts, extent=extent
+        )
         try:
-            grace = timeouts.conformance_overrun
-            most = extent.seconds + grace
-            follow(command, timeout=most, grace=grace, log=log, cwd=directory, env=environment, whole=True)
+            limit = extent.seconds + grace
+            follow(command, timeout=limit, grace=grace, log=log, cwd=directory, env=environment, whole=True)
         except CommandTimedOut:  # told to end, it writes its report; killed, there is what it said until then
             return verdicts | (read_verdicts(report, names) if report.is_file() else read_log(log, names))
         except CommandFailed as unstarted:
             return verdicts | dict.fromkeys(names, SpecVerdict(SpecOutcome.FAILED, text=unstarted.summary))
     return verdicts | read_verdicts(report, names) | ({} if report.is_file() else _ended(log, names))
+
+
+def _called(tools: Tools, extent: Extent, temporary: str, repositories: Path) -> tuple[Tools, dict[str, str]]:
+    """Return the programs that ginkgo is called with, and its environment; those of curated specs suit this host."""
+    environment = {
+        # not the option --kube-test-repo-list: several specs choose their images before options are read
+        "KUBE_TEST_REPO_LIST": str(repositories),
+        "TMPDIR": temporary,  # e2e.test and kubectl leave files
+        "HOME": temporary,
+        "KUBECACHEDIR": f"{temporary}/kube",
+    }
+    if extent.processes:
+        return tools, environment
+    return replace(tools, e2e_test=in_turn(tools.e2e_test, Path(temporary))), environment | MEMORY_FOR_TIME
 
 
 @contextmanager

@@ -83,6 +83,28 @@ def test_files_that_specs_leave_are_gone_with_the_run(registry: str, tmp_path: P
     assert sorted(path.name for path in directory.iterdir()) == ["ginkgo.log", "repositories.yml"]
 
 
+@pytest.mark.parametrize("processes", [0, 8])
+def test_only_processes_of_curated_specs_get_ready_in_turn(registry: str, tmp_path: Path, processes: int) -> None:
+    ginkgo = tmp_path / "ginkgo"
+    ginkgo.write_text('#!/bin/sh\nfor word; do echo "$word"; done\necho "GOGC=$GOGC"\n', encoding="utf-8")
+    ginkgo.chmod(0o755)
+    own, directory = tmp_path / "e2e.test", tmp_path / "out"
+    run_specs(
+        [ConformanceSpec("a", ())],
+        Tools(own, ginkgo, tmp_path / "kubectl"),
+        kubeconfig=tmp_path / "k",
+        mirror=of(registry),
+        directory=directory,
+        timeouts=TIMEOUTS,
+        extent=Extent(60.0, processes),
+    )
+    said = (directory / "ginkgo.log").read_text(encoding="utf-8").splitlines()
+    (called,) = (Path(word) for word in said if word.endswith("/e2e.test"))
+    assert (called == own) is bool(processes)
+    assert called.is_relative_to(directory) is not bool(processes)
+    assert ("GOGC=200" in said) is not bool(processes)
+
+
 SHORT = TIMEOUTS.model_copy(update={"conformance_overrun": 2.0})
 REPORTED = """<testsuites><testcase name='[It] a' status='passed' time='1'/>
 <testcase name='[It] b' status='interrupted' time='9'><failure message='[INTERRUPTED]'/></testcase>
