@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,19 @@ INFRA = "products"
 # A conformance spec whose image the mirror does not have; DNS outside of the cluster, which embedded machines lack; the
 # pods of specs, where the cell goes with them.
 NOT_OFFERED = ("not run: image ", "not run: no name server ", "not run: the cell is deleted next")
+# What is not judged because no product.yml of the examples says what there should be.
+UNDECLARED = frozenset(
+    {
+        "test_machines_know_each_others_names",
+        "test_no_program_runs_with_flags_that_nobody_asked_for",
+        "test_no_rules_or_queues_are_in_the_way_of_packets",
+        "test_nobody_else_changes_or_refuses_objects",
+        "test_only_the_ports_of_the_role_are_open",
+        "test_services_have_no_settings_that_nobody_asked_for",
+        "test_the_container_runtime_is_configured_as_the_cell_asks",
+    }
+)
+SAYS_NOT = re.compile(r"skipped: not judged: .*: product\.yml (does not say|names no) ")
 COMMAND_SECONDS = 7200.0  # against hanging: without a cache the artifacts are built first
 
 
@@ -37,8 +51,14 @@ class Outcome:
 
     @property
     def not_passed(self) -> dict[str, str]:
-        """Return what did not pass."""
-        return {name: said for name, said in self.checks.items() if said != "passed"}
+        """Return what did not pass, without what the product does not declare."""
+        return {name: said for name, said in self.checks.items() if said != "passed" and not SAYS_NOT.match(said)}
+
+    @property
+    def undeclared(self) -> set[str]:
+        """Return which checks had nothing to judge by, without their suites and phases."""
+        names = (name for name, said in self.checks.items() if SAYS_NOT.match(said))
+        return {name.partition(": ")[2].partition(" (")[0] for name in names}
 
     def passed_in(self, suite: str) -> int:
         """Return how many checks of a suite passed."""

@@ -12,10 +12,21 @@ from pathlib import Path
 import pytest
 
 from harness.spec import load_spec
-from tests.products.conftest import EXAMPLES, NOT_OFFERED, Example, copied
+from tests.products.conftest import EXAMPLES, NOT_OFFERED, UNDECLARED, Example, copied
 
 SOURCES = "VMATRIX_PRODUCT_SOURCES"  # a folder; vmatrix reads the same variable
 SUITES = ("nodes", "cluster", "network", "conformance")
+# What is judged of clusters that kubeadm made as ours are, or whose kube-proxy and namespaces are declared.
+OF_KUBEADM = {
+    "test_certificates_are_of_the_clusters_own_authorities",
+    "test_coredns_is_configured_as_the_cell_asks",
+    "test_kube_proxy_has_the_settings_of_the_cell",
+    "test_kubeconfigs_are_those_of_kubeadm",
+    "test_running_kubelets_are_configured_as_kubeadm_keeps_it",
+    "test_static_pods_are_as_kubeadm_makes_them",
+    "test_the_clusters_own_accounts_have_their_rights",
+    "test_the_systems_namespaces_have_the_systems_pods_only",
+}
 # The cells of the tier, by the end of their ids, with the phases that they consist of.
 CELLS = {
     "c1w1-fresh-k": ("deploy",),
@@ -57,3 +68,4 @@ def test_a_cell_of_kubespray_is_green(ending: str, kubespray: Example) -> None:
         assert done.passed_in(suite) > 0, suite
     unexpected = {name: said for name, said in done.not_passed.items() if not any(one in said for one in NOT_OFFERED)}
     assert unexpected == {}
+    assert done.undeclared == UNDECLARED | OF_KUBEADM

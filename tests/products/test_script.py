@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.products.conftest import NOT_OFFERED, Example, copied
+from tests.products.conftest import NOT_OFFERED, UNDECLARED, Example, copied
 
 SUITES = ("nodes", "cluster", "network", "conformance")
 SKIPPED = tuple(f"skipped: {reason}" for reason in NOT_OFFERED)
@@ -34,5 +34,6 @@ def test_a_cell_of_the_script_is_green(scenario: str, phases: list[str], script:
     others = {name: said for name, said in done.not_passed.items() if not said.startswith(SKIPPED)}
     assert others.keys() == NOT_JUDGED.get(scenario, set()), others
     assert all(said.startswith("skipped: not judged: ") for said in others.values())
+    assert done.undeclared == UNDECLARED
     (log,) = done.directory.glob("*/logs/deploy.log")
     assert "TASK [kubeadm init on cp-0]" in log.read_text(encoding="utf-8")
