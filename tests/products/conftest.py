@@ -20,7 +20,7 @@ INFRA = "products"
 # A conformance spec whose image the mirror does not have; DNS outside of the cluster, which embedded machines lack; the
 # pods of specs, where the cell goes with them.
 NOT_OFFERED = ("not run: image ", "not run: no name server ", "not run: the cell is deleted next")
-# What is not judged because no product.yml of the examples says what there should be.
+# What is not judged of the script and of kubespray, because their product.yml does not say what there should be.
 UNDECLARED = frozenset(
     {
         "test_machines_know_each_others_names",

@@ -27,3 +27,4 @@ def test_a_cell_of_the_operator_is_green(scenario: str, phases: list[str], opera
     for suite in (*SUITES, *(["phases"] if len(phases) > 1 else [])):
         assert done.passed_in(suite) > 0, suite
     assert all(said.startswith(SKIPPED) for said in done.not_passed.values()), done.not_passed
+    assert done.undeclared == set()
