@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from harness.cell import declared_kinds
+from harness.cell import finalizers
 from harness.cell.place import Place
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json, event_time
@@ -81,7 +81,7 @@ def _objects(cluster: Cluster, place: Place, path: Path) -> list[Path]:
     found: list[Json] = [own] if own is not None else []
     for resource in OBJECTS:
         found += cluster.list(resource, place.namespace, labels=place.selector).items
-    found += () if place.shared else declared_kinds.objects(cluster, place.namespace)
+    found += () if place.shared else finalizers.objects(cluster, place.namespace)
     for obj in found:
         obj["metadata"].pop("managedFields", None)
     path.write_text(yaml.safe_dump_all(found, sort_keys=False, width=200), encoding="utf-8")

@@ -10,19 +10,129 @@ import logging
 from dataclasses import replace
 
 from harness.cell.disks import DiskPatience, DiskWatch
-from harness.cell.references import refuse_missing
 from harness.cell.site import Site
-from harness.cell.snapshots import snapshot_of
-from harness.errors import InfraRetriable
+from harness.errors import BadImage, InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure, Cluster, Json
-from harness.kube.resources import DATA_VOLUME, NAMESPACE
+from harness.kube.resources import (
+    CONFIG_MAP,
+    DATA_SOURCE,
+    DATA_VOLUME,
+    NAMESPACE,
+    PVC,
+    SECRET,
+    STORAGE_PROFILE,
+    VOLUME_SNAPSHOT,
+    Resource,
+)
 from harness.machines.kubevirt.disks import hopeless
 from harness.machines.kubevirt.failed_imports import failed_import
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, golden
 from harness.model import LABEL_DOMAIN, LABEL_MANAGED, MANAGED_BY
-from harness.until import Deadline, until
+from harness.until import Deadline, NotYet, until
+
+
+def refuse_missing(site: Site, image: GoldenImage) -> None:
+    """Refuse an image whose Secret or ConfigMap is missing, as far as the job may tell.
+
+    Raises:
+        BadImage: one does not exist.
+    """
+    if image.certificates:
+        command = "kubectl create configmap {} --from-file=ca.pem"
+        _require(site, image, CONFIG_MAP, image.certificates, command)
+    if image.credentials:
+        command = "kubectl create secret generic {} --from-literal=accessKeyId=USER --from-literal=secretKey=PASSWORD"
+        _require(site, image, SECRET, image.credentials, command)
+
+
+def _require(site: Site, image: GoldenImage, resource: Resource, name: str, command: str) -> None:
+    namespace = site.images_namespace
+    try:
+        there = _secret_exists(site, name) if resource is SECRET else site.cluster.get(resource, name, namespace)
+    except ApiFailure as failure:
+        if failure.forbidden:
+            return
+        raise
+    if not there:
+        raise BadImage(
+            f"the {resource.kind} {namespace}/{name} that image {image.name} names in matrix/images.yml does not exist",
+            hint=f"{command.format(name)} -n {namespace}",
+        )
+
+
+def _secret_exists(site: Site, name: str) -> bool:
+    """Tell whether a Secret exists without reading it: one of its name can be made, or it cannot."""
+    try:
+        site.cluster.create(SECRET, SECRET.manifest(name, site.images_namespace, labels={}), dry_run=True)
+    except ApiFailure as failure:
+        if failure.exists:
+            return True
+        raise
+    return False
+
 
 log = logging.getLogger(__name__)
+SNAPSHOT = "snapshot"
+LABELS = {LABEL_MANAGED: MANAGED_BY}
+
+
+def snapshot_of(site: Site, name: str) -> Origin | None:
+    """Return a snapshot of a golden image as what machines are cloned from, made at the first call.
+
+    Args:
+        name: of the golden image's claim, which is whole.
+
+    Returns:
+        None where the class clones otherwise, or the snapshot cannot be had.
+    """
+    try:
+        wanted = _snapshot_class(site, name)
+        if wanted is None:
+            return None
+        _ensure_snapshot(site, name, wanted)
+        spec = {"source": {"snapshot": {"namespace": site.images_namespace, "name": name}}}
+        site.cluster.create_if_absent(
+            DATA_SOURCE, DATA_SOURCE.manifest(name, site.images_namespace, labels=LABELS, spec=spec)
+        )
+    except ApiFailure as refused:
+        if not (refused.forbidden or refused.not_found):
+            raise
+        log.info("no snapshot of %s: %s", name, refused.summary)
+        return None
+    except VmatrixError as failure:
+        log.warning("no snapshot of %s: %s", name, failure.summary)
+        return None
+    return Origin("data source", site.images_namespace, name)
+
+
+def _snapshot_class(site: Site, name: str) -> str | None:
+    """Return the class of snapshots by which CDI clones claims such as the golden image's."""
+    claims = site.cluster.list(PVC, site.images_namespace, fields=f"metadata.name={name}").items
+    storage_class = next((c["spec"].get("storageClassName") for c in claims), site.storage_class)
+    profile = site.cluster.get(STORAGE_PROFILE, storage_class) if storage_class else None
+    status = (profile or {}).get("status") or {}
+    return (status.get("snapshotClass") or None) if status.get("cloneStrategy") == SNAPSHOT else None
+
+
+def _ensure_snapshot(site: Site, name: str, snapshot_class: str) -> None:
+    namespace = site.images_namespace
+    spec = {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": name}}
+    site.cluster.create_if_absent(VOLUME_SNAPSHOT, VOLUME_SNAPSHOT.manifest(name, namespace, labels=LABELS, spec=spec))
+
+    def usable() -> bool | NotYet:
+        status: Json = (site.cluster.get(VOLUME_SNAPSHOT, name, namespace) or {}).get("status") or {}
+        if status.get("readyToUse"):
+            return True
+        return NotYet(str((status.get("error") or {}).get("message") or "not ready to use"))
+
+    until(
+        usable,
+        deadline=Deadline.after(site.timeouts.golden_stall),
+        what=f"VolumeSnapshot {namespace}/{name} to be usable",
+        interval=0.2,
+    )
+
+
 LABEL_IMAGES = f"{LABEL_DOMAIN}/golden-images"
 MOST_IMPORTS = 3  # of one image, all names of it together
 LOOK_SECONDS = 0.2  # between looks at an import

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cell import diagnose, made, provision
-from harness.cell.found import CellSelector
+from harness.cell import diagnose, product_machines, provision
+from harness.cell.existing import CellSelector
+from harness.cell.machine_restarts import Restarts
+from harness.cell.machines import changes, sight
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
-from harness.cell.restarts import Restarts
-from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
@@ -261,8 +261,8 @@ class Life:
         if phase.lost:
             with self.steps.step("lose machines") as step:
                 step.note(machines=list(phase.lost))
-                if made.by_product(self.site, self.cell):
-                    made.destroy(self.site, self.attempt.namespace, phase.lost)
+                if product_machines.by_product(self.site, self.cell):
+                    product_machines.destroy(self.site, self.attempt.namespace, phase.lost)
                     return
                 deadline = Deadline.after(self.site.timeouts.teardown)
                 lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)

@@ -1,23 +1,79 @@
-"""Machines through the KubeVirt API: create them, wait for their addresses."""
+"""Machines through the KubeVirt API: create them, wait for their addresses, and notice when one is replaced.
+
+The values of `printableStatus` are of the moment. Most of them come right by themselves, so each has a time limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from harness.cell.disks import DiskPatience, DiskWatch
 from harness.cell.manifests import CellPlan
 from harness.cell.place import Place, owned_by
 from harness.cell.site import Site
-from harness.cell.starting import Watchpoint, refuse_hopeless
-from harness.errors import InfraError
-from harness.kube.client import ApiFailure, Json
-from harness.kube.resources import DATA_VOLUME, SECRET, VM, VMI, Resource
+from harness.errors import InfraError, InfraRetriable, VmatrixError
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
+from harness.machines.kubevirt import launchers
 from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, useless
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, machine
-from harness.machines.kubevirt.starting import Start, describe_machine
+from harness.machines.kubevirt.sighting import Sighting, change
+from harness.machines.kubevirt.starting import Start, describe_machine, disk_failure, ended, held_up
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
+from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
+
+UNDER_WAY = frozenset({"", "Pending", "Scheduling", "Scheduled"})
+
+
+@dataclass
+class Watchpoint:
+    """Since when a machine has been in a state that only sometimes comes right."""
+
+    since: dict[str, float] = field(default_factory=dict)
+
+    def lasted(self, state: str) -> float:
+        """Return for how many seconds this state has been seen; every other state is forgotten."""
+        self.since = {state: self.since.get(state, time.monotonic())}
+        return time.monotonic() - self.since[state]
+
+
+def refuse_hopeless(start: Start, timeouts: Timeouts, words: Watchpoint, phases: Watchpoint) -> None:
+    """Raise when a machine will not come up any more.
+
+    Args:
+        words, phases: since when the VM's word and the VMI's phase have been what they are.
+
+    Raises:
+        InfraError: a second attempt would end the same.  InfraRetriable: one may come up.
+    """
+    patient = words.lasted(start.word) <= timeouts.unschedulable
+    trouble: VmatrixError | None = ended(start)
+    if trouble is None and start.word == "DataVolumeError":
+        trouble = disk_failure(start)
+    elif trouble is None and not patient:
+        trouble = held_up(start, f" for {timeouts.unschedulable:.0f} s")
+    if trouble is not None:
+        raise trouble
+    _refuse_stuck(start, phases.lasted(start.phase), timeouts.machine_phase)
+
+
+def _refuse_stuck(start: Start, lasted: float, limit: float) -> None:
+    """Raise for an instance that stays in one phase although nothing is said against it."""
+    if start.word != "Starting" or start.vmi is None or start.phase not in UNDER_WAY or lasted <= limit:
+        return
+    node = str((start.vmi.get("status") or {}).get("nodeName") or (start.pod() or {}).get("spec", {}).get("nodeName"))
+    waits = launchers.waits_for(start.pod())
+    agent = launchers.node_agent(start.cluster, "" if node == "None" else node)
+    raise InfraRetriable(
+        f"machine {start.name} stays {start.phase or 'without a phase'} for {lasted:.0f} s: {waits or agent}",
+        hint="KubeVirt's agent on the node starts a scheduled machine: check the virt-handler pod there",
+        detail=f"{agent}\n{start.describe()}",
+    )
+
 
 T = TypeVar("T")
 SSH_PORT = 22
@@ -171,3 +227,36 @@ def _addresses(start: Start) -> tuple[str, str] | NotYet:
         return NotYet("its launcher pod has no address")
     why = useless(address)
     return NotYet(f"its launcher pod's address {address} {why}") if why else (address, ipv6_address_of(pod))
+
+
+def sight(cluster: Cluster, place: Place, machines: Sequence[Machine]) -> tuple[Sighting, ...]:
+    """Return what identifies some machines that run."""
+    instances, pods = _look(cluster, place)
+    return tuple(_sighting(m, instances[place.name(m.name)], pods) for m in machines if place.name(m.name) in instances)
+
+
+def _sighting(machine: Machine, vmi: Json, pods: Mapping[str, Json]) -> Sighting:
+    pod = pods.get(vmi["metadata"]["uid"]) or {}
+    uid = (pod.get("metadata") or {}).get("uid", "")
+    node = (vmi.get("status") or {}).get("nodeName", "")
+    return Sighting(machine.name, vmi["metadata"]["uid"], uid, node, machine.address)
+
+
+def _look(cluster: Cluster, place: Place) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the place's instances by name, and the newest launcher of each by the instance's uid."""
+    instances = {v["metadata"]["name"]: v for v in cluster.list(VMI, place.namespace, labels=place.selector).items}
+    pods = cluster.list(POD, place.namespace, labels=place.selector).items
+    pods.sort(key=lambda p: str(p["metadata"]["creationTimestamp"]))
+    return instances, {(p["metadata"].get("labels") or {}).get(launchers.CREATED_BY, ""): p for p in pods}
+
+
+def changes(cluster: Cluster, place: Place, before: Sequence[Sighting], names: Collection[str]) -> list[str]:
+    """Say of each of some machines that is not what it was, what became of it.
+
+    Args:
+        names: of the machines that should still be there.
+    """
+    instances, pods = _look(cluster, place)
+    missed = [(seen, instances.get(place.name(seen.machine))) for seen in before if seen.machine in names]
+    said = ((seen, change(seen, vmi, pods.get(vmi["metadata"]["uid"]) if vmi else None)) for seen, vmi in missed)
+    return [f"machine {seen.machine} {became}" for seen, became in said if became]

@@ -11,19 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from harness.cell import made, manifests, ways
+from harness.cell import manifests, product_machines
 from harness.cell.golden import ensure_golden
-from harness.cell.isolation import outside
 from harness.cell.labels import cell_labels
-from harness.cell.machines import create_machine, create_own, wait_for_address
-from harness.cell.membership import join_namespace
+from harness.cell.machines import changes, create_machine, create_own, sight, wait_for_address
+from harness.cell.network import outside
 from harness.cell.place import Place, place_of
-from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps
-from harness.errors import InfraError, InfraRetriable, VmatrixError
-from harness.kube.client import ApiFailure
-from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA
+from harness.errors import HarnessBug, InfraError, InfraRetriable, VmatrixError
+from harness.infra.cluster.access import allowed, subject
+from harness.infra.cluster.rights import CELL, CELL_ROLE
+from harness.kube.client import ApiFailure, Cluster
+from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, ROLE_BINDING
+from harness.kube.tunnels import Tunnels
 from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.machines.keys import make_key_pair
 from harness.machines.kubevirt.disk_trouble import CloneStuck
@@ -32,7 +33,59 @@ from harness.machines.kubevirt.sighting import Sighting
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
 from harness.spec.needs import IPV6, needs_of
-from harness.until import Deadline
+from harness.until import Deadline, NotYet, until
+
+GRANTED_IN_A_ROW = 3  # of several API servers, each learns of a binding by itself
+
+
+def join_namespace(cluster: Cluster, namespace: str, labels: Mapping[str, str], seconds: float) -> None:
+    """See to it that we may work in a namespace: nothing to do for who has a cell's rights everywhere.
+
+    Args:
+        seconds: until the role is in effect.
+
+    Raises:
+        ApiFailure: the API refuses the binding.  TimedOut: the role does not allow what a cell needs.
+    """
+    first = CELL[0]
+    if allowed(cluster, first, first.verbs[0], namespace):
+        return
+    role = {"apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": CELL_ROLE}
+    subjects = [subject(cluster).reference()]
+    body = ROLE_BINDING.manifest(CELL_ROLE, namespace, labels=labels, roleRef=role, subjects=subjects)
+    cluster.create_if_absent(ROLE_BINDING, body)
+    in_a_row = 0
+
+    def granted() -> bool | NotYet:
+        nonlocal in_a_row
+        in_a_row = in_a_row + 1 if allowed(cluster, first, first.verbs[0], namespace) else 0
+        return in_a_row >= GRANTED_IN_A_ROW or NotYet(f"no right to {first.verbs[0]} {first.plural} there yet")
+
+    until(
+        granted,
+        deadline=Deadline.after(seconds),
+        what=f"the role {CELL_ROLE} to take effect in namespace {namespace}",
+        interval=0.05,
+    )
+
+
+def record(site: Site, place: Place, machines: Sequence[Machine], files: AttemptDir) -> list[Machine]:
+    """Write down how the machines are reached, where it is not directly; return them with the file that says so.
+
+    Later commands find the file in the attempt's directory, too.
+    """
+    if site.access == "direct":
+        files.tunnels.unlink(missing_ok=True)
+        return list(machines)
+    if site.kubeconfig is None:
+        raise HarnessBug("machines are to be reached through the infra cluster's API, and no kubeconfig leads to it")
+    files.logs.mkdir(parents=True, exist_ok=True)
+    names = {machine.address: place.name(machine.name) for machine in machines}
+    Tunnels(site.kubeconfig, site.context, place.namespace, names, files.tunnels_log, site.timeouts.tunnel_open).save(
+        files.tunnels
+    )
+    return [replace(machine, tunnels=files.tunnels) for machine in machines]
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -90,7 +143,7 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     machines = bring_up(site, attempt, steps)
     refuse_without_ipv6(site, attempt.cell, machines)
     alive = partial(refuse_changed, site, attempt.place, sight(site.cluster, attempt.place, machines))
-    machines = ways.record(site, attempt.place, machines, attempt.files)
+    machines = record(site, attempt.place, machines, attempt.files)
     with steps.step("login"):
         in_parallel(lambda m: _log_in(site, attempt, m, partial(alive, m.name)), machines)
     return _environment(attempt, machines)
@@ -124,10 +177,10 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps) -> list[Machine]:
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
-    if made.by_product(site, attempt.cell):
+    if product_machines.by_product(site, attempt.cell):
         _lay_ground(site, attempt, steps)
         with steps.step("machines"):
-            return made.make(site, _environment(attempt, ()))
+            return product_machines.make(site, _environment(attempt, ()))
     images = create(site, attempt, steps)
     with steps.step("machines"):
         return in_parallel(

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from threading import BoundedSemaphore
 
-from harness.cell import declared_kinds
-from harness.cell.found import CellSelector, Found, find
-from harness.cell.going import Going
-from harness.errors import Leaked
+from harness.cell import finalizers
+from harness.cell.existing import CellSelector, Found, find
+from harness.errors import BadInput, Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, POD, PVC, VM, VMI, Resource
 from harness.machines.access import close_connections, control_directory
 from harness.until import Deadline, NotYet, TimedOut, until
+
+AGE_SECONDS = 0.3  # of a look that is still good: a hundred who ask at once cost the API three answers a second
+EACH_SECONDS = 0.002  # more for each namespace that it showed: a thousand are a megabyte
+
+
+class Going:
+    """The namespaces that a label selector picks, as the API last showed them."""
+
+    def __init__(self, cluster: Cluster, labels: str) -> None:
+        self._cluster = cluster
+        self._labels = labels
+        self._lock = threading.Lock()
+        self._seen: dict[str, Json] = {}
+        self._good_until = 0.0
+
+    def find(self, name: str) -> Json | None:
+        """Return a namespace, None once it is gone."""
+        with self._lock:
+            if time.monotonic() > self._good_until:
+                found = self._cluster.list(NAMESPACE, labels=self._labels).items
+                self._seen = {namespace["metadata"]["name"]: namespace for namespace in found}
+                self._good_until = time.monotonic() + AGE_SECONDS + EACH_SECONDS * len(found)
+            return self._seen.get(name)
+
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
 EMPTYING = 8  # cells at once that take requests
@@ -88,7 +113,7 @@ def empty(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
     """
     namespace = cell.namespace
     if cell.declared:
-        declared_kinds.stop_programs(cluster, namespace)  # they end while machines do
+        finalizers.stop_programs(cluster, namespace)  # they end while machines do
     destroy(cluster, namespace, cell.selector, deadline=deadline)
     for obj in items(cluster, DATA_VOLUME, namespace, cell.selector):
         cluster.delete(DATA_VOLUME, obj["metadata"]["name"], namespace)
@@ -108,8 +133,8 @@ def _wait_for_namespace(cluster: Cluster, cell: Found, going: Going, deadline: D
         found = going.find(cell.namespace)
         if found is None:
             return True
-        if declared_kinds.DECLARED_KINDS in (found["metadata"].get("annotations") or {}):
-            declared_kinds.let_go(cluster, cell.namespace)
+        if finalizers.DECLARED_KINDS in (found["metadata"].get("annotations") or {}):
+            finalizers.let_go(cluster, cell.namespace)
         return NotYet(f"phase {found['status'].get('phase')}")
 
     until(
@@ -137,7 +162,7 @@ def _wait_until_stopped(cluster: Cluster, namespace: str, deadline: Deadline) ->
     """Wait until no program of a declared product is left in a namespace, or that would save no time any more."""
     with suppress(TimedOut):
         until(
-            lambda: declared_kinds.stop_programs(cluster, namespace) or NotYet("pods are left"),
+            lambda: finalizers.stop_programs(cluster, namespace) or NotYet("pods are left"),
             deadline=Deadline.after(min(PROGRAMS_SECONDS, deadline.remaining())),
             what=f"the controllers of {namespace} to be gone",
             interval=FIRST_LOOK_SECONDS,
@@ -187,5 +212,64 @@ def describe(cluster: Cluster, namespace: str, selector: str) -> str:
         for obj in items(cluster, resource, namespace, selector):
             meta = obj["metadata"]
             lines.append(f"{resource.kind} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}")
-    lines += [] if selector else declared_kinds.described(cluster, namespace)
+    lines += [] if selector else finalizers.described(cluster, namespace)
     return "\n".join(lines)
+
+
+def remove_finalizers(
+    cluster: Cluster,
+    selector: CellSelector,
+    *,
+    seconds: float,
+    on_gone: Callable[[Found], None] = lambda _: None,
+    on_released: Callable[[str], None] = lambda _: None,
+) -> list[Found]:
+    """Remove cells; remove the finalizers of what is left, and wait again.
+
+    Args:
+        seconds: for each cell, twice.
+        on_gone, on_released: told each cell that is gone, and each object whose finalizers were removed.
+
+    Raises:
+        Leaked: something still remains.  BadInput: these rights do not allow removing finalizers.
+    """
+    try:
+        return reap(cluster, selector, seconds=seconds, on_gone=on_gone)
+    except Leaked:
+        left = find(cluster, selector)
+    for cell in left:
+        for told in release(cluster, cell):
+            on_released(told)
+    return [*left, *reap(cluster, selector, seconds=seconds, on_gone=on_gone)] if left else []
+
+
+def release(cluster: Cluster, cell: Found) -> list[str]:
+    """Remove the finalizers of a cell's objects that are being deleted; return what was touched, for a person.
+
+    Raises:
+        BadInput: these rights do not allow it.
+    """
+    touched = []
+    for resource in ORDER:
+        for obj in items(cluster, resource, cell.namespace, cell.selector):
+            meta = obj["metadata"]
+            if meta.get("deletionTimestamp") and meta.get("finalizers"):
+                _strip(cluster, resource, obj)
+                held = ", ".join(meta["finalizers"])
+                touched.append(f"{resource.kind} {cell.namespace}/{meta['name']}: {held}")
+    return touched
+
+
+def _strip(cluster: Cluster, resource: Resource, obj: Json) -> None:
+    meta = obj["metadata"]
+    patch = {"metadata": {"uid": meta["uid"], "finalizers": None}}
+    try:
+        cluster.merge(resource, meta["name"], patch, meta["namespace"])
+    except ApiFailure as refused:
+        if refused.forbidden:
+            raise BadInput(
+                f"the finalizers of {resource.kind} {meta['name']} cannot be removed: {refused.message}",
+                hint="ask the infra cluster's owner, or use an administrator's kubeconfig",
+            ) from refused
+        if not refused.not_found:
+            raise

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.cell.guest_mirror import mirror_of
-from harness.cell.isolation import needs_internet
+from harness.cell.network import mirror_of, needs_internet
 from harness.cell.site import Site
 from harness.model import Cell, Environment, Machine, Phase
 from harness.spec import product_sources

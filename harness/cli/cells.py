@@ -11,9 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from harness import providers
-from harness.cell import release, teardown
-from harness.cell.existing import MachineState, machine_states
-from harness.cell.found import CellSelector, Found, find
+from harness.cell import teardown
+from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
 from harness.cell.labels import is_label_value, own_project
 from harness.cli import complete
 from harness.cli.countdown import Countdown
@@ -127,7 +126,7 @@ def reap(
     seconds = timeouts.teardown
     with providers.keeper(settings, timeouts, lambda said: out.print(said, markup=False)):
         if remove_finalizers:
-            gone = release.remove_finalizers(
+            gone = teardown.remove_finalizers(
                 cluster,
                 selection,
                 seconds=seconds,

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 
 from harness.cell.existing import Existing
-from harness.cell.following import Followed, LogWish, last_lines
-from harness.cell.log_sources import LOG_SOURCES, LogLine
+from harness.cell.logs import LOG_SOURCES, Followed, LogLine, LogWish, last_lines
 from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.cli.reach import Cell, cell_at

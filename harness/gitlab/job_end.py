@@ -6,7 +6,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.cell import diagnose, teardown
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.cell.place import place_of
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access

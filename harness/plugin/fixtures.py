@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cell.guest_mirror import mirror_of
+from harness.cell.network import mirror_of
 from harness.plugin.state import CELLS
 
 if TYPE_CHECKING:

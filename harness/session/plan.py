@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import providers
-from harness.cell.binding import refuse_masquerade
+from harness.cell.network import refuse_masquerade
 from harness.cell.product.kinds import refuse_chaos, refuse_shared
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell

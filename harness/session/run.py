@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from harness import providers, system
-from harness.cell.found import CellSelector
+from harness.cell.existing import CellSelector
 from harness.cell.product.sources import revision_of
 from harness.cell.site import Site
 from harness.cell.steps import describe

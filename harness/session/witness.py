@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.cell.guest_mirror import mirror_of
 from harness.cell.life import Life
+from harness.cell.network import mirror_of
 from harness.machines.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.model import Environment
 from harness.validate.phases.witness import Witness

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from harness.cell import manifests
-from harness.cell.found import CellSelector
+from harness.cell.existing import CellSelector
 from harness.cell.golden import ensure_golden, wait_for_volume
 from harness.cell.labels import cell_labels, namespace_name
 from harness.cell.machines import create_machine, wait_for_address

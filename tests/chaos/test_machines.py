@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from harness.cell.life import Life
-from harness.cell.sighting import changes, sight
+from harness.cell.machines import changes, sight
 from harness.errors import EXIT_RETRY, Blame, InfraError, InfraRetriable, VmatrixError
 from harness.kube.resources import POD, VM, VMI
 from harness.machines.kubevirt.sighting import Sighting

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.cell.binding import refuse_masquerade
+from harness.cell.network import refuse_masquerade
 from harness.errors import EXIT_RETRY, BadInput, Blame, InfraRetriable
 from harness.kube import Cluster
 from harness.kube.patience import Patience

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.cell.machines import create_own
-from harness.cell.release import remove_finalizers
-from harness.cell.teardown import reap
+from harness.cell.teardown import reap, remove_finalizers
 from harness.errors import EXIT_LEAKED, InfraError, Leaked
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, NAMESPACE, VM, VMI, Resource

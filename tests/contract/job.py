@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from harness.cell.labels import cell_labels
-from harness.cell.membership import join_namespace
+from harness.cell.provision import join_namespace
 from harness.kube.client import Cluster
 from harness.kube.resources import (
     CLUSTER_ROLE,

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from harness import providers
-from harness.cell.guest_mirror import mirror_of
 from harness.cell.life import Life
+from harness.cell.network import mirror_of
 from harness.cell.provision import Attempt
 from harness.cell.steps import Steps
 from harness.errors import BadInput

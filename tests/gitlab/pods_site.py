@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.kube.resources import SECRET, VM
 from harness.model import Cell
 from harness.plan.tiers import tier_cells

@@ -26,7 +26,7 @@ import yaml
 from harness import proc
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.node import contents
-from harness.cell.found import CellSelector, Found, find
+from harness.cell.existing import CellSelector, Found, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
 from harness.infra.cluster.trial import carry_out

@@ -47,7 +47,7 @@ QUESTIONS = {
     "Where is it said why an image of a spec is missing?": ("harness/artifacts/e2e_images.py", "listed"),
     "Where is it decided that a figure is slower?": ("harness/validate/performance/noise.py", "slower"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
-    "Where are expired cells found?": ("harness/cell/found.py", "find"),
+    "Where are expired cells found?": ("harness/cell/existing.py", "find"),
     "Where is a disk image imported?": ("harness/cell/golden.py", "ensure_golden"),
     "Where is an artifact's checksum verified?": ("harness/artifacts/download.py", "download"),
     "Where is GitLab's child pipeline created?": ("harness/gitlab/child.py", "render"),

@@ -2,20 +2,198 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
-from harness.cell.product.chaos_record import JOB_NAME, ChaosRecord, alive
+from harness.cell.finalizers import is_own
 from harness.cell.product.declared_pods import own_pods
-from harness.errors import BadInput, HarnessBug, VmatrixError
+from harness.errors import BadInput, HarnessBug, ProductError, VmatrixError
 from harness.infra.host import containers
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
-from harness.kube.resources import POD
+from harness.kube.informer import Informer, revision_of
+from harness.kube.objects import condition, dig, is_condition, phase
+from harness.kube.resources import JOB, POD
 from harness.machines.runner.playbook_output import task_of
 from harness.spec.chaos import HINT, Blow
 from harness.until import Deadline, NotYet, until
+
+JOB_NAME = "batch.kubernetes.io/job-name"  # label of a Job's pods
+ENDS = ("Complete", "Failed")
+RECORD_HINT = "the record beside the phase's log has every change of Jobs and pods"
+Span = tuple[str, str, str | None]  # name, began, ended
+
+
+class ChaosRecord:
+    """A watch of Jobs and pods, a line of JSON for each change."""
+
+    def __init__(self, cluster: Cluster, namespace: str, selector: str, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._evicted: dict[str, str] = {}  # the Jobs of evicted pods
+        self._before = frozenset[str]()
+        self._latest: dict[str, Json] = {}  # each Job and each executor's pod as it was seen last, by uid
+        self._cluster, self._namespace = cluster, namespace
+        self._labels = {JOB: selector, POD: ""}
+        self._informers = [Informer(cluster, k, namespace=namespace, labels=v) for k, v in self._labels.items()]
+        for one in self._informers:
+            one.subscribe(partial(self._take, one.resource.kind))
+
+    def start(self, seconds: float) -> None:
+        """Begin to watch; what is there already is of another phase."""
+        self._file.unlink(missing_ok=True)
+        deadline = Deadline.after(seconds)
+        for informer in self._informers:
+            informer.start()
+            until(partial(_synced, informer), deadline=deadline, what="the first list of Jobs and pods")
+        self._before = frozenset(self._latest)
+
+    def catch_up(self) -> None:
+        """Look at what is there now, whatever the watches have brought so far."""
+        for resource, labels in self._labels.items():
+            for obj in self._cluster.list(resource, self._namespace, labels=labels).items:
+                if revision_of(obj) > revision_of(self._latest.get(obj["metadata"]["uid"])):
+                    self._take(resource.kind, "LISTED", obj)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        for informer in self._informers:
+            informer.stop()
+        with self._lock:
+            self._stopped = True  # an informer tells one more event
+
+    def executors(self) -> list[Json]:
+        """Return the pods of the Jobs that are there, or were, in the order in which they began."""
+        names = {job["metadata"]["name"] for job in self._kept("Job")}
+        found = [pod for pod in self._kept("Pod") if _job_of(pod) in names]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+
+    def runs(self, pod: Json) -> bool:
+        """Tell whether a pod's program runs, as far as is known."""
+        with self._lock:
+            return alive(self._latest[pod["metadata"]["uid"]])
+
+    def note(self, blow: Blow, pod: Json, pid: int | None) -> None:
+        """Write down what is done to a pod: the process that was killed, None for an eviction."""
+        name = str(pod["metadata"]["name"])
+        if pid is None:
+            self._evicted[name] = _job_of(pod)
+        self._write({"event": "BLOW", "blow": blow.text, "pod": name, "pid": pid})
+
+    def judge(self, seconds: float) -> None:
+        """Look whether executors worked one after the other, and each Job was made once.
+
+        Raises:
+            ProductError: they did not, or one was; or nobody went on for an executor that was evicted.
+        """
+
+        def ended() -> bool | NotYet:
+            late = [job["metadata"]["name"] for job in self._kept("Job") if _ended(job) is None]
+            return NotYet(f"{', '.join(late)} has not ended") if late else True
+
+        until(ended, deadline=Deadline.after(seconds), what="the Jobs of the phase to end")
+        jobs = self._kept("Job")
+        names = [job["metadata"]["name"] for job in jobs]
+        twins = sorted({name for name in names if names.count(name) > 1})
+        if twins:
+            raise ProductError(f"Job {twins[0]} was made twice", hint=RECORD_HINT, paths=(self._file,))
+        spans = [(job["metadata"]["name"], str(job["metadata"]["creationTimestamp"]), _ended(job)) for job in jobs]
+        for pod, of in self._evicted.items():
+            if not any(_job_of(each) == of and each["metadata"]["name"] != pod for each in self.executors()):
+                raise ProductError(
+                    f"{of} did not go on after its pod {pod} was evicted", hint=RECORD_HINT, paths=(self._file,)
+                )
+        for one, other in (*_overlapping(spans), *_overlapping(list(map(_span, self.executors())))):
+            raise ProductError(f"{other} began before {one} had ended", hint=RECORD_HINT, paths=(self._file,))
+
+    def _kept(self, kind: str) -> list[Json]:
+        with self._lock:
+            return [o for uid, o in self._latest.items() if o["kind"] == kind and uid not in self._before]
+
+    def _take(self, kind: str, event: str, obj: Json) -> None:
+        if kind == "Pod" and not is_own(obj):
+            return
+        with self._lock:
+            self._latest[obj["metadata"]["uid"]] = {**obj, "kind": kind}
+        meta = obj["metadata"]
+        said = {"event": event, "kind": kind, "name": meta["name"], "uid": meta["uid"], "owner": _job_of(obj)}
+        self._write({**said, **(_of_job(obj) if kind == "Job" else _of_pod(obj))})
+
+    def _write(self, said: Json) -> None:
+        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **said})
+        with self._lock:
+            if not self._stopped:
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+
+
+def _synced(informer: Informer) -> bool | NotYet:
+    return informer.synced.is_set() or NotYet("the API has not answered")
+
+
+def alive(pod: Json) -> bool:
+    """Tell whether a pod's program may run."""
+    return phase(pod) == "Running" and not pod["metadata"].get("deletionTimestamp")
+
+
+def _labels_of(obj: Json) -> Json:
+    return obj["metadata"].get("labels") or {}
+
+
+def _job_of(obj: Json) -> str:
+    return str(_labels_of(obj).get(JOB_NAME, ""))
+
+
+def _of_job(job: Json) -> Json:
+    """Return what a line says of a Job."""
+    status = job.get("status") or {}
+    return {
+        "active": status.get("active", 0),
+        "failed": status.get("failed", 0),
+        "succeeded": status.get("succeeded", 0),
+        "ended": next((kind for kind in ENDS if is_condition(job, kind, "True")), None),
+    }
+
+
+def _of_pod(pod: Json) -> Json:
+    """Return what a line says of a pod."""
+    states = dig(pod, "status", "containerStatuses") or [{}]
+    return {
+        "phase": phase(pod),
+        "deleting": bool(pod["metadata"].get("deletionTimestamp")),
+        "disrupted": (condition(pod, "DisruptionTarget") or {}).get("reason"),
+        "restarts": states[0].get("restartCount", 0),
+        "exit": dig(states[0], "state", "terminated", "exitCode"),
+    }
+
+
+def _ended(job: Json) -> str | None:
+    """Return when a Job ended, by its own account."""
+    return next((str(condition(job, k)["lastTransitionTime"]) for k in ENDS if is_condition(job, k, "True")), None)  # type: ignore[index] # it has it
+
+
+def _span(pod: Json) -> Span:
+    """Return from when to when a pod's program ran, by the kubelet's account."""
+    states = dig(pod, "status", "containerStatuses") or [{}]
+    state = states[0].get("state") or {}
+    ended = dig(state, "terminated", "finishedAt")
+    began = dig(state, "terminated", "startedAt") or dig(state, "running", "startedAt")
+    return pod["metadata"]["name"], str(began or pod["metadata"]["creationTimestamp"]), ended
+
+
+def _overlapping(spans: list[Span]) -> Iterator[tuple[str, str]]:
+    """Yield the names of each two of which the later one began before the earlier one had ended."""
+    ordered = sorted(spans, key=lambda span: (span[1], span[2] or "~"))
+    for (one, _, ended), (other, began, _) in pairwise(ordered):
+        if ended is None or began < ended:
+            yield one, other
+
 
 LOOK_SECONDS = 0.2  # pacing: between looks for an executor that is not there yet
 LATE = "it ended before it could be; name an earlier task, or run on a host with less load"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,24 +14,89 @@ from typing import Any
 import yaml
 
 from harness.cell.product.chaos import Chaos
-from harness.cell.product.declared_compare import refuse_different
 from harness.cell.product.declared_install import apply_all, install_controllers, install_kinds
-from harness.cell.product.declared_machines import addresses, deleted
 from harness.cell.product.declared_objects import given, objects
 from harness.cell.product.declared_pods import jobs, keep_controllers, keep_logs
-from harness.cell.product.declared_wait import Watched
+from harness.cell.product.declared_wait import Watched, addresses, deleted
 from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, Tell
 from harness.errors import HarnessBug, ProductError, VmatrixError
 from harness.files import write_atomically
 from harness.kube.client import Json
 from harness.kube.objects import dig
 from harness.kube.resources import SECRET
-from harness.model import Environment
+from harness.model import Environment, Phase
 from harness.paths import project_dir
 from harness.proc import pasteable
 from harness.spec.models import Product, ProductPhase, Timeouts
-from harness.spec.models.product_declared import DeclaredOptions, MadeMachines, Manifests
+from harness.spec.models.product_declared import DeclaredOptions, InObject, MadeMachines, Manifests
 from harness.until import Deadline
+
+LONGEST = 200  # characters of a value in a message
+ABSENT = "nothing"
+
+
+def refuse_different(watched: Watched, wanted: PhaseRun) -> None:
+    """Compare everything that the product's file names.
+
+    Raises:
+        ProductError: with all that differs.
+    """
+    found = [*_expected(watched, wanted), *_variables(watched, wanted), *_machines(watched, wanted.phase)]
+    if found:
+        hint = "the objects' status does not tell what the cell asked for"
+        raise ProductError(found[0], hint=hint, detail="\n".join(found))
+
+
+def _expected(watched: Watched, wanted: PhaseRun) -> Iterator[str]:
+    for variable, where in watched.options.expected.items():
+        value, found = wanted.variables.get(variable), watched.value(where)
+        if value is not None and str(found) != str(value):
+            yield f"{_place(watched, where)} is {found!r}, and {variable} is {value!r}"
+
+
+def _variables(watched: Watched, wanted: PhaseRun) -> Iterator[str]:
+    """Yield each variable that the cluster was not made with; they are compared as the JSON that an API keeps."""
+    where = watched.options.variables
+    if where is None:
+        return
+    found = watched.value(where)
+    known = found if isinstance(found, Mapping) else {}
+    for name, value in sorted(wanted.variables.items()):
+        if name not in where.but and (name not in known or _json(known[name]) != _json(value)):
+            has = _short(known[name]) if name in known else ABSENT
+            yield f"{_place(watched, where)} has {has} for {name}, which is {_short(value)}"
+
+
+def _machines(watched: Watched, phase: Phase) -> Iterator[str]:
+    where = watched.options.machines
+    if where is None:
+        return
+    left = sorted(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
+    found = watched.value(where)
+    if not isinstance(found, list) or sorted(map(str, found)) != left:
+        yield f"{_place(watched, where)} is {_short(found)}, and the machines of the cluster are {', '.join(left)}"
+
+
+def _place(watched: Watched, where: InObject) -> str:
+    return f"{where.path} of {where.kind or watched.options.object.kind}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return plain data with whole numbers as an API server keeps them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _short(value: Any) -> str:
+    text = _json(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def new_traces(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.cell import declared_kinds
+from harness.cell import finalizers
 from harness.cell.product.declared_pods import PodWatch
 from harness.cell.product.protocol import OuterCluster
 from harness.errors import BadInput, ProductError
@@ -52,7 +52,7 @@ def install_controllers(outer: OuterCluster, namespace: str, objects: Sequence[J
     """
     cluster, deadline = outer.cluster, Deadline.after(outer.timeouts.controllers)
     names = {obj["metadata"]["name"] for obj in (*kinds, *objects) if obj["kind"] == CRD.kind}
-    declared_kinds.note(cluster, namespace, sorted(names))
+    finalizers.note(cluster, namespace, sorted(names))
     within = {id(obj): _served(cluster, obj, deadline).namespaced for obj in objects}
     shared = [obj for obj in objects if not within[id(obj)] and namespace not in obj["metadata"]["name"]]
     install_kinds(outer, shared)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cell.declared_kinds import is_own
+from harness.cell.finalizers import is_own
 from harness.cell.product.protocol import OuterCluster
 from harness.errors import HarnessBug, InfraError, ProductError, VmatrixError
 from harness.kube.client import Cluster, Json

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from harness.cell.product import cached, sources
-from harness.cell.product.commands import Commands
+from harness.cell.product.command import Commands
 from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.playbooks import Playbooks
 from harness.cell.product.protocol import ProductKind, Tell

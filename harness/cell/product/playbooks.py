@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell.product import environment, galaxy
+from harness.cell.product import requirements
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.machines.access import control_directory
 from harness.machines.runner.call import AnsibleCall
@@ -56,17 +56,21 @@ class Playbooks:
         """Install the Ansible, the collections and the roles that product.yml names."""
         options, seconds = self._options, timeouts.product_install
         if options.install is not None:
-            environment.ensure(self._path(options.install), tell, seconds)
+            requirements.ensure_environment(self._path(options.install), tell, seconds)
         if options.requirements is not None:
-            galaxy.ensure(self._path(options.requirements), self._offline, self._programs, tell, seconds)
+            requirements.ensure_collections(
+                self._path(options.requirements), self._offline, self._programs, tell, seconds
+            )
 
     def entries(self) -> tuple[Path, ...]:
         """Return the environment, and the folder of collections and roles."""
         options, found = self._options, list[Path]()
         if options.install is not None:
-            found.append(environment.folder_of(self._path(options.install)))
+            found.append(requirements.environment_folder(self._path(options.install)))
         if options.requirements is not None:
-            found.append(galaxy.folder_of(self._path(options.requirements), self._offline, self._programs))
+            found.append(
+                requirements.collections_folder(self._path(options.requirements), self._offline, self._programs)
+            )
         return tuple(found)
 
     def command(self, phase: str, machines: Environment) -> str:
@@ -96,8 +100,8 @@ class Playbooks:
         options = self._options
         libraries = {}
         if options.requirements is not None:
-            folder = galaxy.folder_of(self._path(options.requirements), self._offline, self._programs)
-            libraries = galaxy.libraries(folder)
+            folder = requirements.collections_folder(self._path(options.requirements), self._offline, self._programs)
+            libraries = requirements.collections_settings(folder)
         return AnsibleCall(
             programs=self._programs,
             config=self._path(options.config) if options.config is not None else None,
@@ -119,7 +123,11 @@ class Playbooks:
         options = self._options
         if options.path is not None:
             return self._path(options.path).expanduser()
-        return environment.programs_of(self._path(options.install)) if options.install else AnsibleCall().programs
+        return (
+            requirements.environment_programs(self._path(options.install))
+            if options.install
+            else AnsibleCall().programs
+        )
 
     @property
     def _offline(self) -> Path | None:

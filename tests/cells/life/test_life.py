@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.cell.life import Life
 from harness.model import Cell
 from harness.session import Cells

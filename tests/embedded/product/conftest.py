@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.cell.found import CellSelector
+from harness.cell.existing import CellSelector
 from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun
 from harness.cell.teardown import reap

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.errors import BadImage
 from harness.infra.cluster import rights
 from harness.infra.cluster.checks import Use, check_cluster

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.cell.machines import create_machine
 from harness.cell.manifests import CellPlan
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID

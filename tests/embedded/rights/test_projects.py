@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from harness.cell.found import CellSelector
+from harness.cell.existing import CellSelector
 from harness.cell.labels import cell_labels
-from harness.cell.membership import join_namespace
+from harness.cell.provision import join_namespace
 from harness.cell.teardown import reap
 from harness.errors import Leaked
 from harness.infra.cluster.rights import CELL_ROLE

@@ -12,7 +12,7 @@ from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.infra.cluster import rights
 from harness.infra.host.guests import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.cell.teardown import reap
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster

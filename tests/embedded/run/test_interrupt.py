@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.report.results import load

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.found import CellSelector, find
+from harness.cell.existing import CellSelector, find
 from harness.cell.labels import namespace_name
 from harness.cell.teardown import reap
 from harness.infra.host import processes as programs

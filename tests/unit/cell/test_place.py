@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.cell.found import CellSelector
+from harness.cell.existing import CellSelector
 from harness.cell.labels import own_project
 from harness.cell.manifests import CellPlan
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID, Place, place_of, selector_of

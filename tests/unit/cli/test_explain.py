@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from harness import providers
 from harness.artifacts.disk.cache import CachedImage, ImageCache
-from harness.cell.existing import MachineState
-from harness.cell.found import Found
+from harness.cell.existing import Found, MachineState
 from harness.cli import app, cells
 from harness.paths import PROJECT
 

@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cell.existing import Existing
-from harness.cell.following import LogWish
-from harness.cell.log_sources import LogLine
+from harness.cell.logs import LogLine, LogWish
 from harness.cli import app, logs
 from harness.errors import BadInput
 from harness.rundir import RESULTS, RunDir

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.cell.product.commands import Commands
+from harness.cell.product.command import Commands
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
 from harness.machines import inventory
 from harness.model import Cell, Environment, Machine, Phase, PlannedMachine

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.made import told
 from harness.cell.product.declared_objects import given, objects
 from harness.cell.product.protocol import OuterCluster, PhaseRun
+from harness.cell.product_machines import told
 from harness.cell.variables import named_machines
 from harness.kube.client import Cluster, Json
 from harness.machines.kubevirt.manifests import GoldenImage

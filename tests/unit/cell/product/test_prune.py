@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cell.product import cached, environment, kinds, prune
+from harness.cell.product import cached, kinds, prune, requirements
 from harness.cli import app
 from harness.paths import PROJECT
 from harness.spec.project import Project
@@ -67,7 +67,7 @@ def gone(project: Project | None) -> list[Path]:
 
 
 def test_what_this_project_uses_now_stays_and_what_it_used_goes(project: Project) -> None:
-    now = made(environment.folder_of(project.directory / "requirements.txt"), project.directory)
+    now = made(requirements.environment_folder(project.directory / "requirements.txt"), project.directory)
     before = made(cached.entry("environments", "ansible-core==1"), project.directory)
     nobodys = made(cached.entry("sources", "tag"))
     assert gone(project) == sorted([before, nobodys])
@@ -98,7 +98,7 @@ def test_what_a_living_process_uses_stays_until_that_ends(project: Project) -> N
 
 
 def test_a_run_holds_what_its_products_use(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = environment.folder_of(project.directory / "requirements.txt")
+    entry = requirements.environment_folder(project.directory / "requirements.txt")
     made(entry)
     monkeypatch.setattr(kinds, "products_of", lambda *_: [project.spec.product])
     with kinds.prepare(project, [], lambda _: None):
@@ -109,7 +109,7 @@ def test_a_run_holds_what_its_products_use(project: Project, monkeypatch: pytest
 
 
 def test_what_a_killed_installation_left_goes_though_it_is_declared(project: Project) -> None:
-    entry = made(environment.folder_of(project.directory / "requirements.txt"), project.directory)
+    entry = made(requirements.environment_folder(project.directory / "requirements.txt"), project.directory)
     os.unlink(entry / cached.FINISHED)
     assert gone(project) == [entry]
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.product.declared_machines import addresses, deleted
-from harness.cell.product.declared_wait import Watched
+from harness.cell.product.declared_wait import Watched, addresses, deleted
 from harness.kube.client import Json
 from harness.spec.models.product_declared import MadeMachines
 from harness.until import Deadline, NotYet

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from harness.cell import manifests
-from harness.cell.isolation import endpoints, needs_internet, outside
 from harness.cell.labels import cell_labels
+from harness.cell.network import endpoints, needs_internet, outside, refuse_masquerade
 from harness.cell.place import place_of
 from harness.cell.site import Site
-from harness.errors import InfraError
+from harness.errors import BadInput, InfraError
 from harness.kube.client import Json
-from harness.model import Cell, Mirror
+from harness.model import Cell, Mirror, PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
+from harness.spec.settings import load_settings
 from tests.unit.cell.policies import End, connects
 
 TEMPLATES = project_dir() / "vm-templates"
@@ -240,3 +242,24 @@ def test_what_a_cell_needs_is_told_by_its_values() -> None:
     assert needs_internet(a_site(), a_cell(OPEN))
     assert not needs_internet(a_site(), a_cell(AIR_GAPPED))
     assert not needs_internet(a_site(), a_cell({"topology": "of-a-test"}))
+
+
+def cell(machines: int) -> Cell:
+    planned = tuple(PlannedMachine(f"m-{n}", ("node",), 1, 512, 10, "debian-13") for n in range(machines))
+    return Cell(f"of-{machines}", {}, "fresh", (), planned, {})
+
+
+def test_masquerade_is_for_clusters_of_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vmatrix.yml").write_text("runs: runs\nbinding: masquerade\n")
+    sourced = load_settings(tmp_path, environment={})
+    refuse_masquerade(sourced, [cell(1)])
+    with pytest.raises(BadInput) as refused:
+        refuse_masquerade(sourced, [cell(1), cell(2), cell(3)])
+    assert refused.value.summary.startswith("vmatrix.yml:2: binding: masquerade")
+    assert "of-2 and 1 more cells has 2 machines" in refused.value.summary
+    assert "10.0.2.2" in refused.value.summary
+
+
+def test_bridge_is_for_all(tmp_path: Path) -> None:
+    refuse_masquerade(load_settings(tmp_path, environment={}), [cell(3)])

@@ -1,27 +1,59 @@
-"""Whom a cell's machines reach beside each other, and who reaches them: what its NetworkPolicy allows.
+"""A cell's network: its binding, what its NetworkPolicy allows, and the mirror's URLs as guests see them.
 
-The rest is in vm-templates/network-policy.yml.j2. The network plugin enforces the policy, or does not: `vmatrix doctor`
-tries it.
+The rest of the policy is in vm-templates/network-policy.yml.j2. The network plugin enforces it, or does not: `vmatrix
+doctor` tries it.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 from harness.cell import manifests
-from harness.cell.guest_mirror import mirror_of
 from harness.cell.site import Site
-from harness.errors import InfraError
+from harness.errors import BadInput, InfraError
 from harness.kube.client import Json
 from harness.kube.in_cluster import own_namespace
-from harness.model import Cell, Mirror
+from harness.machines.kubevirt.manifests import MASQUERADE
+from harness.model import Cell, Mirror, ip_version
 from harness.spec.base import Feature
 from harness.spec.needs import needs_of
+from harness.spec.networks import PODS
+from harness.spec.settings import Sourced
+
+
+def refuse_masquerade(sourced: Sourced, cells: Sequence[Cell]) -> None:
+    """Refuse masquerade for cells of more than one machine, before anything is made.
+
+    Behind masquerade every guest has the address 10.0.2.2: kubelets register with it, etcd and API servers advertise it
+    (kubevirt issue 10171). Raises BadInput when names the setting with its file and line, and the first such cell.
+    """
+    if sourced.settings.binding != MASQUERADE:
+        return
+    several = [cell for cell in cells if len(cell.machines) > 1]
+    if several:
+        first = several[0]
+        others = f" and {len(several) - 1} more cells" if len(several) > 1 else ""
+        raise BadInput(
+            f"{sourced.origin['binding']}: binding: masquerade gives each machine the address 10.0.2.2, and "
+            f"{first.id}{others} has {len(first.machines)} machines that have to reach each other",
+            hint="set binding to bridge, or run cells of one machine: vmatrix run topology=all-in-one",
+        )
+
+
+PREFIX = "cluster_image_prefix"
+
+
+def mirror_of(mirror: Mirror, variables: Mapping[str, Any]) -> Mirror:
+    """Return an infra's mirror as the guest cluster with these variables knows it."""
+    found = mirror.over(ip_version(str(variables.get(PODS) or "")))
+    return replace(found, prefix=str(variables.get(PREFIX) or ""))
+
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the API server labels every namespace with its name
 INTERNET: Feature = "internet"

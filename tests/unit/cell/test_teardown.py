@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.found import CellSelector
+from harness.cell.existing import CellSelector
 from harness.cell.teardown import reap
 from harness.errors import Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Listing

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell import made
+from harness.cell import product_machines
 from harness.cell.site import Site
 from harness.kube.resources import VM, VMI, Resource
 from harness.machines.kubevirt.manifests import GoldenImage
@@ -48,7 +48,7 @@ def test_the_product_says_whether_it_makes_machines(product: str, makes: bool) -
     tier = "lifecycle" if product == "playbooks" else "operator-lifecycle"
     cells = [cell for cell in tier_cells(SPEC, tier, "embedded") if cell.values["product"] == product]
     site = SimpleNamespace(product_of=lambda cell: SPEC.product_of(cell.values))
-    assert {made.by_product(cast("Site", site), cell) for cell in cells} == {makes}
+    assert {product_machines.by_product(cast("Site", site), cell) for cell in cells} == {makes}
     assert {phase.deletes for cell in cells for phase in cell.phases} == {makes}
 
 
@@ -57,13 +57,13 @@ def test_a_template_is_told_what_a_machine_is_to_be() -> None:
     image = GoldenImage("debian-13", "http://mirror/d.qcow2", "sha256:ab", "10Gi", "debian")
     wanted: dict[str, Any] = {"name": "w-10", "set": "w", "cpus": 2, "memory_mib": 1536, "disk_gib": 12}
     more = {"user": "debian", "image": {"url": "http://mirror/d.qcow2", "checksum": "sha256:ab"}}
-    assert made.told(planned, image) == {**wanted, **more}
+    assert product_machines.told(planned, image) == {**wanted, **more}
 
 
 def test_machines_are_lost_at_once_and_waited_for() -> None:
     there = {(kind.kind, name) for kind in (VM, VMI) for name in ("cp-1", "cp-2", "w-0")}
     outer = Outer(set(there))
-    made.destroy(cast("Site", SimpleNamespace(cluster=outer, timeouts=TIMEOUTS)), "cell", ("cp-1", "cp-2"))
+    product_machines.destroy(cast("Site", SimpleNamespace(cluster=outer, timeouts=TIMEOUTS)), "cell", ("cp-1", "cp-2"))
     assert outer.asked == [("VirtualMachine cell", "cp-1", 0), ("VirtualMachine cell", "cp-2", 0)]
     assert outer.machines == {(kind.kind, "w-0") for kind in (VM, VMI)}
     assert outer.looks > 4, "instances were there for a look"

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.cell.product.command_environment import environment_of
-from harness.cell.product.command_files import joining
+from harness.cell.product.command_inputs import environment_of, joining
 from harness.machines.inventory import GROUPS
 from harness.spec.phase_environment import ADDRESS, GROUP, NAMES, PREFIX, VARIABLE, is_ours
 from harness.spec.product_sources import VARIABLE as SOURCES

@@ -1,8 +1,7 @@
-"""Machines that restart in a phase of their own: they reboot or are reset, and each must be a Ready node again.
+"""Phases that restart machines: reboot or reset them, and wait until each is a Ready node with another boot id.
 
-That a machine has restarted is told by the kernel's boot id, which is another one after each boot, and that its node is
-back by the boot id that its kubelet reports (Node.status.nodeInfo.bootID), as a Node stays Ready for a while after its
-machine has ended.
+The kernel's boot id is another one after each boot. The node is back when its kubelet reports that boot id
+(Node.status.nodeInfo.bootID): a Node stays Ready for a while after its machine has ended.
 """
 
 from __future__ import annotations

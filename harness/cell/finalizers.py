@@ -1,4 +1,4 @@
-"""Objects of declared products in a cell's namespace: their controllers go with it, so nobody removes their finalizers.
+"""Strip finalizers of declared products' objects at teardown: the controllers that own them go with the namespace.
 
 The namespace itself says which kinds these are: whoever removes a cell may know nothing of its product.
 """

@@ -1,7 +1,11 @@
-"""Collections and roles of a requirements file, installed once by the product's own ansible-galaxy."""
+"""Requirements files of a product: Python packages with its own Ansible, collections and roles, installed once."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,27 +13,101 @@ from typing import Any
 import yaml
 
 from harness.cell.product import cached
-from harness.cell.product.galaxy_archives import ARCHIVE, archives, is_collection
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
 from harness.machines.runner.ansible_settings import COLLECTIONS, ROLES
 from harness.proc import CommandFailed, run
 
+PLAYBOOK = "ansible-playbook"
+# https://pip.pypa.io/en/stable/reference/requirements-file-format/: other files that a requirements file reads
+OTHERS = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(?P<file>\S+)", re.MULTILINE)
 
-def folder_of(requirements: Path, offline: Path | None, programs: Path) -> Path:
+
+def environment_folder(requirements: Path) -> Path:
+    """Return where the environment of a requirements file is, or will be."""
+    return cached.entry("environments", *cached.contents(_all(requirements)))
+
+
+def environment_programs(requirements: Path) -> Path:
+    """Return the folder of the environment's programs."""
+    return environment_folder(requirements) / "bin"
+
+
+def ensure_environment(requirements: Path, tell: Tell, seconds: float) -> None:
+    """Install a requirements file once. Raises BadInput in the installer's own words."""
+    folder = environment_folder(requirements)
+    what = f"installing {requirements}"
+    cached.ensure(folder, lambda: _install_environment(requirements, folder, seconds), what=what, tell=tell)
+
+
+def _install_environment(requirements: Path, folder: Path, seconds: float) -> None:
+    python = str(folder / "bin" / "python")
+    uv = _uv()
+    make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install", "--no-input"]
+    try:
+        run([*make, str(folder)], timeout=seconds)
+        run([*pip, "-r", str(requirements.absolute())], timeout=seconds, cwd=requirements.absolute().parent)
+    except CommandFailed as failure:
+        hint = "`ansible.install` in product.yml; run the command by hand" + (" (uv reads no pip.conf)" if uv else "")
+        raise cached.refused(f"{requirements} cannot be installed", failure, hint=hint) from failure
+    if not (folder / "bin" / PLAYBOOK).is_file():
+        raise BadInput(
+            f"{requirements} installs no {PLAYBOOK}", hint="add ansible-core to it, or remove `ansible.install`"
+        )
+
+
+def _uv() -> str | None:
+    """Return uv, if it is there: on the PATH, or in vmatrix's own environment."""
+    return shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+
+
+def _all(requirements: Path) -> Iterator[Path]:
+    """Yield a requirements file and those that it reads."""
+    found, ahead = set[Path](), [requirements.absolute()]
+    while ahead:
+        file = ahead.pop()
+        if file in found:
+            continue
+        found.add(file)
+        yield file
+        (content,) = cached.contents([file])
+        named = OTHERS.findall(content.decode(errors="replace"))
+        ahead += [file.parent / name for name in named if "://" not in name]
+
+
+ARCHIVE = ".tar.gz"
+MANIFEST = "MANIFEST.json"  # at the top of a collection's archive, and of no role's
+
+
+def archives(folder: Path | None) -> list[Path]:
+    """Return the archives of a folder; none without a folder."""
+    return sorted(folder.glob(f"*{ARCHIVE}")) if folder is not None else []
+
+
+def is_collection(archive: Path) -> bool:
+    """Tell whether an archive is of a collection. Raises BadInput when it cannot be read."""
+    try:
+        with tarfile.open(archive) as content:
+            return any(name.removeprefix("./") == MANIFEST for name in content.getnames())
+    except (OSError, tarfile.TarError) as error:
+        raise BadInput(f"{archive} cannot be read: {error}", hint="`ansible.offline` in product.yml") from error
+
+
+def collections_folder(requirements: Path, offline: Path | None, programs: Path) -> Path:
     """Return where the collections and roles are, or will be; `programs` is the folder of ansible-galaxy."""
     given = [f"{path.name} {path.stat().st_size}" for path in archives(offline)]
     return cached.entry("galaxy", *cached.contents([requirements]), str(programs), str(offline), *given)
 
 
-def libraries(folder: Path) -> dict[str, Path]:
+def collections_settings(folder: Path) -> dict[str, Path]:
     """Return what Ansible is told of the folder."""
     return {COLLECTIONS: folder / "collections", ROLES: folder / "roles"}
 
 
-def ensure(requirements: Path, offline: Path | None, programs: Path, tell: Tell, seconds: float) -> None:
+def ensure_collections(requirements: Path, offline: Path | None, programs: Path, tell: Tell, seconds: float) -> None:
     """Install collections and roles once. Raises BadInput in ansible-galaxy's own words."""
-    folder = folder_of(requirements, offline, programs)
+    folder = collections_folder(requirements, offline, programs)
     make = _Installation(requirements, offline, programs / "ansible-galaxy", folder, seconds)
     cached.ensure(folder, make.all, what=f"installing {requirements}", tell=tell)
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.declared_kinds import DECLARED_KINDS, stop_programs
-from harness.cell.found import CellSelector, Found
+from harness.cell.existing import CellSelector, Found
+from harness.cell.finalizers import DECLARED_KINDS, stop_programs
 from harness.cell.teardown import reap
 from harness.kube.client import ApiFailure, Cluster, Json, Listing
 from harness.kube.failures import Answer, failure_of

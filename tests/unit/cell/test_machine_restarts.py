@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.cell import restarts as module
+from harness.cell import machine_restarts as module
+from harness.cell.machine_restarts import Restarts
 from harness.cell.place import Place
-from harness.cell.restarts import Restarts
 from harness.errors import InfraError, ProductError
 from harness.kube.client import ApiFailure
 from harness.machines.access import SSH_FAILED
@@ -33,7 +33,7 @@ class World:
         monkeypatch.setattr(module, "run_on", self._run_on)
         monkeypatch.setattr(module, "close_connections", lambda _: self.log.append("close"))
         monkeypatch.setattr(module, "INTERVAL", 0.01)
-        monkeypatch.setattr("harness.cell.restarts.Cluster.from_kubeconfig", lambda _: self)
+        monkeypatch.setattr("harness.cell.machine_restarts.Cluster.from_kubeconfig", lambda _: self)
 
     def _boot(self, name: str) -> None:
         if name not in self.dead:
