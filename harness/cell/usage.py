@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from harness.errors import VmatrixError
-from harness.infra.cluster.usage import PodUsage, usage_of
+from harness.infra.cluster.capacity import PodUsage, usage_of
 from harness.kube import Cluster
 from harness.machines.kubevirt.sighting import Sighting
 

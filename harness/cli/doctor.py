@@ -16,8 +16,8 @@ from rich.table import Column, Table
 from harness import proc, providers
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK
+from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use
-from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding, fatal, remedies
 from harness.schedule.demand import need_of
 from harness.session.choice import choose

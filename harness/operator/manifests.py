@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.infra.cluster.rights import Right
-from harness.infra.cluster.roles import binding, role
+from harness.infra.cluster.rights import Right, binding, role
 from harness.kube.failures import Json
 from harness.kube.kinds.definition import as_yaml
 from harness.kube.resources import SERVICE_ACCOUNT

@@ -18,8 +18,8 @@ from harness.artifacts.supply import Supply
 from harness.infra.cluster.checks import Use
 from harness.infra.embedded.provider import NAME, EmbeddedProvider
 from harness.infra.findings import Finding
-from harness.infra.host import preflight, processes, record, room, services
-from harness.infra.host.layout import layout_of
+from harness.infra.host import preflight, processes, services
+from harness.infra.host.layout import layout_of, load_record
 from harness.infra.pods.machine import MEMORY_MIB, BootDisk
 from harness.paths import MATRIX, packaged_dir
 from harness.providers.definition import Opening
@@ -43,7 +43,7 @@ class EmbeddedDefinition(OnHost):
 
     def instance(self, opening: Opening) -> EmbeddedProvider:
         """Return the embedded infrastructure that the settings name."""
-        made = record.load(layout_of(opening.settings.infra_name, NAME))
+        made = load_record(layout_of(opening.settings.infra_name, NAME))
         wanted = PODS in opening.needs or bool(opening.choices.get(PODS))
         return embedded_provider(
             opening.settings.infra_name,
@@ -61,7 +61,7 @@ class EmbeddedDefinition(OnHost):
         memory, pods_mib = preflight.CONTROL_PLANE_MIB + (memory_mib or 0), self.pods_mib(settings, frozenset())
         found = preflight.check_host(memory_mib=memory, pods_mib=pods_mib)
         more = 0 if pods_mib else self.pods_mib(settings, frozenset({PODS}))
-        return "this host", [*found, *room.advise_pods(memory, more)]
+        return "this host", [*found, *preflight.advise_pods(memory, more)]
 
     def pods_mib(self, settings: Settings, needs: frozenset[Feature]) -> int:
         """Return the memory of the machine that runs pods: all that its pods may come to use, unless it runs already.
@@ -69,7 +69,7 @@ class EmbeddedDefinition(OnHost):
         What it uses then is not available any more, and the infra cluster counts what it may use.
         """
         layout = layout_of(settings.infra_name, NAME)
-        made = record.load(layout)
+        made = load_record(layout)
         has = made is not None and made.pods
         if has and made is not None and made.usable and processes.runs(layout, services.KUBEVIRT):
             return 0

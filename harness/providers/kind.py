@@ -17,10 +17,10 @@ from harness.errors import BadInput
 from harness.infra.cluster.checks import Use, check_pod_network
 from harness.infra.findings import Finding
 from harness.infra.host.layout import layout_of
-from harness.infra.kind import host, record
+from harness.infra.kind import config, host
 from harness.infra.kind.config import KindConfig, KindLimits, OwnNode
 from harness.infra.kind.provider import NAME, KindProvider
-from harness.infra.kvm import choice
+from harness.infra.kvm import trial
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
 from harness.spec.settings import Settings
@@ -38,12 +38,12 @@ class KindDefinition(OnHost):
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at this host, and try the pod network of an instance that is up."""
-        made = record.load(layout_of(settings.infra_name, NAME))
+        made = config.load_record(layout_of(settings.infra_name, NAME))
         embedded = (settings.kubevirt or (made.kubevirt if made is not None else "release")) == "embedded"
         found = host.check(embedded=embedded, builds_node=True, memory_mib=memory_mib or 0)
         if embedded:
             return "this host", found
-        found += choice.findings(settings.kvm or (made.kvm if made is not None else "auto"))
+        found += trial.kvm_findings(settings.kvm or (made.kvm if made is not None else "auto"))
         kubeconfig = layout_of(settings.infra_name, NAME).kubeconfig
         if made is None or not kubeconfig.is_file():
             return "this host", found
@@ -51,7 +51,7 @@ class KindDefinition(OnHost):
 
     def machines_like(self, settings: Settings) -> str:
         """Return the provider whose machines its KubeVirt's are like: as the instance was made, or is asked for."""
-        made = record.load(layout_of(settings.infra_name, NAME))
+        made = config.load_record(layout_of(settings.infra_name, NAME))
         kubevirt = made.kubevirt if made is not None else settings.kubevirt
         return "embedded" if kubevirt == "embedded" else "kubeconfig"
 
@@ -64,7 +64,7 @@ def kind_provider(opening: Opening) -> KindProvider:
     """
     store, settings, chosen = opening.store, opening.settings, opening.choices
     layout = layout_of(settings.infra_name, NAME)
-    made = record.load(layout)
+    made = config.load_record(layout)
     version = _version(chosen, made.version if made is not None else KUBERNETES, store)
     node_image = chosen.get("node_image")
     nodes = NodeImages(store)

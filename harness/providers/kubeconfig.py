@@ -9,8 +9,8 @@ from pathlib import Path
 from harness import paths
 from harness.errors import BadInput
 from harness.infra.cluster import nested
+from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.cluster.need import Need
 from harness.infra.cluster.trial import NetworkTrial
 from harness.infra.findings import Finding
 from harness.infra.kubeconfig import NAME, KubeconfigProvider

@@ -13,12 +13,12 @@ from harness.artifacts.recipe import Ref
 from harness.artifacts.supply import Supply
 from harness.errors import NotUp
 from harness.infra.findings import Finding
-from harness.infra.host import preflight, room
-from harness.infra.host.config import UP_SECONDS, HostConfig
+from harness.infra.host import preflight
 from harness.infra.host.instance import Occupant, infra_command, not_up
 from harness.infra.host.keeper import Keeper
 from harness.infra.host.layout import Layout, instances_dir, layout_of
-from harness.infra.host.parts import InstanceParts
+from harness.infra.host.processes import InstanceParts
+from harness.infra.host.services import UP_SECONDS, HostConfig
 from harness.machines import folders
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
@@ -54,7 +54,7 @@ class OnHost(Definition):
         """Look whether this host has the memory and the disk space for the largest of the cells."""
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
         most = max(len(cell.machines) for cell in cells)
-        return [*room.check_memory(largest, pods_mib=pods_mib), *room.check_disks(paths.state_dir(), most)]
+        return [*preflight.check_memory(largest, pods_mib=pods_mib), *preflight.check_disks(paths.state_dir(), most)]
 
     def coming(self, settings: Settings) -> list[str]:
         """Return that an instance is brought up, unless it is up, and how it is removed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.infra.kind import downloads, releases
+from harness.infra.kind import releases
 from harness.providers.on_host import KUBERNETES
 from harness.providers.site import store_of
 from harness.spec.project import timeouts_of
@@ -23,5 +23,5 @@ def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:
     Raises:
         BadInput: the file is wrong, or the project has none.  InfraError: a manifest cannot be downloaded.
     """
-    for manifest, checksum in downloads.pin(file or releases.own_file()):
+    for manifest, checksum in releases.pin(file or releases.own_file()):
         yield checksum, manifest.url

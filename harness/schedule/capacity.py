@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from harness.embedded.node.placement import MACHINES_ONLY
-from harness.infra.cluster.nodes import ENDED, MIB, SCHEDULABLE, quantity, usable
-from harness.infra.cluster.usage import NodeUsage, usage_of
+from harness.infra.cluster.capacity import ENDED, MIB, SCHEDULABLE, NodeUsage, quantity, usable, usage_of
 from harness.infra.pods.machine import NAMESPACE_NAME
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.infra.cluster.need import Need
+from harness.infra.cluster.capacity import Need
 from harness.kube import ApiFailure, Cluster
 from harness.kube.resources import KUBEVIRT
 from harness.model import Cell, PlannedMachine

@@ -6,7 +6,7 @@ import time
 
 from harness.embedded.machines import cgroups
 from harness.errors import InfraError
-from harness.infra.host.record import load
+from harness.infra.host.layout import load_record
 from harness.kube.client import Cluster
 from harness.kube.objects import phase
 from harness.kube.resources import POD
@@ -63,7 +63,7 @@ def working_set_mib(ground: Ground) -> float:
     Raises:
         InfraError: it is not up, or has no machine.
     """
-    made = load(ground.layout)
+    made = load_record(ground.layout)
     index = made.index if made is not None else -1
     groups = [path for each in cgroups.hierarchies() for path in each.path.glob(f"vmx{index}-*")]
     for group in groups:

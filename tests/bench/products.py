@@ -16,7 +16,7 @@ from harness import providers
 from harness.cell.site import Site
 from harness.embedded.machines import cgroups
 from harness.errors import BadInput, InfraError
-from harness.infra.host.record import load as load_record
+from harness.infra.host.layout import load_record as load_record
 from harness.machines.access import close_connections, control_directory
 from harness.model import Cell
 from harness.paths import project_dir

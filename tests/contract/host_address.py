@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 from harness import providers
 from harness.embedded.operands import PROVISIONER
 from harness.errors import BadInput
-from harness.infra.host import record
-from harness.infra.host.addresses import address_of
-from harness.infra.host.layout import instances_dir, layout_of
+from harness.infra.host.layout import instances_dir, layout_of, load_record
+from harness.infra.host.network import address_of
 from harness.kube.client import Cluster
 from harness.kube.resources import STORAGE_CLASS
 from tests.contract.limits import patience
@@ -49,7 +48,7 @@ def _of_instance(server: str) -> str | None:
     for provider in providers.names():
         for folder in sorted(instances_dir(provider).glob("*/")):
             layout = layout_of(folder.name, provider)
-            found = record.load(layout)
+            found = load_record(layout)
             if found is not None and layout.kubeconfig.is_file() and _server_of(layout.kubeconfig) == server:
                 return address_of(found.index)
     return None

@@ -20,7 +20,7 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import EXIT_RETRY
 from harness.gitlab import limits
-from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.cluster.capacity import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.infra.host.status import State

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.infra.host import processes
 from harness.infra.host.layout import Layout
-from harness.infra.host.marked import marked
+from harness.infra.host.processes import marked
 from harness.proc import Service
 from tests.embedded.run.runs import Run
 from tests.kill.points import PARTS, KillPoint

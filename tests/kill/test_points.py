@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.infra.host.record import load
+from harness.infra.host.layout import load_record
 from tests.embedded.run import runs
 from tests.embedded.run.runs import Ended, Run, vmatrix, wait_until
 from tests.kill import blows
@@ -152,7 +152,7 @@ def test_after_infra_nothing_is_left(point: KillPoint, ground: Ground, tmp_path:
         if point.command == "up":
             again = ground.infra("up", tmp_path)
             assert again.code == 0, again.stderr
-            found = load(ground.layout)
+            found = load_record(ground.layout)
             assert found is not None
             assert found.usable
         down = ground.infra("down", tmp_path)

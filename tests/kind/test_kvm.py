@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.kvm import guest, verdict
+from harness.infra.kvm import guest, trial
 from harness.infra.kvm.trial import KvmState, Trial, read
 from tests.kind import emulated
 from tests.kind.emulated import Kernel
@@ -41,7 +41,7 @@ def test_a_kvm_that_works_is_found_to_work(tmp_path: Path, kernel: Kernel) -> No
 
 
 def test_the_verdict_on_this_host_is_that_of_a_stock_kernel(tmp_path: Path, kernel: Kernel) -> None:
-    found = verdict.judge(kept=tmp_path / "kvm.json")
+    found = trial.judge_kvm(kept=tmp_path / "kvm.json")
 
     booted = {accel: PANIC in emulated.boot_kernel(accel, kernel, KERNEL_SECONDS) for accel in ("tcg", "kvm")}
 

@@ -29,13 +29,12 @@ from harness.artifacts.node import contents
 from harness.cell.existing import CellSelector, Found, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
-from harness.infra.cluster.trial import carry_out
+from harness.infra.cluster.trial import Report, carry_out
 from harness.infra.cluster.trial_pods import CLOSED
-from harness.infra.cluster.trial_report import Report
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine
-from harness.infra.kind.pod_network import PROXY_ARP
-from harness.infra.kvm import choice, hiding
+from harness.infra.kind.cluster import PROXY_ARP
+from harness.infra.kvm import hiding, trial
 from harness.kube import Cluster
 from harness.kube.resources import (
     CDI,
@@ -239,7 +238,7 @@ def test_both_are_installed_and_waited_for(site: Path) -> None:
     assert found is not None
     developer = found["spec"]["configuration"]["developerConfiguration"]
     assert developer["featureGates"] == ["Example"]
-    assert developer.get("useEmulation", False) is not choice.choose("auto").used
+    assert developer.get("useEmulation", False) is not trial.choose_kvm("auto").used
     profiles = {p["metadata"]["name"]: p["spec"] for p in cluster.list(STORAGE_PROFILE).items}
     assert profiles["standard"]["claimPropertySets"] == [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
     described = vmatrix("infra", "describe", "--name", NAME, "--json", seconds=60)
@@ -268,7 +267,7 @@ def node() -> Any:
 
 
 def test_the_node_has_kvm_only_if_it_works() -> None:
-    assert has_kvm() is choice.choose("auto").used
+    assert has_kvm() is trial.choose_kvm("auto").used
 
 
 def doctor(*words: str) -> dict[str, bool]:

@@ -22,7 +22,7 @@ from harness.errors import InfraError, InfraRetriable
 from harness.gitlab import note
 from harness.history import package
 from harness.history.package import PackageStore
-from harness.infra.kind import downloads
+from harness.infra.kind import releases
 from harness.infra.kind.releases import Manifest
 from harness.until import TimedOut
 
@@ -128,9 +128,9 @@ def test_an_answer_that_is_larger_than_any_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_a_release_that_drips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(downloads, "WHOLE_SECONDS", SHORT)
+    monkeypatch.setattr(releases, "WHOLE_SECONDS", SHORT)
     with dripping() as url, pytest.raises(InfraRetriable, match="did not end in time"):
-        downloads.obtain(Manifest(url=f"{url}/operator.yaml", sha256="0" * 64), tmp_path)
+        releases.obtain(Manifest(url=f"{url}/operator.yaml", sha256="0" * 64), tmp_path)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def network() -> dict[str, object]:
     """Return the pods' network of a cluster of one node: no daemon, no image, nothing to wait for.
 
     A link for each pod, as with kindnet: `vmatrix infra up` sees to it that bridged machines reach pods over it
-    (harness/infra/kind/pod_network.py).
+    (harness/infra/kind/cluster.py).
     """
     pods = {
         "type": "ptp",

@@ -1,6 +1,6 @@
-"""What an infra cluster must have, looked at through its API before anything is made there.
+"""Checks of an infra cluster: what it must have, looked at through its API before anything is made there.
 
-Covers any cluster with KubeVirt and CDI. Every check returns findings; only a silent API ends them early.
+They cover any cluster with KubeVirt and CDI. Every check returns findings; only a silent API ends them early.
 """
 
 from __future__ import annotations
@@ -9,23 +9,48 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.infra.cluster.access import check_access
-from harness.infra.cluster.clocks import check_clock
+from harness.infra.cluster.access import WHO_AM_I, check_access, check_namespace
+from harness.infra.cluster.capacity import Need, check_nodes, check_quota
 from harness.infra.cluster.kubevirt import check_configuration, check_deployed
-from harness.infra.cluster.namespace import check_namespace
-from harness.infra.cluster.need import Need
 from harness.infra.cluster.network import check_binding, check_ipv6, check_networks
-from harness.infra.cluster.room import check_nodes, check_quota
 from harness.infra.cluster.storage import check_storage
-from harness.infra.cluster.trial import NetworkTrial
-from harness.infra.cluster.trial_checks import check_network
+from harness.infra.cluster.trial import NetworkTrial, check_network
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Unreachable
 from harness.kube.resources import CDI, KUBEVIRT, NETWORK_POLICY
+
+ADVISED_SECONDS = 30.0  # not a wait: a difference that is reported
+MOST_SECONDS = 300.0  # not a wait: a difference that is refused; tokens and certificates would be
+
+
+def check_clock(cluster: Cluster, now: Callable[[], float]) -> Iterator[Finding]:
+    """Yield a finding when the clocks differ by more than half a minute.
+
+    The API stamps its answer to a review with its own time, in whole seconds. `now`: this host's, since the epoch.
+    """
+    before = now()
+    answer = cluster.request("POST", WHO_AM_I.path(), body={"apiVersion": WHO_AM_I.api_version, "kind": WHO_AM_I.kind})
+    after = now()
+    stamp = (answer.get("metadata") or {}).get("creationTimestamp")
+    if not stamp:
+        return
+    there = datetime.fromisoformat(stamp).timestamp()
+    ahead = before - (there + 1) if before > there + 1 else min(0.0, after - there)
+    if abs(ahead) < ADVISED_SECONDS:
+        return
+    way = "ahead of" if ahead > 0 else "behind"
+    yield Finding(
+        f"this host's clock is {abs(ahead):.0f} s {way} the API's",
+        "one clock sets when cells expire, the other when they are deleted; tokens and certificates may be refused",
+        "timedatectl set-ntp true, here and on the cluster's nodes",
+        fatal=abs(ahead) >= MOST_SECONDS,
+    )
+
 
 Check = Callable[[], Iterator[Finding]]
 KUBEVIRT_INSTALL = "https://kubevirt.io/user-guide/cluster_admin/installation/"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.infra.cluster.nodes import SCHEDULABLE, quantity, usable
+from harness.infra.cluster.capacity import SCHEDULABLE, quantity, usable
 from harness.infra.findings import Finding
 from harness.kube import Cluster, Resource
 from harness.kube.client import Json

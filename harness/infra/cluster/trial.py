@@ -1,26 +1,75 @@
-"""Two pods on one node of an infra cluster, for half a minute: what `vmatrix doctor` can only find out by trying.
+"""Dry run of an infra cluster's network: two pods on one node for half a minute, and what they find out.
 
-Whether a machine that KubeVirt bridges to the pod network would reach its neighbours, and whether the network plugin
-enforces NetworkPolicies. No name of a plugin tells: kindnet, for one, depends on a setting of the nodes and on its age.
+`vmatrix doctor` learns by trying what no API tells: whether machines can be bridged, and whether NetworkPolicies are
+enforced. Without a dry run, the API groups and images of network plugins tell as much as they can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ipaddress
+import re
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from harness.errors import VmatrixError
 from harness.infra.cluster import trial_pods
-from harness.infra.cluster.access import allowed
-from harness.infra.cluster.namespace import ENFORCE, VIOLATES
+from harness.infra.cluster.access import ENFORCE, VIOLATES, allowed
+from harness.infra.cluster.network import check_plugin
 from harness.infra.cluster.rights import TRIAL, TRIAL_NAMESPACE, TRIAL_SHARED
-from harness.infra.cluster.trial_images import Images, choose
-from harness.infra.cluster.trial_report import Report, read
+from harness.infra.cluster.trial_pods import Images, choose, repository
+from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
-from harness.kube.resources import NAMESPACE, NETWORK_POLICY, POD
+from harness.kube.resources import NAMESPACE, NETWORK_POLICY, NODE, POD
 from harness.until import Deadline, NotYet, until
+
+Answer = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a pod saw of its neighbour on the same node.
+
+    bridged: whether a machine in its place, bridged to the pod network, would reach its neighbours.
+    enforced: whether the policy's closed port was closed, while the other was open.
+    Each is None where it could not be told; `why` says why.
+    """
+
+    bridged: bool | None
+    enforced: bool | None
+    why: str = ""
+
+
+def read_report(text: str) -> Report:
+    """Read the pod's last words.
+
+    A bridged machine has its pod's address and prefix. It asks by ARP for a neighbour within the prefix, else for the
+    gateway; a gateway that the network plugin has written into the pod as a static entry is not in the machine.
+    """
+    said = dict(line.partition("=")[::2] for line in text.splitlines() if "=" in line)
+    if said.get("open") != "yes":
+        return Report(None, None, "two pods on one node do not reach each other: " + (text.strip()[-200:] or "no word"))
+    enforced = None
+    if said.get("still_open") == "yes":
+        enforced = {"yes": False, "no": True}.get(said.get("closed", ""))
+    found = re.search(r"inet (\S+)", said.get("address", ""))
+    if found is None:
+        return Report(None, enforced, "the image has no ip, or the pod no eth0")
+    prefix = ipaddress.ip_interface(found[1]).network
+    if ipaddress.ip_address(said["peer"]) in prefix:
+        return _told(said.get("link", ""), enforced, "the pod may not ask by ARP")
+    gateway = (re.search(r"via (\S+)", said.get("route", "")) or ["", ""])[1]
+    entry = re.search(rf"{re.escape(gateway)} lladdr \S+ (?:router )?([A-Z]+)", said.get("neighbours", ""))
+    if gateway and entry:  # the pod has learned it, or was given it
+        return Report(entry[1] != "PERMANENT", enforced)
+    return _told(said.get("gateway", ""), enforced, "the pod may not ask by ARP")
+
+
+def _told(answer: str, enforced: bool | None, why: str) -> Report:
+    bridged = {"yes": True, "no": False}.get(answer)
+    return Report(bridged, enforced, "" if bridged is not None else why)
 
 
 @dataclass(frozen=True)
@@ -160,7 +209,120 @@ def _outcome(cluster: Cluster, trial: NetworkTrial, pod: str) -> Report:
         for container in status.get("containerStatuses") or []:
             terminated = (container.get("state") or {}).get("terminated")
             if terminated:
-                return read(str(terminated.get("message", "")))
+                return read_report(str(terminated.get("message", "")))
         return NotYet(_waiting(status))
 
     return until(ended, deadline=Deadline.after(trial.seconds), what="the trial's second pod to end")
+
+
+GROUPS = {
+    "crd.projectcalico.org": "Calico",
+    "cilium.io": "Cilium",
+    "crd.antrea.io": "Antrea",
+    "k8s.ovn.org": "OVN-Kubernetes",
+    "kubeovn.io": "Kube-OVN",
+    "networking.k8s.aws": "AWS VPC with its policy agent",
+}
+IMAGES = {"kube-router": True, "weave-npc": True, "flannel": False}
+KINDNET = "kindnetd"
+# kind's pull request 3612 was merged then and released in 0.24: https://github.com/kubernetes-sigs/kind/issues/842
+KINDNET_SINCE = 20240723
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a plugin: its name, and whether it enforces policies (None: nobody knows)."""
+
+    name: str = "the network plugin"
+    enforces: bool | None = None
+
+
+def known(groups: Collection[str], images: Collection[str]) -> Known:
+    """Tell what is known of the plugin of a cluster that serves these API groups and has these images on its nodes."""
+    for group, name in GROUPS.items():
+        if group in groups:
+            return Known(name, enforces=True)
+    for image in sorted(images):
+        name = repository(image).rpartition("/")[2]
+        if name == KINDNET and (made := re.search(r":v(\d{8})-", image)):
+            return Known("kindnet", enforces=int(made[1]) >= KINDNET_SINCE)
+        if name in IMAGES:
+            return Known(name, IMAGES[name])
+    return Known()
+
+
+def check_enforcement(plugin: Known, tried: bool | None, why: str) -> Iterator[Finding]:
+    """Yield that cells are not isolated, or that nobody knows.
+
+    Args:
+        tried: what a dry run showed.
+        why: why it showed nothing.
+    """
+    if tried or (tried is None and plugin.enforces):
+        return
+    if tried is False or plugin.enforces is False:
+        how = "a dry run with two pods showed it" if tried is False else f"{plugin.name} is known not to"
+        yield Finding(
+            f"NetworkPolicies are not enforced ({how})",
+            "machines reach those of other cells and everything else in the cluster",
+            "use a network plugin that enforces them (Calico, Cilium, Antrea), or let only one project's cells in",
+            fatal=False,
+        )
+    else:
+        yield Finding(
+            f"not checked whether NetworkPolicies are enforced ({why})",
+            "without it, machines reach those of other cells and everything else in the cluster",
+            "see docs/infrastructure.md, Isolation",
+            fatal=False,
+        )
+
+
+def check_network(
+    cluster: Cluster, served: Collection[str], trial: NetworkTrial | None, *, bridged: bool, isolated: bool
+) -> Iterator[Finding]:
+    """Yield what is wrong with the pod network, tried out where that is possible.
+
+    Args:
+        served: all group/versions of the API.
+        trial: how to try it; None: not at all, and then nothing is said about isolation.
+        bridged, isolated: whether machines are bridged to the pod network, and each cell gets a NetworkPolicy.
+    """
+    seen = _seen(cluster, trial)
+    report = seen if isinstance(seen, Report) else Report(None, None, seen.why)
+    yield from check_plugin(cluster, served, report.bridged if bridged else None)
+    if not report.why and report.bridged is None and report.enforced is None:
+        return  # nothing was to be tried
+    images = _images(cluster)
+    if bridged and report.bridged is None:
+        kindnet = any(repository(image).rpartition("/")[2] == KINDNET for image in images)
+        yield Finding(
+            f"not checked whether bridged machines reach pods of their node ({report.why})",
+            "with kindnet, which this cluster has, and ptp they do only if nodes answer ARP for their pods"
+            if kindnet
+            else "on some network plugins they do not, and `portforward` times out",
+            seen.remedy if isinstance(seen, NotTried) else "try a single machine first: vmatrix run --tier single",
+            fatal=False,
+        )
+    if isolated:
+        groups = {version.partition("/")[0] for version in served}
+        yield from check_enforcement(known(groups, images), report.enforced, report.why)
+
+
+def _seen(cluster: Cluster, trial: NetworkTrial | None) -> Report | NotTried:
+    if trial is None:
+        return NotTried()
+    try:
+        return carry_out(cluster, trial)
+    except ApiFailure as failure:
+        return NotTried(failure.message or failure.summary, "ask the cluster's owner to run it")
+
+
+def _images(cluster: Cluster) -> set[str]:
+    """Return the names of the images that nodes have, as far as one may look."""
+    try:
+        nodes = cluster.list(NODE).items
+    except ApiFailure as failure:
+        if failure.forbidden:
+            return set()
+        raise
+    return {name for node in nodes for image in node["status"].get("images") or [] for name in image.get("names") or []}

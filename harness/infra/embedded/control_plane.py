@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.embedded.machines.names import API_PORT
-from harness.infra.embedded import credentials
 from harness.infra.host import pki
-from harness.infra.host.addresses import (
+from harness.infra.host.layout import Layout
+from harness.infra.host.network import (
     ETCD_HTTP_PORT,
     ETCD_PEER_PORT,
     ETCD_PORT,
@@ -24,9 +24,7 @@ from harness.infra.host.addresses import (
     service_address_of,
     service_range_of,
 )
-from harness.infra.host.layout import Layout
-from harness.infra.host.probes import answers, serves
-from harness.infra.host.program import HostProgram, PlainCommand
+from harness.infra.host.program import HostProgram, PlainCommand, answers, serves
 
 Binaries = Callable[[str], Path]
 NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -47,7 +45,7 @@ def ensure_credentials(layout: Layout, index: int) -> None:
     server, cluster = server_of(index), f"vmatrix-{layout.name}"
     kubeconfigs = {component: layout.kubeconfig_of(component) for component in COMPONENTS}
     for stem, path in {**kubeconfigs, "admin": layout.kubeconfig}.items():
-        credentials.ensure(path, server=server, folder=layout.pki, stem=stem, cluster=cluster)
+        pki.ensure_component_kubeconfig(path, server=server, folder=layout.pki, stem=stem, cluster=cluster)
 
 
 def programs(

@@ -11,14 +11,14 @@ from harness.embedded.machines.names import Names
 from harness.errors import VmatrixError
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
-from harness.infra.host import guests, preflight, services, way
-from harness.infra.host.addresses import PORTS, address_of, mirror_of
-from harness.infra.host.config import HostConfig
+from harness.infra.host import firewall, guests, preflight, services
 from harness.infra.host.instance import Occupant
 from harness.infra.host.layout import Layout
+from harness.infra.host.network import PORTS, address_of, mirror_of
 from harness.infra.host.program import HostProgram
+from harness.infra.host.services import HostConfig
 from harness.infra.host.status import InstanceStatus, with_problems
-from harness.infra.pods import apart, join
+from harness.infra.pods import join
 from harness.infra.pods.machine import MEMORY_MIB, BootDisk, PodsMachine
 from harness.kube.client import Cluster
 from harness.model import Access
@@ -69,7 +69,7 @@ class EmbeddedProvider(Occupant):
         with self.host.coming_up(self) as index:
             control_plane.ensure_credentials(self.layout, index)
             self.host.start(self.programs(index))
-            way.require(index, ipv6=True)
+            firewall.require_mirror_reachable(index, ipv6=True)
             self.host.config.publish(mirror_of(index).registry)
             if self._pods_disk is not None:
                 self._run_pods(index, self._pods_disk())
@@ -145,7 +145,7 @@ class EmbeddedProvider(Occupant):
 
 def _with_pods(seen: InstanceStatus, layout: Layout) -> InstanceStatus:
     try:
-        problem = apart.problem(Cluster.from_kubeconfig(layout.kubeconfig), layout.pods_node)
+        problem = join.placement_problem(Cluster.from_kubeconfig(layout.kubeconfig), layout.pods_node)
     except VmatrixError:
         return seen  # that the API cannot be asked is said already
     return with_problems(replace(seen, pods=layout.pods_node), [problem] if problem else [])

@@ -16,12 +16,12 @@ from typing import Any
 from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.host import firewall, folder, leftovers, locks, network, processes, record, services, status
-from harness.infra.host.addresses import address_of, mirror_of
-from harness.infra.host.config import HostConfig
-from harness.infra.host.marked import kill_marked
+from harness.infra.host import firewall, folder, layout, leftovers, network, processes, services, status
+from harness.infra.host.layout import InstanceRecord
+from harness.infra.host.network import address_of, mirror_of
+from harness.infra.host.processes import kill_marked
 from harness.infra.host.program import HostProgram
-from harness.infra.host.record import InstanceRecord
+from harness.infra.host.services import HostConfig
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State
 from harness.model import Mirror
 from harness.spec.settings import Settings
@@ -93,7 +93,7 @@ class HostInstance:
     @property
     def record(self) -> InstanceRecord | None:
         """Return what is written down of the instance, None when it is not up."""
-        return record.load(self.layout)
+        return layout.load_record(self.layout)
 
     def index(self) -> int:
         """Return the instance's index. Raises InfraError when it is not up."""
@@ -160,12 +160,12 @@ class HostInstance:
     def has_pods(self) -> None:
         """Note that the instance has a machine that runs pods, so that each repair looks after it."""
         if (found := self.record) is not None:
-            record.save(self.layout, replace(found, pods=True))
+            layout.save_record(self.layout, replace(found, pods=True))
 
     def stop_making_machines(self) -> None:
         """Note that the instance is ending, and end the program that makes machines."""
         if (found := self.record) is not None:
-            record.save(self.layout, replace(found, ending=True))
+            layout.save_record(self.layout, replace(found, ending=True))
         processes.take_down(self.layout, [services.KUBEVIRT], grace=services.KUBEVIRT_GRACE)
         kill_marked(self.layout, containing=services.KUBEVIRT_MODULE)
 
@@ -230,7 +230,7 @@ class HostInstance:
 
     def _locked(self) -> AbstractContextManager[None]:
         what = f"another command on instance {self.layout.name} to end"
-        return locks.hold(self.layout.lock, seconds=LOCK_SECONDS, what=what)
+        return folder.hold(self.layout.lock, seconds=LOCK_SECONDS, what=what)
 
 
 def raise_inotify_limit(setting: Path = INOTIFY) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from harness.errors import VmatrixError
-from harness.infra.host import locks, parts, processes
+from harness.infra.host import folder, processes
 from harness.infra.host.instance import Occupant
 from harness.until import Deadline, TimedOut
 
@@ -27,7 +27,7 @@ class Keeper:
     def __init__(self, occupant: Occupant, tell: Callable[[str], None], most: int = MOST_STARTS) -> None:
         """Have `tell` told each program that ended, and what came of it."""
         self._occupant = occupant
-        self._parts = parts.InstanceParts(occupant.layout)
+        self._parts = processes.InstanceParts(occupant.layout)
         self._tell = tell
         self._left = most
         self._most = most
@@ -60,7 +60,7 @@ class Keeper:
             return
         layout = self._occupant.layout
         try:
-            with locks.hold(layout.lock, seconds=LOCK_SECONDS, what="another command on the instance to end"):
+            with folder.hold(layout.lock, seconds=LOCK_SECONDS, what="another command on the instance to end"):
                 if dead := self._news():
                     self._revive(dead)
         except TimedOut:
@@ -72,7 +72,7 @@ class Keeper:
     def _revive(self, dead: list[str]) -> None:
         """Start programs again; give them up when that was done too often, or they do not come up."""
         layout, named = self._occupant.layout, ", ".join(dead)
-        said = parts.last_words(layout, dead)
+        said = processes.last_words(layout, dead)
         if not self._left:
             self._abandon(dead, f"programs of the instance were started again {self._most} times in this run", said)
             return
@@ -88,7 +88,7 @@ class Keeper:
 
     def _abandon(self, dead: list[str], why: str, said: str) -> None:
         self._given_up |= dict.fromkeys(dead, why)
-        parts.give_up(self._occupant.layout, self._given_up)
+        processes.give_up(self._occupant.layout, self._given_up)
         self._tell(f"{', '.join(dead)} of instance {self._occupant.layout.name} ended: {why}\n{said}")
 
 

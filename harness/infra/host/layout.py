@@ -1,16 +1,15 @@
-"""Where an instance's files lie, and what identifies it on the host.
-
-Covers names and paths only; nothing here touches the disk.
-"""
+"""Layout of an instance: where its files lie, what identifies it on the host, and the record of how it was made."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness import paths
 from harness.errors import BadInput
+from harness.files import write_atomically
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 
@@ -88,3 +87,47 @@ def layout_of(name: str, provider: str) -> Layout:
             hint="use at most 32 lower-case letters, digits and hyphens, for example --infra-name default",
         )
     return Layout(name, instances_dir(provider) / name)
+
+
+@dataclass(frozen=True)
+class InstanceRecord:
+    """What an instance's record holds.
+
+    boot: the kernel's boot id; under another one, no process or machine of the instance can be alive.
+    ending: `down` began, so the instance must not be repaired.
+    pods: it has a machine that runs pods.
+    """
+
+    name: str
+    index: int
+    created: str
+    boot: str
+    ending: bool = False
+    pods: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Tell whether the instance can be repaired; else it can only be removed."""
+        return not self.ending and self.boot == boot_id()
+
+
+def load_record(layout: Layout) -> InstanceRecord | None:
+    """Read an instance's record; None when there is none or it is unreadable."""
+    try:
+        raw = json.loads(layout.record.read_text(encoding="utf-8"))
+        name, created, boot = (str(raw[key]) for key in ("name", "created", "boot"))
+        ending, pods = bool(raw["ending"]), bool(raw.get("pods"))
+        return InstanceRecord(name, int(raw["index"]), created, boot, ending, pods)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_record(layout: Layout, record: InstanceRecord) -> None:
+    """Write an instance's record."""
+    layout.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(layout.record, json.dumps(asdict(record), indent=2) + "\n")
+
+
+def boot_id() -> str:
+    """Return the id that the kernel drew at its last boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()

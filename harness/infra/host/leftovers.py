@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.infra.host import firewall
-from harness.infra.host.addresses import bridge_of
 from harness.infra.host.layout import Layout
-from harness.infra.host.marked import marked
-from harness.infra.host.network import NETNS_DIR, SYS_NET
+from harness.infra.host.network import NETNS_DIR, SYS_NET, bridge_of
+from harness.infra.host.processes import marked
 
 SYS_BLOCK = Path("/sys/block")
 

@@ -1,20 +1,92 @@
-"""The instance's addresses on the host: a bridge without ports that carries 10.X.0.1 and its like of IPv6.
+"""Network of an instance: its addresses and ports by its index, and a bridge without ports that carries them.
 
-The bridge's alias names the instance that made it, so that it is found again when every file is lost.
-Networks of VM namespaces are not made here.
+The bridge has 10.X.0.1 and its like of IPv6. Its alias names the instance that made it, so that it is found again when
+every file is lost. Networks of VM namespaces are not made here.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+from dataclasses import replace
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 from harness import proc
+from harness.embedded.machines.names import API_PORT, MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
 from harness.errors import InfraError
-from harness.infra.host.addresses import INDICES, address6_of, address_of, block_of, bridge_of
 from harness.infra.host.layout import Layout
+from harness.model import Mirror
+from harness.urls import joined
+
+INDICES = range(MAX_INSTANCES)
+ETCD_PORT = 2379
+ETCD_PEER_PORT = 2380
+ETCD_HTTP_PORT = 2381  # health and metrics
+KCM_PORT = 10257
+SCHEDULER_PORT = 10259
+WEBHOOK_PORT = 8443
+SUBRESOURCES_PORT = 8444  # KubeVirt's aggregated API
+KUBELET_PORT = 10250  # what the API server asks for launchers' logs
+PORTS = {  # by program
+    "etcd": (ETCD_PORT, ETCD_PEER_PORT, ETCD_HTTP_PORT),
+    "kube-apiserver": (API_PORT,),
+    "kube-controller-manager": (KCM_PORT,),
+    "kube-scheduler": (SCHEDULER_PORT,),
+    "mirror": (MIRROR_PORT,),
+    "registry": (REGISTRY_PORT,),
+    "kubevirt": (WEBHOOK_PORT, SUBRESOURCES_PORT, KUBELET_PORT),
+}
+
+
+def block_of(index: int) -> str:
+    """Return the address block of an instance."""
+    return str(Names(index).instance_network)
+
+
+def address_of(index: int) -> str:
+    """Return the address of those services of an instance that guests, or the node of a kind cluster, reach."""
+    return str(Names(index).instance_address)
+
+
+def address6_of(index: int) -> str:
+    """Return the IPv6 address at which guests reach the mirror and the registry."""
+    return str(Names(index).instance_address6)
+
+
+def loopback_of(index: int) -> str:
+    """Return the address of those services that only this host's own processes use."""
+    return str(Names(index).loopback_address)
+
+
+def bridge_of(index: int) -> str:
+    """Return the host bridge that carries the instance's address."""
+    return f"vmx{index}"
+
+
+def service_range_of(index: int) -> str:
+    """Return the range of the infra cluster's Services, the last /24 of the block."""
+    return str(_service_range(index))
+
+
+def service_address_of(index: int) -> str:
+    """Return the address of the Service `kubernetes`, the first of the range."""
+    return str(_service_range(index)[1])
+
+
+def _service_range(index: int) -> IPv4Network:
+    return list(Names(index).instance_network.subnets(new_prefix=24))[-1]
+
+
+def mirror_of(index: int) -> Mirror:
+    """Return the addresses of an instance's mirror."""
+    return replace(_mirror_at(address_of(index)), ipv6=_mirror_at(address6_of(index)))
+
+
+def _mirror_at(address: str) -> Mirror:
+    return Mirror(http=f"http://{joined(address, MIRROR_PORT)}", registry=joined(address, REGISTRY_PORT))
+
 
 SECONDS = 10.0  # against hanging: one `ip` command of this host's kernel
 SYS_NET = Path("/sys/class/net")

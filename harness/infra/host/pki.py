@@ -1,16 +1,20 @@
-"""Certificates of the embedded control plane: two authorities, one leaf per purpose, the service account key pair.
+"""Certificates and kubeconfigs of an instance: two authorities, one leaf per purpose, the service account key pair.
 
 Everything is kept in one folder and made again only when it is missing, nearly expired, or for another address.
+Kubeconfigs are self-contained, so that a person can copy one to another machine.
 """
 
 from __future__ import annotations
 
+import base64
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -202,3 +206,33 @@ def _pem(key: Key) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def ensure_kubeconfig(
+    path: Path, *, cluster: tuple[str, Mapping[str, Any]], user: tuple[str, Mapping[str, Any]]
+) -> None:
+    """Write a kubeconfig of one cluster and one user (names and contents), unless the file has that very text."""
+    context = {"cluster": cluster[0], "user": user[0]}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster[0], "cluster": dict(cluster[1])}],
+        "users": [{"name": user[0], "user": dict(user[1])}],
+        "contexts": [{"name": cluster[0], "context": context}],
+        "current-context": cluster[0],
+    }
+    text = yaml.safe_dump(config, sort_keys=False)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write_atomically(path, text, mode=0o600)
+
+
+def ensure_component_kubeconfig(path: Path, *, server: str, folder: Path, stem: str, cluster: str) -> None:
+    """Write a kubeconfig for the client certificate `stem` of the folder, unless it is there."""
+    client, authority = issued(folder, stem), issued(folder, CA).certificate
+    keys = {"client-certificate-data": _encoded(client.certificate), "client-key-data": _encoded(client.key)}
+    about = {"server": server, "certificate-authority-data": _encoded(authority)}
+    ensure_kubeconfig(path, cluster=(cluster, about), user=(f"{stem}@{cluster}", keys))
+
+
+def _encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

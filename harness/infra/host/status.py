@@ -12,9 +12,9 @@ from typing import Any
 from harness import proc
 from harness.errors import VmatrixError
 from harness.infra.cluster.kubevirt import check_deployed
-from harness.infra.host import leftovers, record
+from harness.infra.host import leftovers
 from harness.infra.host.folder import find_index
-from harness.infra.host.layout import Layout
+from harness.infra.host.layout import Layout, load_record
 from harness.infra.host.program import HostProgram
 from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.resources import CDI, KUBEVIRT, VMI
@@ -78,7 +78,7 @@ class InstanceStatus:
 
 def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
     """Look at an instance; `programs` are those it should have, none when it has no record."""
-    if record.load(layout) is None:
+    if load_record(layout) is None:
         left = leftovers.leftovers(layout, find_index(layout))
         return InstanceStatus(State.BROKEN if left else State.DOWN, leftovers=tuple(left))
     seen = tuple(_program(layout, program) for program in programs)

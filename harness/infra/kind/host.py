@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness import paths
 from harness.infra.findings import Finding
-from harness.infra.host import preflight, room
-from harness.infra.host.addresses import PORTS
+from harness.infra.host import preflight
+from harness.infra.host.network import PORTS
 from harness.infra.kind import engine
 from harness.infra.kind.engine import EngineSearch
 
@@ -54,9 +54,9 @@ def check(
         *check_cgroups(),
         *check_modules(),
         *preflight.check_ports(ports, address),
-        *room.check_memory(memory),
-        *room.check_disk(paths.state_dir(), DISK_GIB, "the node's and machines' disks"),
-        *(room.check_disk(paths.cache_dir(), BUILD_GIB, "a node image is built there") if builds_node else []),
+        *preflight.check_memory(memory),
+        *preflight.check_disk(paths.state_dir(), DISK_GIB, "the node's and machines' disks"),
+        *(preflight.check_disk(paths.cache_dir(), BUILD_GIB, "a node image is built there") if builds_node else []),
     ]
 
 

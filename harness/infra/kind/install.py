@@ -1,19 +1,137 @@
-"""KubeVirt and CDI of a release put into a cluster, with what such a cluster needs of them. Idempotent."""
+"""Install KubeVirt and CDI of a release into a cluster, and tell whether they are whole and work. Idempotent.
+
+Manifests of others are applied as they are: any kind that the cluster serves, in the file's order.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.infra.cluster.nodes import usable
+import yaml
+
+from harness.errors import InfraError
+from harness.infra.cluster.capacity import usable
 from harness.infra.cluster.storage import LOCAL_PATH
-from harness.infra.kind import downloads, manifests, releases
-from harness.infra.kind.installation import observed
+from harness.infra.kind import releases
+from harness.infra.kind.config import Installed, Made
 from harness.infra.kind.releases import Manifest, Release, Releases
-from harness.kube.client import Cluster, Json
-from harness.kube.resources import CDI, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.resources import CDI, CRD, DEPLOYMENT, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
 from harness.until import Deadline, NotYet, until
+
+SERVED_SECONDS = 60.0  # an API server that is ready serves a new kind within seconds
+
+
+def documents(text: str, *, source: str) -> list[Json]:
+    """Return the objects of a manifest.
+
+    Raises:
+        InfraError: it is not YAML, or something in it is not a Kubernetes object.
+    """
+    try:
+        found = [document for document in yaml.safe_load_all(text) if document]
+    except yaml.YAMLError as error:
+        raise InfraError(f"{source} is not YAML: {error}") from error
+    wrong = [d for d in found if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
+    if wrong or not found:
+        raise InfraError(f"{source} contains {'something that is not a' if wrong else 'no'} Kubernetes object")
+    return found
+
+
+def apply(cluster: Cluster, objects: list[Json]) -> None:
+    """Apply objects server-side, each once its kind is served.
+
+    Raises:
+        ApiFailure: the API refused one.  TimedOut: a kind did not come to be served.
+    """
+    for body in objects:
+        resource = resource_of(cluster, body["apiVersion"], body["kind"])
+        cluster.apply(resource, body)
+        if resource == CRD:
+            _wait_established(cluster, body["metadata"]["name"])
+
+
+def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource:
+    """Return a kind as the cluster serves it, waiting a moment for one whose definition is new.
+
+    Raises:
+        TimedOut: the cluster does not serve it.
+    """
+
+    def served() -> Resource | NotYet:
+        return next(_served(cluster, api_version, kind), NotYet("the API does not list it"))
+
+    what = f"the cluster to serve {kind} of {api_version}"
+    return until(served, deadline=Deadline.after(SERVED_SECONDS), what=what, interval=0.5)
+
+
+def _served(cluster: Cluster, api_version: str, kind: str) -> Iterator[Resource]:
+    group, _, version = api_version.rpartition("/")
+    path = f"/apis/{api_version}" if group else f"/api/{version}"
+    try:
+        listed: dict[str, Any] = cluster.request("GET", path)
+    except ApiFailure as failure:
+        if not failure.not_found:
+            raise
+        return
+    for entry in listed.get("resources") or []:
+        if entry["kind"] == kind and "/" not in entry["name"]:
+            yield Resource(group, version, entry["name"], kind, namespaced=bool(entry["namespaced"]))
+
+
+def _wait_established(cluster: Cluster, name: str) -> None:
+    def established() -> bool | NotYet:
+        conditions = ((cluster.get(CRD, name) or {}).get("status") or {}).get("conditions") or []
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions) or NotYet("it is not yet")
+
+    what = f"CRD {name} to be established"
+    until(established, deadline=Deadline.after(SERVED_SECONDS), what=what, interval=0.2)
+
+
+def planned(wanted: Releases, texts: Mapping[str, str]) -> Installed:
+    """Return what an installation of these releases comes to. `texts`: of the manifests, by URL."""
+    operators = [
+        f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+        for release in (wanted.kubevirt, wanted.cdi)
+        for body in documents(texts[release.operator.url], source=release.operator.name)
+        if body["kind"] == DEPLOYMENT.kind
+    ]
+    return Installed(wanted.kubevirt.version, wanted.cdi.version, tuple(operators))
+
+
+def problems(cluster: Cluster, made: Made) -> list[str]:
+    """Return what is wrong with an installation of releases, besides what KubeVirt and CDI say of themselves.
+
+    Raises:
+        ApiFailure, Unreachable: the cluster cannot be asked.
+    """
+    if made.installed is None:
+        return ["the installation of KubeVirt and CDI did not come to its end"]
+    versions = ((KUBEVIRT, "KubeVirt", made.installed.kubevirt), (CDI, "CDI", made.installed.cdi))
+    found: list[str] = []
+    for resource, product, version in versions:
+        seen = [observed(body) for body in cluster.list(resource).items]
+        found += [f"{product} is {it or 'of no version yet'}, not {version}" for it in seen if it != version]
+    return [*found, *_operators(cluster, made.installed.operators)]
+
+
+def observed(body: Json) -> str:
+    """Return the version that an operator says it has deployed; "" while it says none."""
+    status = body.get("status") or {}
+    return str(status.get("observedKubeVirtVersion") or status.get("observedVersion") or "")
+
+
+def _operators(cluster: Cluster, names: tuple[str, ...]) -> Iterator[str]:
+    for full in names:
+        namespace, _, name = full.partition("/")
+        body = cluster.get(DEPLOYMENT, name, namespace)
+        if body is None:
+            yield f"the Deployment {full} does not exist"
+        elif not (body.get("status") or {}).get("availableReplicas"):
+            yield f"no pod of the Deployment {full} is available"
+
 
 PROFILE_SECONDS = 60.0  # CDI makes it when it sees the class, and is available by then
 IMAGE_VOLUME = "ImageVolume"
@@ -46,15 +164,15 @@ def fetch(wanted: Releases) -> dict[str, str]:
     Raises BadInput when one has no recorded checksum; InfraError when one cannot be downloaded or has another checksum.
     """
     releases.require_pinned(wanted)
-    return {m.url: downloads.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
+    return {m.url: releases.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
 
 
 def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json) -> None:
     def objects(manifest: Manifest) -> list[Json]:
-        return manifests.documents(texts[manifest.url], source=manifest.name)
+        return documents(texts[manifest.url], source=manifest.name)
 
-    manifests.apply(cluster, objects(release.operator))
-    manifests.apply(cluster, [merged(body, settings) for body in objects(release.resource)])
+    apply(cluster, objects(release.operator))
+    apply(cluster, [merged(body, settings) for body in objects(release.resource)])
 
 
 def kubevirt_settings(*, emulation: bool, image_volume: bool) -> Json:

@@ -14,22 +14,21 @@ from typing import Any
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.cluster import nested
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.host import guests, services, way
-from harness.infra.host.addresses import PORTS, address_of, mirror_of
-from harness.infra.host.config import HostConfig
+from harness.infra.host import firewall, guests, services
 from harness.infra.host.instance import Occupant, infra_command
+from harness.infra.host.network import PORTS, address_of, mirror_of
 from harness.infra.host.program import HostProgram
+from harness.infra.host.services import HostConfig
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
-from harness.infra.kind import attach, engine, host, installation, pod_network, record, registry
-from harness.infra.kind.cluster import KindCluster, configuration, node_image
-from harness.infra.kind.config import KindConfig
+from harness.infra.kind import attach, config, engine, host
+from harness.infra.kind.cluster import KindCluster, answer_for_pods, configuration, node_image, trust_registry
+from harness.infra.kind.config import KindConfig, Made
 from harness.infra.kind.engine import Engine
-from harness.infra.kind.install import fetch, install
-from harness.infra.kind.record import Made
+from harness.infra.kind.install import fetch, install, planned, problems
 from harness.infra.kind.releases import Releases, default_file
 from harness.infra.kind.releases import load as load_releases
-from harness.infra.kvm import choice, hiding
-from harness.infra.pods import apart
+from harness.infra.kvm import hiding, trial
+from harness.infra.pods import join
 from harness.kube import Cluster
 from harness.model import Access
 
@@ -57,7 +56,7 @@ class KindProvider(Occupant):
         Raises:
             BadInput: the instance was made with the other one.
         """
-        return record.wanted(self.layout, self.kind).kubevirt == "embedded"
+        return config.wanted(self.layout, self.kind).kubevirt == "embedded"
 
     def findings(self) -> list[Finding]:
         """Return what this host lacks to start what of the instance does not run."""
@@ -80,16 +79,16 @@ class KindProvider(Occupant):
                 cluster, a program, KubeVirt or CDI did not come up.
         """
         if not self.embedded():
-            made = record.wanted(self.layout, self.kind)
+            made = config.wanted(self.layout, self.kind)
             fetch(_releases(made))
-            raise_if_any(choice.findings(made.kvm))
+            raise_if_any(trial.kvm_findings(made.kvm))
         with self.host.coming_up(self) as index:
-            made = record.wanted(self.layout, self.kind)
+            made = config.wanted(self.layout, self.kind)
             cluster = KindCluster(self.cluster_name, self._engine())
-            record.save(self.layout, made)
+            config.save_record(self.layout, made)
             self._create(cluster)
-            pod_network.answer_for_pods(cluster.engine, cluster.node)
-            registry.know(cluster.engine, cluster.node, mirror_of(index).registry)
+            answer_for_pods(cluster.engine, cluster.node)
+            trust_registry(cluster.engine, cluster.node, mirror_of(index).registry)
             if made.kubevirt == "embedded":
                 attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.node, self.layout, index)
             self._start(cluster, index)
@@ -98,18 +97,18 @@ class KindProvider(Occupant):
 
     def _install(self, cluster: KindCluster, made: Made) -> None:
         """Install the releases, or what is missing of them; until that has come to its end, the record says so."""
-        chosen = choice.choose(made.kvm)
+        chosen = trial.choose_kvm(made.kvm)
         self.kind.say(chosen.why)
         cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
         if (hiding.show if chosen.used else hiding.hide)(partial(cluster.engine.inside, cluster.node)):
             hiding.restart_handlers(cluster_api)
         releases = _releases(made)
-        planned = installation.planned(releases, fetch(releases))
-        if made.installed != planned:
-            record.save(self.layout, replace(made, installed=None))
+        wanted = planned(releases, fetch(releases))
+        if made.installed != wanted:
+            config.save_record(self.layout, replace(made, installed=None))
         self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
         install(cluster_api, releases, emulation=not chosen.used, seconds=self.kind.limits.kubevirt)
-        record.save(self.layout, replace(made, installed=planned))
+        config.save_record(self.layout, replace(made, installed=planned))
 
     def _create(self, cluster: KindCluster) -> None:
         """Create the cluster, unless it runs and its creation came to an end."""
@@ -133,8 +132,8 @@ class KindProvider(Occupant):
         if self.embedded():
             self.kind.say("attaching KubeVirt and CDI")
             self.host.start(self.programs(index))
-            way.require(index, ipv6=False)
-            apart.wait_apart(Cluster.from_kubeconfig(self.layout.kubeconfig), self.layout.node)
+            firewall.require_mirror_reachable(index, ipv6=False)
+            join.wait_apart(Cluster.from_kubeconfig(self.layout.kubeconfig), self.layout.node)
         self.host.config.publish(mirror)
 
     def remove(self) -> None:
@@ -164,13 +163,13 @@ class KindProvider(Occupant):
 
     def _installation(self) -> list[str]:
         """Return what is wrong with an installation of releases, besides what the API says of KubeVirt and CDI."""
-        made = record.load(self.layout)
+        made = config.load_record(self.layout)
         if made is None:
             return ["its record kind.json is missing or unreadable"]
         if made.kubevirt == "embedded":
             return []
         try:
-            return installation.problems(Cluster.from_kubeconfig(self.layout.kubeconfig), made)
+            return problems(Cluster.from_kubeconfig(self.layout.kubeconfig), made)
         except VmatrixError:
             return []  # that the API cannot be asked is said already
 
@@ -194,7 +193,7 @@ class KindProvider(Occupant):
 
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
-        made, made_whole = record.load(self.layout), self.layout.kubeconfig.is_file()
+        made, made_whole = config.load_record(self.layout), self.layout.kubeconfig.is_file()
         return {
             **self.host.describe(Cluster.from_kubeconfig(self.layout.kubeconfig).server if made_whole else "none yet"),
             "cluster": self.cluster_name,

@@ -1,15 +1,21 @@
-"""One run of the guest on this host's KVM, and what it tells."""
+"""Trial of this host's KVM: run a small guest, once per boot of the host, and say whether a kind node gets it."""
 
 from __future__ import annotations
 
+import json
+import platform
 import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
-from harness import proc
+from harness import paths, proc
+from harness.files import write_atomically
+from harness.infra.findings import Finding
+from harness.infra.host.layout import boot_id
 from harness.infra.kvm import guest
 
 LONGEST_SECONDS = 60.0  # a fifth of a second of work; the rest is for hosts whose processors are all busy
@@ -78,3 +84,101 @@ def read(trial: Trial) -> Verdict:
         return Verdict(KvmState.UNKNOWN, f"cannot be judged: the trial ended with status {status} ({said})")
     said = lines[-1] if lines and lines[-1] not in guest.STAGES else "its guest saw wrong values"
     return Verdict(KvmState.BROKEN, f"does not run virtual machines: they fail at {missing} ({said})")
+
+
+DEVICE = Path("/dev/kvm")
+MACHINE = "x86_64"  # the guest is a program for it
+
+
+def judge_kvm(
+    device: Path = DEVICE,
+    *,
+    machine: str | None = None,
+    kept: Path | None = None,
+    run: Callable[[Path], Trial] | None = None,
+) -> Verdict:
+    """Return whether virtual machines run with a device.
+
+    Args:
+        machine: the host's architecture; this one's without it.
+        kept: the file that remembers a verdict for as long as the host is up; in the cache without it.
+        run: runs the guest; in a process of its own without it.
+    """
+    if not device.exists():
+        return Verdict(KvmState.ABSENT, "does not exist")
+    machine = machine or platform.machine()
+    if machine != MACHINE:
+        return Verdict(KvmState.UNKNOWN, f"cannot be judged on {machine}: the trial is a program for {MACHINE}")
+    kept = kept or paths.cache_dir() / "kvm.json"
+    key = _key(device)
+    found = _remembered(kept, key)
+    if found is None:
+        found = read((run or try_out)(device))
+        if found.state is not KvmState.UNKNOWN:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(kept, json.dumps({"key": key, **asdict(found)}) + "\n")
+    return found
+
+
+def _key(device: Path) -> dict[str, object]:
+    """Return what a verdict holds for: this boot of the host, this device node, this guest."""
+    seen = device.stat()
+    return {
+        "boot": boot_id(),
+        "device": [str(device), seen.st_rdev, seen.st_ino, seen.st_ctime_ns],
+        "guest": guest.digest(),
+    }
+
+
+def _remembered(file: Path, key: dict[str, object]) -> Verdict | None:
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return Verdict(KvmState(kept["state"]), str(kept["why"])) if kept["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+Kvm = Literal["auto", "use", "hide"]
+SLOW = "processors are emulated, so machines are about ten times slower"
+FASTER = "run with --timeout-scale 10, or use a host with (nested) hardware virtualisation"
+
+
+@dataclass(frozen=True)
+class KvmChoice:
+    """Whether KubeVirt uses this host's KVM, and why, in one line; else it emulates processors."""
+
+    used: bool
+    why: str
+
+
+def choose_kvm(setting: Kvm, look: Callable[[], Verdict] = judge_kvm) -> KvmChoice:
+    """Return whether KVM is used. `look`: judges it; called for `auto` alone."""
+    if setting == "use":
+        return KvmChoice(True, "/dev/kvm is used, whether it works or not (--kvm use)")
+    if setting == "hide":
+        return KvmChoice(False, "/dev/kvm is hidden from the node (--kvm hide): processors are emulated")
+    found = look()
+    if found.usable:
+        return KvmChoice(True, f"/dev/kvm {found.why}")
+    hidden = "" if found.state is KvmState.ABSENT else "it is hidden from the node, and "
+    return KvmChoice(False, f"/dev/kvm {found.why}; {hidden}processors are emulated")
+
+
+def kvm_findings(setting: Kvm, look: Callable[[], Verdict] = judge_kvm) -> list[Finding]:
+    """Return what of this host's KVM a person should know before an instance is made."""
+    if setting == "hide":
+        return []
+    found = look()
+    if setting == "use":
+        return [] if found.usable else [_forced(found)]
+    if found.usable:
+        return []
+    force = "" if found.state is KvmState.ABSENT else "; --kvm use forces it"
+    return [Finding(f"/dev/kvm {found.why}", SLOW, f"{FASTER}{force}", fatal=False)]
+
+
+def _forced(found: Verdict) -> Finding:
+    """Return the finding on a KVM that is to be used and is not known to work; one that is not there cannot be."""
+    absent = found.state is KvmState.ABSENT
+    why = "KubeVirt is to use it (--kvm use)" if absent else "machines print nothing, and time out (--kvm use)"
+    return Finding(f"/dev/kvm {found.why}", why, "choose --kvm auto", fatal=absent)

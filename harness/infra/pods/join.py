@@ -1,19 +1,98 @@
-"""The machine that runs pods is made, and its kubelet joins the infra cluster. Idempotent."""
+"""Join the machine that runs pods to the infra cluster: make it, approve its kubelet's certificate. Idempotent.
+
+The serving certificate is for the machine's address, which is not known before it boots. Ordinary pods and machines
+have nodes of their own.
+"""
 
 from __future__ import annotations
 
+import base64
+from http import HTTPStatus
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from harness.embedded.node.placement import MACHINES_ONLY
 from harness.errors import InfraError
-from harness.infra.pods import claims, objects, seed
-from harness.infra.pods.apart import is_apart, ready
+from harness.infra.pods import manifests
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME, PodsMachine
-from harness.infra.pods.serving import approve_requests, serves
 from harness.kube.client import Cluster, Json
-from harness.kube.objects import dig
-from harness.kube.resources import DATA_VOLUME, NAMESPACE, NODE, POD, SECRET, VM, VMI
+from harness.kube.objects import dig, is_condition
+from harness.kube.resources import CSR, DATA_VOLUME, NAMESPACE, NODE, POD, SECRET, VM, VMI
 from harness.until import Deadline, NotYet, until
 
+SERVING = "kubernetes.io/kubelet-serving"
+
+
+def approve_requests(cluster: Cluster, node: str) -> None:
+    """Approve what a node asks for."""
+    for request in cluster.list(CSR).items:
+        if asks_for_serving(request, node):
+            approve(cluster, request)
+
+
+def serves(cluster: Cluster, node: str) -> bool:
+    """Tell whether the API reaches a node's kubelet: before that, nobody sees a pod's log or enters a pod."""
+    return cluster.send("GET", f"/api/v1/nodes/{node}/proxy/healthz").code == HTTPStatus.OK
+
+
+def asks_for_serving(request: Json, node: str) -> bool:
+    """Tell whether a request that nobody has answered is for the serving certificate of a node, and made by it."""
+    spec, name = request["spec"], f"system:node:{node}"
+    if spec.get("signerName") != SERVING or spec.get("username") != name or dig(request, "status", "conditions"):
+        return False
+    subject = x509.load_pem_x509_csr(base64.b64decode(spec["request"])).subject
+    return [str(part.value) for part in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [name]
+
+
+def approve(cluster: Cluster, request: Json) -> None:
+    """Approve a request for a certificate."""
+    why = {"type": "Approved", "status": "True", "reason": "PodsMachine", "message": "the instance's own machine"}
+    body = {**request, "status": {**(request.get("status") or {}), "conditions": [why]}}
+    cluster.replace(CSR, body, subresource="approval")
+
+
+APART_SECONDS = 20.0  # the embedded KubeVirt sets the taint as soon as it sees the other node
+LOOK_SECONDS = 0.2  # between looks at the Node
+
+
+def nodes_are_ready(node: Json | None) -> bool:
+    """Tell whether a Node takes pods."""
+    return node is not None and is_condition(node, "Ready", "True")
+
+
+def is_apart(cluster: Cluster, host: str) -> bool:
+    """Tell whether the Node of this host keeps ordinary pods away."""
+    taints = dig(cluster.get(NODE, host), "spec", "taints") or []
+    return any(taint["key"] == MACHINES_ONLY["key"] for taint in taints)
+
+
+def wait_apart(cluster: Cluster, host: str) -> None:
+    """Wait until it does: before, a pod might be bound to it, where nothing runs it.
+
+    Raises:
+        TimedOut: it does not.
+    """
+
+    def probe() -> bool | NotYet:
+        return is_apart(cluster, host) or NotYet(f"it has no taint {MACHINES_ONLY['key']}")
+
+    what = f"node {host} to keep ordinary pods away"
+    until(probe, deadline=Deadline.after(APART_SECONDS), what=what, interval=LOOK_SECONDS)
+
+
+def placement_problem(cluster: Cluster, node: str) -> str:
+    """Say why a Node does not take pods, "" when it does."""
+    found = cluster.get(NODE, node)
+    if nodes_are_ready(found):
+        return ""
+    if found is None:
+        return f"pods: node {node} is not there"
+    said = [c["message"] for c in dig(found, "status", "conditions") or [] if c["type"] == "Ready"]
+    return f"pods: node {node} is not ready: {said[0] if said else 'its kubelet has not reported yet'}"
+
+
 ENDED = frozenset({"Succeeded", "Failed"})
-LOOK_SECONDS = 0.2  # between looks at the machine and its Node
 
 
 def ensure(cluster: Cluster, machine: PodsMachine, *, seconds: float) -> None:
@@ -28,19 +107,19 @@ def ensure(cluster: Cluster, machine: PodsMachine, *, seconds: float) -> None:
     deadline = Deadline.after(seconds)
     if _phase(cluster) in ENDED or _has_old_certificates(cluster, machine):
         _take_down(cluster, machine.node, deadline)
-    cluster.ensure(NAMESPACE, objects.namespace())
+    cluster.ensure(NAMESPACE, manifests.namespace())
     for resource, body in (
-        (SECRET, objects.seed(seed.user_data(machine), machine.certificates())),
-        (DATA_VOLUME, objects.disk(machine)),
-        (VM, objects.virtual_machine(machine)),
+        (SECRET, manifests.seed(manifests.user_data(machine), machine.certificates())),
+        (DATA_VOLUME, manifests.disk(machine)),
+        (VM, manifests.virtual_machine(machine)),
     ):
         cluster.create_if_absent(resource, body)
-    claims.ensure(cluster, machine)
+    manifests.ensure_storage_class(cluster, machine)
 
     def joined() -> bool | NotYet:
         approve_requests(cluster, machine.node)
         node = cluster.get(NODE, machine.node)
-        if not ready(node):
+        if not nodes_are_ready(node):
             return NotYet(_state(cluster, node))
         if not serves(cluster, machine.node):
             return NotYet("the API does not reach its kubelet: that has no certificate yet")
@@ -70,9 +149,9 @@ def _take_down(cluster: Cluster, node: str, deadline: Deadline) -> None:
 
 
 def _has_old_certificates(cluster: Cluster, machine: PodsMachine) -> bool:
-    found = cluster.get(SECRET, objects.SEED_NAME, NAMESPACE_NAME)
+    found = cluster.get(SECRET, manifests.SEED_NAME, NAMESPACE_NAME)
     known = dig(found, "metadata", "annotations") or {}
-    return found is not None and known.get(objects.CERTIFICATES) != machine.certificates()
+    return found is not None and known.get(manifests.CERTIFICATES) != machine.certificates()
 
 
 def _state(cluster: Cluster, node: Json | None) -> str:

@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from harness.errors import VmatrixError
-from harness.infra.cluster.nodes import quantity
+from harness.infra.cluster.capacity import quantity
 from harness.kube.client import ApiFailure, Cluster, Json, event_time
 from harness.kube.resources import EVENT, POD
 from harness.machines.kubevirt.disk_trouble import OF_CELLS, TOO_SMALL, import_failure

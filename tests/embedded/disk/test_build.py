@@ -13,7 +13,7 @@ from harness import paths, proc
 from harness.artifacts.disk import ImageCache, layout, load, qcow2
 from harness.embedded.machines import disk as machine_disk
 from harness.errors import InfraError
-from harness.infra.host import requirements
+from harness.infra.host import preflight
 from harness.spec.models import BuildSource, DiskImage
 from harness.until import Deadline, NotYet, until
 
@@ -31,7 +31,7 @@ def needs_root_and_programs() -> None:
     """Fail, with what is missing, rather than skip."""
     if os.geteuid() != 0:
         pytest.fail("building disk images needs root")
-    missing = requirements.unmet([*requirements.PROGRAMS, *requirements.BUILDERS])
+    missing = preflight.unmet([*preflight.PROGRAMS, *preflight.BUILDERS])
     if missing:
         pytest.fail("\n".join(f"{item.what} is missing: {item.remedy}" for item in missing))
 

@@ -14,8 +14,8 @@ import yaml
 from harness import proc
 from harness.artifacts.store import Store
 from harness.infra.cluster.access import CellPlacement, subject
+from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.cluster.need import Need
 from harness.infra.embedded import control_plane
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.findings import fatal

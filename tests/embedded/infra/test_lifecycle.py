@@ -13,10 +13,10 @@ import pytest
 from harness import proc
 from harness.embedded.machines import Machines
 from harness.errors import BadInput, InfraError, Leaked
-from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.cluster.capacity import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host import folder, leftovers, network, processes, record
-from harness.infra.host.addresses import address_of, bridge_of
+from harness.infra.host import folder, layout, leftovers, network, processes
+from harness.infra.host.network import address_of, bridge_of
 from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, NODE
@@ -43,7 +43,7 @@ def pids(provider: EmbeddedProvider) -> dict[str, int]:
 
 
 def index_of(provider: EmbeddedProvider) -> int:
-    found = record.load(provider.layout)
+    found = layout.load_record(provider.layout)
     assert found is not None
     return found.index
 
@@ -239,9 +239,9 @@ def test_after_a_reboot_up_begins_anew_and_no_stranger_is_killed(instances: Inst
     cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "before"}})
     kill_all(provider)
     network.remove_bridge(index_of(provider), provider.layout)
-    found = record.load(provider.layout)
+    found = layout.load_record(provider.layout)
     assert found is not None
-    record.save(provider.layout, replace(found, boot="another boot"))
+    layout.save_record(provider.layout, replace(found, boot="another boot"))
     stranger = proc.spawn(["sleep", "600"], log=tmp_path / "log")
     try:
         for name in PROGRAMS:  # the pids were given out again
@@ -258,9 +258,9 @@ def test_after_a_reboot_up_begins_anew_and_no_stranger_is_killed(instances: Inst
 def test_an_interrupted_down_is_finished_by_the_next_command(instances: Instances) -> None:
     provider = instances("half")
     provider.up()
-    found = record.load(provider.layout)
+    found = layout.load_record(provider.layout)
     assert found is not None
-    record.save(provider.layout, replace(found, ending=True))
+    layout.save_record(provider.layout, replace(found, ending=True))
     processes.take_down(provider.layout, ["etcd"], grace=1)
     proc.run(["rm", "-r", provider.layout.etcd], timeout=10)
     provider.up()

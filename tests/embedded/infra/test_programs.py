@@ -11,7 +11,7 @@ import pytest
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host import processes
 from harness.infra.host.keeper import Keeper
-from harness.infra.host.parts import InstanceParts
+from harness.infra.host.processes import InstanceParts
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
 from harness.proc import Service

@@ -12,7 +12,7 @@ import pytest
 
 from harness import proc
 from harness.infra.cluster import trial_pods
-from harness.infra.cluster.trial_report import Report, read
+from harness.infra.cluster.trial import Report, read_report
 from harness.until import Deadline, NotYet, until
 
 ROUTER, PEER, LOOKER = (f"trial-{os.getpid()}-{name}" for name in ("r", "p", "l"))
@@ -81,7 +81,7 @@ def look(pods: None, tmp_path: Path) -> Look:
     def run(*before: str) -> Report:
         said.write_text("")
         proc.run(["ip", "netns", "exec", LOOKER, *before, "bash", "-c", script], timeout=SECONDS, env=given)
-        return read(said.read_text())
+        return read_report(said.read_text())
 
     return run
 

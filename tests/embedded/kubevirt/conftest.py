@@ -12,7 +12,7 @@ import pytest
 from harness import providers
 from harness.embedded.machines import Machines as Host
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host.record import load
+from harness.infra.host.layout import load_record
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, VM
 from harness.machines.access import close_connections
@@ -39,7 +39,7 @@ def part(infra: EmbeddedProvider) -> Part:
 @pytest.fixture(scope="session")
 def host(infra: EmbeddedProvider) -> Host:
     """Return what is on the host of the instance's machines."""
-    found = load(infra.layout)
+    found = load_record(infra.layout)
     assert found is not None
     return Host(infra.layout.root, found.index)
 

@@ -13,7 +13,7 @@ import pytest
 from harness import paths, proc
 from harness.artifacts import disk as images
 from harness.embedded.machines import Machines, MachineSpec, netns
-from harness.infra.host import requirements
+from harness.infra.host import preflight
 from harness.until import Deadline, NotYet, until
 from tests.embedded.bridges import instance_address
 
@@ -109,7 +109,7 @@ def raw_image(name: str, folder: Path) -> Path:
     """Return an image of the catalogue as a raw disk; fail with what is missing rather than skip."""
     if os.geteuid() != 0:
         pytest.fail("these tests boot real machines and need root")
-    missing = requirements.unmet([*requirements.PROGRAMS, *requirements.BUILDERS, *requirements.KERNEL])
+    missing = preflight.unmet([*preflight.PROGRAMS, *preflight.BUILDERS, *preflight.KERNEL])
     if missing:
         pytest.fail("\n".join(f"{item.what} is missing ({item.why}): {item.remedy}" for item in missing))
     cache = images.ImageCache()

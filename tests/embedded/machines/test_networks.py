@@ -20,7 +20,7 @@ from harness import proc
 from harness.embedded.machines import Machines, Names, netns
 from harness.embedded.machines.names import GUEST_PORTS, ipv6_address
 from harness.errors import InfraError
-from harness.infra.host import firewall, way
+from harness.infra.host import firewall
 from tests.embedded.bridges import instance_address
 
 INDEX = 12
@@ -184,13 +184,13 @@ def test_a_firewall_of_others_that_drops_what_guests_send_is_named_and_left_alon
     hook = "type filter hook input priority 5"
     theirs = f'table inet others-{INDEX} {{ chain in {{ {hook}; iifname "vmx{INDEX}h*" drop; }}; }}'
     with listeners(guest):
-        way.require(INDEX, ipv6=True)
-        way.require(INDEX, ipv6=False)
+        firewall.require_mirror_reachable(INDEX, ipv6=True)
+        firewall.require_mirror_reachable(INDEX, ipv6=False)
         proc.run(["nft", theirs], timeout=SECONDS)
         try:
             before = proc.run(["nft", "list", "table", "inet", f"others-{INDEX}"], timeout=SECONDS).stdout
             with pytest.raises(InfraError, match="machines cannot reach the mirror") as no:
-                way.require(INDEX, ipv6=True)
+                firewall.require_mirror_reachable(INDEX, ipv6=True)
             firewall.ensure(INDEX)
             firewall.remove(INDEX)
             assert proc.run(["nft", "list", "table", "inet", f"others-{INDEX}"], timeout=SECONDS).stdout == before

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from harness.infra.cluster.rights import Right
-from harness.infra.cluster.roles import binding, role
+from harness.infra.cluster.rights import Right, binding, role
 from harness.kube.client import Cluster
 from harness.kube.ensure import ensure
 from harness.kube.in_cluster import config_of

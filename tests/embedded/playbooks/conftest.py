@@ -24,7 +24,7 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.embedded.machines import Machines, MachineSpec, Names
-from harness.infra.host import guests, requirements
+from harness.infra.host import guests, preflight
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.machines.runner.playbook_output import Recap, recap
@@ -191,7 +191,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the Debian 13 disk as a raw file; fail with what is missing rather than skip."""
     if os.geteuid() != 0:
         pytest.fail("these tests boot real machines and need root")
-    missing = requirements.unmet([*requirements.PROGRAMS, *requirements.BUILDERS, *requirements.KERNEL])
+    missing = preflight.unmet([*preflight.PROGRAMS, *preflight.BUILDERS, *preflight.KERNEL])
     if missing:
         pytest.fail("\n".join(f"{item.what} is missing ({item.why}): {item.remedy}" for item in missing))
     cache = disk.ImageCache()

@@ -14,8 +14,8 @@ import pytest
 from harness.errors import VmatrixError
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host import leftovers
-from harness.infra.host.record import load
-from harness.infra.pods import apart
+from harness.infra.host.layout import load_record
+from harness.infra.pods import join
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME
 from harness.kube.client import Cluster
 from harness.kube.objects import phase
@@ -63,7 +63,7 @@ def killed_when(infra: EmbeddedProvider, seen: Seen) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_down_leaves_nothing_of_one_that_was_killed_when(infra: EmbeddedProvider, moment: str) -> None:
     killed_when(infra, MOMENTS[moment])
-    made = load(infra.layout)
+    made = load_record(infra.layout)
     assert made is not None
     infra.down()
     assert leftovers.leftovers(infra.layout, made.index) == []
@@ -76,5 +76,5 @@ def test_another_up_ends_what_a_killed_one_began_though_it_is_not_told_of_pods(i
     words = [str(vmatrix), "infra", "up", "--name", infra.layout.name]
     subprocess.run(words, check=True, timeout=UP_SECONDS, stdout=subprocess.DEVNULL)
     api = Cluster.from_kubeconfig(infra.layout.kubeconfig)
-    assert apart.ready(api.get(NODE, infra.layout.pods_node))
+    assert join.nodes_are_ready(api.get(NODE, infra.layout.pods_node))
     assert infra.status().pods == infra.layout.pods_node

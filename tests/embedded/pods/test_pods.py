@@ -16,11 +16,10 @@ from harness.embedded.node.placement import MACHINES_ONLY
 from harness.embedded.operands import STORAGE_CLASS as STORAGE_CLASS_OF_MACHINES
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host import pki
-from harness.infra.host.record import load
-from harness.infra.pods import apart
-from harness.infra.pods.claims import CLASS
+from harness.infra.host.layout import load_record
+from harness.infra.pods import join
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME
-from harness.infra.pods.objects import SEED_NAME
+from harness.infra.pods.manifests import CLASS, SEED_NAME
 from harness.kube.client import Cluster
 from harness.kube.objects import dig
 from harness.kube.resources import (
@@ -164,7 +163,7 @@ def test_no_machine_but_theirs_reaches_the_api(
     machines.create("vm")
     machines.wait_ready("vm")
     vm = machines.login("vm")
-    found = load(infra.layout)
+    found = load_record(infra.layout)
     assert found is not None
     address = infra.mirror().http.removeprefix("http://").partition(":")[0]
     tried = f"timeout 3 bash -c 'exec 3<>/dev/tcp/{address}/PORT'"
@@ -186,7 +185,7 @@ def test_a_machine_that_died_is_made_anew(infra: EmbeddedProvider, cluster: Clus
     wait_for(lambda: dig(cluster.get(VMI, NAME, NAMESPACE_NAME), "status", "phase") == "Failed", "the machine to end")
     infra.up()
     assert uid_of_the_machine(cluster) != before
-    assert apart.ready(cluster.get(NODE, infra.layout.pods_node))
+    assert join.nodes_are_ready(cluster.get(NODE, infra.layout.pods_node))
 
 
 def test_renewed_certificates_reach_the_machine(infra: EmbeddedProvider, cluster: Cluster, kubectl: Kubectl) -> None:

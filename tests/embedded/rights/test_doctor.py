@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness import proc
+from harness.infra.cluster.access import check_pod_security
+from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.cluster.namespace import check_pod_security
-from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding
 from harness.kube.client import Json
 from harness.kube.resources import (

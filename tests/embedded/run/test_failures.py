@@ -10,7 +10,7 @@ import pytest
 
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
-from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.cluster.capacity import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, POD

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.cell.existing import CellSelector, find
-from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.cluster.capacity import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import NODE, POD

@@ -16,9 +16,9 @@ from harness import proc, providers
 from harness.cli import doctor, infra
 from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
 from harness.infra.findings import Finding
-from harness.infra.host import preflight, requirements, room
+from harness.infra.host import preflight
 from harness.infra.host.layout import layout_of
-from harness.infra.host.requirements import Requirement
+from harness.infra.host.preflight import Requirement
 from harness.infra.host.status import InstanceStatus, ProgramStatus, SeenMachine, State
 from harness.model import Mirror
 from harness.providers import Opening
@@ -40,12 +40,12 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def complete(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this host have everything."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(requirements, "PROGRAMS", ())
-    monkeypatch.setattr(requirements, "BUILDERS", ())
-    monkeypatch.setattr(requirements, "KERNEL", ())
+    monkeypatch.setattr(preflight, "PROGRAMS", ())
+    monkeypatch.setattr(preflight, "BUILDERS", ())
+    monkeypatch.setattr(preflight, "KERNEL", ())
     monkeypatch.setattr(preflight, "COMPILER", Requirement("sh", "everything", ("sh", "-c", "exit 0"), ""))
     monkeypatch.setattr(preflight, "check_ports", lambda *_: [])
-    monkeypatch.setattr(room, "check_disk", lambda *_: [])
+    monkeypatch.setattr(preflight, "check_disk", lambda *_: [])
 
 
 def test_status_of_what_is_not_there_says_how_to_bring_it_up() -> None:
@@ -238,7 +238,7 @@ def test_doctor_shows_what_is_missing_and_a_command_that_can_be_pasted(monkeypat
         Requirement("no-such-one", "machines need it", ("no-such-one",), "apt-get install --yes no-such-one"),
         Requirement("no-such-two", "machines need it", ("no-such-two",), "apt-get install --yes no-such-two"),
     )
-    monkeypatch.setattr(requirements, "PROGRAMS", absent)
+    monkeypatch.setattr(preflight, "PROGRAMS", absent)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     done = runner.invoke(app, ["doctor"])
     assert done.exit_code == EXIT_BAD_INPUT

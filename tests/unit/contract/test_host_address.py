@@ -15,9 +15,7 @@ import yaml
 from harness import proc
 from harness.embedded.operands import PROVISIONER
 from harness.errors import BadInput
-from harness.infra.host import record
-from harness.infra.host.layout import layout_of
-from harness.infra.host.record import InstanceRecord
+from harness.infra.host.layout import InstanceRecord, layout_of, save_record
 from harness.paths import project_dir
 from tests.contract.host_address import host_address
 
@@ -68,7 +66,7 @@ def kubeconfig(path: Path, server: str) -> Path:
 def test_an_instance_of_this_host_knows_its_address(api: str, tmp_path: Path) -> None:
     for name, index, server in (("other", 3, "http://127.0.0.1:1"), ("mine", 4, api)):
         layout = layout_of(name, "kind")
-        record.save(layout, InstanceRecord(name, index, created="", boot=""))
+        save_record(layout, InstanceRecord(name, index, created="", boot=""))
         kubeconfig(layout.kubeconfig, server)
 
     assert host_address(kubeconfig(tmp_path / "copied", api)) == "10.217.0.1"

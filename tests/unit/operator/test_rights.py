@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.infra.cluster.rights import Right
-from harness.infra.cluster.roles import rules
+from harness.infra.cluster.rights import Right, rules
 from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator import rights

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness import memory
-from harness.infra.host import processes, record
-from harness.infra.host.layout import layout_of
-from harness.infra.host.record import InstanceRecord
+from harness.infra.host import processes
+from harness.infra.host.layout import InstanceRecord, boot_id, layout_of, save_record
 from harness.infra.pods.machine import MEMORY_MIB
 from harness.model import Cell, PlannedMachine
 from harness.providers import Opening, named
@@ -38,13 +37,13 @@ def test_an_instance_runs_pods_only_where_somebody_needs_them(embedded: Embedded
 
 def test_one_that_runs_them_is_repaired_with_them(embedded: EmbeddedDefinition) -> None:
     layout = layout_of(SETTINGS.infra_name, embedded.name)
-    record.save(layout, InstanceRecord(SETTINGS.infra_name, 0, "", record.boot_id(), pods=True))
+    save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", boot_id(), pods=True))
     assert embedded.instance(Opening(SETTINGS)).runs_pods
 
 
 def made_with_pods(embedded: EmbeddedDefinition) -> None:
     layout = layout_of(SETTINGS.infra_name, embedded.name)
-    record.save(layout, InstanceRecord(SETTINGS.infra_name, 0, "", record.boot_id(), pods=True))
+    save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", boot_id(), pods=True))
 
 
 def test_the_machine_that_runs_pods_is_counted_until_it_runs(

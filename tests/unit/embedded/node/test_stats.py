@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.embedded.machines.usage import Memory
 from harness.embedded.node.stats import MIB, document, of_pod
-from harness.infra.cluster.usage import NodeUsage, PodUsage, read_summary
+from harness.infra.cluster.capacity import NodeUsage, PodUsage, read_summary
 
 META = {"name": "p", "namespace": "ns", "uid": "pod-1", "creationTimestamp": "2026-11-26T10:00:00Z"}
 

@@ -16,9 +16,8 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
+from harness.infra.cluster.capacity import FreeRoom, Need, free_for_machines
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.cluster.need import Need
-from harness.infra.cluster.nodes import FreeRoom, free_for_machines
 from harness.infra.findings import Finding, fatal
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.kube import Cluster

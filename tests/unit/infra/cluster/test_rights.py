@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from harness.infra.cluster import rights
-from harness.infra.cluster.rights import Right
+from harness.infra.cluster.rights import Right, binding, role, rules
+from harness.kube.resources import CRD, EVENT, POD
 from harness.paths import project_dir
 
 Json = dict[str, Any]
@@ -62,8 +63,8 @@ def test_a_role_is_the_list_of_rights(path: Path, list_: tuple[Right, ...]) -> N
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.yml")), ids=lambda p: str(p.relative_to(DEPLOY)))
 def test_no_role_has_a_wildcard(path: Path) -> None:
-    for role in objects(path):
-        for rule in role.get("rules", []):
+    for document in objects(path):
+        for rule in document.get("rules", []):
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
 
 
@@ -89,8 +90,8 @@ def test_every_binding_names_a_role_that_is_there() -> None:
     there = {(o["kind"], o["metadata"]["name"]) for p in DEPLOY.rglob("*.yml") for o in objects(p) if "metadata" in o}
     bindings = [o for p in DEPLOY.rglob("*.yml") for o in objects(p) if o.get("kind", "").endswith("RoleBinding")]
     assert bindings
-    for binding in bindings:
-        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in there
+    for each in bindings:
+        assert (each["roleRef"]["kind"], each["roleRef"]["name"]) in there
     policies = [o for p in DEPLOY.rglob("*.yml") for o in objects(p) if o.get("kind", "").endswith("PolicyBinding")]
     assert {("ValidatingAdmissionPolicy", p["spec"]["policyName"]) for p in policies} <= there
 
@@ -110,3 +111,40 @@ def test_each_right_says_why() -> None:
         *rights.TRIAL_SHARED,
     )
     assert all(right.why and right.verbs for right in everything)
+
+
+def test_verbs_of_a_kind_are_one_rule() -> None:
+    found = rules(
+        [
+            Right(POD, ("list", "get"), ""),
+            Right(EVENT, ("create",), ""),
+            Right(POD, ("get", "watch"), ""),
+            Right(POD, ("get",), "", "log"),
+            Right(CRD, ("get",), "", names=("a", "b")),
+        ]
+    )
+    assert found == [
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "resourceNames": ["a", "b"],
+            "verbs": ["get"],
+        },
+    ]
+
+
+def test_a_role_without_a_namespace_is_one_of_the_cluster() -> None:
+    near = role("r", [], "ns", {"a": "b"})
+    assert (near["kind"], near["metadata"]) == ("Role", {"name": "r", "labels": {"a": "b"}, "namespace": "ns"})
+    wide = role("r", [], None, {})
+    assert (wide["kind"], wide["metadata"].get("namespace")) == ("ClusterRole", None)
+
+
+def test_a_binding_is_of_its_roles_kind_and_names_accounts_of_one_namespace() -> None:
+    near, wide = binding("b", "r", ["x", "y"], "home", "ns", {}), binding("b", "r", ["x"], "home", None, {})
+    assert (near["kind"], near["roleRef"]["kind"], near["metadata"]["namespace"]) == ("RoleBinding", "Role", "ns")
+    assert (wide["kind"], wide["roleRef"]["kind"]) == ("ClusterRoleBinding", "ClusterRole")
+    assert [(one["name"], one["namespace"]) for one in near["subjects"]] == [("x", "home"), ("y", "home")]

@@ -9,11 +9,19 @@ from typing import Any, cast
 import pytest
 
 from harness.cell.labels import cell_labels
-from harness.infra.cluster import trial_checks
 from harness.infra.cluster.checks import Use
-from harness.infra.cluster.trial import NetworkTrial, NotTried, carry_out
-from harness.infra.cluster.trial_images import HANDLER, Images, choose, repository
-from harness.infra.cluster.trial_report import Report
+from harness.infra.cluster.trial import (
+    Known,
+    NetworkTrial,
+    NotTried,
+    Report,
+    carry_out,
+    check_enforcement,
+    check_network,
+    known,
+    read_report,
+)
+from harness.infra.cluster.trial_pods import HANDLER, Images, choose, repository
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.resources import NAMESPACE, NETWORK_POLICY, NODE, POD, Resource
@@ -199,9 +207,7 @@ def test_where_no_pod_runs_nothing_is_tried_and_nothing_said(nodes: list[Json]) 
 def findings(api: Api, **use: bool) -> list[Finding]:
     wanted = Use(trial=trial(), **cast(Any, use))
     cluster = cast(Cluster, api)
-    found = trial_checks.check_network(
-        cluster, {"apps/v1"}, wanted.trial, bridged=wanted.bridged, isolated=wanted.isolated
-    )
+    found = check_network(cluster, {"apps/v1"}, wanted.trial, bridged=wanted.bridged, isolated=wanted.isolated)
     return list(found)
 
 
@@ -233,3 +239,106 @@ def test_what_could_not_be_tried_is_advice() -> None:
 
 def test_a_policy_is_networking_s() -> None:
     assert NETWORK_POLICY.path("ns") == "/apis/networking.k8s.io/v1/namespaces/ns/networkpolicies"
+
+
+PTP = """peer=10.244.0.15
+address=2: eth0    inet 10.244.0.14/24 brd 10.244.0.255 scope global eth0
+route=default via 10.244.0.1 dev eth0
+neighbours=10.244.0.1 lladdr 46:92:1f:33:7e:2f REACHABLE
+open=yes
+link={link}
+gateway=yes
+closed={closed}
+still_open=yes
+"""
+# Calico's pods have a /32 and a gateway that is nobody's address; the node answers for it (proxy ARP on its link).
+CALICO = PTP.replace("10.244.0.14/24", "10.244.0.14/32").replace("via 10.244.0.1", "via 169.254.1.1")
+# The AWS VPC plugin writes the gateway's entry into each pod; the node answers for nobody.
+AWS = CALICO.replace("10.244.0.1 lladdr 46:92:1f:33:7e:2f REACHABLE", "169.254.1.1 lladdr 46:92:1f:33:7e:2f PERMANENT")
+
+
+@pytest.mark.parametrize(
+    ("text", "bridged", "enforced"),
+    [
+        (PTP.format(link="yes", closed="yes"), True, False),
+        (PTP.format(link="no", closed="no"), False, True),
+        (PTP.format(link="unknown", closed="no"), None, True),
+        (CALICO.format(link="no", closed="no"), True, True),
+        (AWS.format(link="no", closed="no"), False, True),
+        (
+            CALICO.replace("10.244.0.1 lladdr", "169.254.1.1 lladdr")
+            .replace("gateway=yes", "gateway=unknown")
+            .format(link="unknown", closed="no"),
+            True,
+            True,
+        ),
+        (CALICO.replace("gateway=yes", "gateway=no").format(link="yes", closed="no"), False, True),
+        (PTP.replace("still_open=yes", "still_open=no").format(link="yes", closed="no"), True, None),
+    ],
+    ids=[
+        "proxy ARP",
+        "ptp alone",
+        "no right to ask",
+        "Calico",
+        "AWS VPC",
+        "Calico, learned",
+        "silent gateway",
+        "the peer has gone",
+    ],
+)
+def test_the_report_is_read(text: str, bridged: bool | None, enforced: bool | None) -> None:
+    report = read_report(text)
+    assert (report.bridged, report.enforced) == (bridged, enforced)
+    assert bool(report.why) is (bridged is None)
+
+
+def test_pods_that_do_not_reach_each_other_tell_nothing() -> None:
+    report = read_report(PTP.replace("open=yes\n", "open=no\n", 1).format(link="no", closed="no"))
+    assert (report.bridged, report.enforced) == (None, None)
+    assert "do not reach each other" in report.why
+
+
+@pytest.mark.parametrize("text", ["", "sh: not found"])
+def test_a_pod_that_said_nothing_tells_nothing(text: str) -> None:
+    assert read_report(text).bridged is None
+    assert read_report(text).why
+
+
+def test_an_image_without_ip_still_tells_of_policies() -> None:
+    text = PTP.format(link="unknown", closed="yes").replace("inet 10.244.0.14/24", "")
+    assert read_report(text) == Report(None, enforced=False, why="the image has no ip, or the pod no eth0")
+
+
+@pytest.mark.parametrize(
+    ("groups", "images", "name", "enforces"),
+    [
+        ({"crd.projectcalico.org"}, {"docker.io/flannel/flannel:v0.27.0"}, "Calico", True),
+        ({"cilium.io"}, set(), "Cilium", True),
+        (set(), {"docker.io/kindest/kindnetd:v20240513-cd2ac642"}, "kindnet", False),
+        (set(), {"docker.io/kindest/kindnetd:v20240813-c6f155d6"}, "kindnet", True),
+        (set(), {"ghcr.io/flannel-io/flannel:v0.27.0"}, "flannel", False),
+        (set(), {"docker.io/cloudnativelabs/kube-router@sha256:00"}, "kube-router", True),
+        ({"apps"}, {"docker.io/library/nginx:1"}, "the network plugin", None),
+    ],
+)
+def test_a_plugin_is_known_by_its_groups_and_images(
+    groups: set[str], images: set[str], name: str, enforces: bool | None
+) -> None:
+    assert known(groups, images) == Known(name, enforces)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "tried", "said"),
+    [
+        (Known(), True, ""),
+        (Known("flannel", enforces=False), True, ""),
+        (Known("Calico", enforces=True), None, ""),
+        (Known("Calico", enforces=True), False, "are not enforced (a dry run with two pods showed it)"),
+        (Known("flannel", enforces=False), None, "are not enforced (flannel is known not to)"),
+        (Known(), None, "not checked whether NetworkPolicies are enforced (no image)"),
+    ],
+)
+def test_what_was_tried_counts_more_than_a_name(plugin: Known, tried: bool | None, said: str) -> None:
+    found = list(check_enforcement(plugin, tried, "no image"))
+    assert len(found) == bool(said)
+    assert all(said in finding.what and not finding.fatal for finding in found)

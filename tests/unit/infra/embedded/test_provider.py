@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host.config import HostConfig
 from harness.infra.host.layout import Layout
 from harness.infra.host.program import PlainCommand
+from harness.infra.host.services import HostConfig
 
 
 @pytest.fixture

@@ -13,14 +13,13 @@ import pytest
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.findings import Finding
-from harness.infra.host import processes, record
-from harness.infra.host.config import HostConfig
+from harness.infra.host import processes
 from harness.infra.host.instance import Occupant
 from harness.infra.host.keeper import Keeper
-from harness.infra.host.layout import Layout
-from harness.infra.host.parts import InstanceParts
+from harness.infra.host.layout import InstanceRecord, Layout, boot_id, save_record
+from harness.infra.host.processes import InstanceParts
 from harness.infra.host.program import HostProgram, PlainCommand
-from harness.infra.host.record import InstanceRecord
+from harness.infra.host.services import HostConfig
 from harness.until import Deadline, NotYet, until
 
 SAYS_AND_STAYS = "import time; print('the data are at revision 7', flush=True); time.sleep(3600)"
@@ -63,7 +62,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
     config = HostConfig(layout, lambda _: Path(), none, none, lambda _: None, nothing, lambda: True)
     made = Programs(config)
-    record.save(layout, InstanceRecord("unit", 0, "", record.boot_id()))
+    save_record(layout, InstanceRecord("unit", 0, "", boot_id()))
     for folder in (layout.run, layout.logs):
         folder.mkdir(parents=True)
     made.host.start(made.programs(0))
@@ -135,7 +134,7 @@ def test_what_does_not_come_up_is_given_up_at_once(programs: Programs) -> None:
 def test_an_instance_that_is_being_removed_is_left_alone(programs: Programs) -> None:
     said, found = list[str](), programs.host.record
     assert found is not None
-    record.save(programs.layout, InstanceRecord(found.name, 0, "", found.boot, ending=True))
+    save_record(programs.layout, InstanceRecord(found.name, 0, "", found.boot, ending=True))
     kill(programs, "etcd")
     Keeper(programs, said.append).look()
     assert said == []

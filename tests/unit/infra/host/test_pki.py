@@ -11,7 +11,6 @@ import pytest
 import yaml
 from cryptography import x509
 
-from harness.infra.embedded import credentials
 from harness.infra.host import pki
 
 ADDRESS = "10.213.0.1"
@@ -94,7 +93,7 @@ def test_a_kubeconfig_holds_everything_and_is_rewritten_only_when_it_differs(fol
     path = tmp_path / "kubeconfig"
 
     def write(server: str) -> None:
-        credentials.ensure(path, server=server, folder=folder, stem="admin", cluster="c")
+        pki.ensure_component_kubeconfig(path, server=server, folder=folder, stem="admin", cluster="c")
 
     write("https://10.213.0.1:6443")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

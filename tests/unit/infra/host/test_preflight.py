@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.host import addresses, ports, preflight, requirements, room
-from harness.infra.host.requirements import Requirement
+from harness.infra.host import network, preflight
+from harness.infra.host.preflight import Requirement
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_an_old_python_and_a_foreign_system_are_refused() -> None:
 def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = Requirement("no-such-program", "it is tested", ("no-such-program",), "apt-get install --yes no-such")
     present = Requirement("sh", "everything", ("sh", "-c", "exit 0"), "apt-get install --yes dash")
-    monkeypatch.setattr(requirements, "PROGRAMS", (present, absent))
+    monkeypatch.setattr(preflight, "PROGRAMS", (present, absent))
     (finding,) = preflight.check_programs(needs_build=False)
     assert finding.what == "no no-such-program"
     assert finding.remedy == "apt-get install --yes no-such"
@@ -45,8 +45,8 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch: pytest.MonkeyP
 
 def test_kernel_features_are_looked_at_once_the_programs_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Requirement("overlayfs in the kernel", "containers use it", ("sh", "-c", "exit 1"), "modprobe overlay")
-    monkeypatch.setattr(requirements, "PROGRAMS", ())
-    monkeypatch.setattr(requirements, "KERNEL", (broken,))
+    monkeypatch.setattr(preflight, "PROGRAMS", ())
+    monkeypatch.setattr(preflight, "KERNEL", (broken,))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert [f.remedy for f in preflight.check_programs(needs_build=False)] == ["modprobe overlay"]
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -58,7 +58,7 @@ def test_a_taken_port_is_said_with_who_has_it(taken: int) -> None:
     assert f"port {taken} is in use by" in finding.what
     assert f"(pid {os.getpid()})" in finding.what
     assert finding.why == "mirror listens on it"
-    assert not ports.free("127.0.0.1", taken)
+    assert not preflight.port_is_free("127.0.0.1", taken)
 
 
 def test_a_port_taken_on_another_address_is_free_here() -> None:
@@ -69,45 +69,45 @@ def test_a_port_taken_on_another_address_is_free_here() -> None:
 
 
 def test_a_full_disk_is_measured_where_the_folder_will_be(tmp_path: Path) -> None:
-    (finding,) = room.check_disk(tmp_path / "not" / "yet", 6, "disks lie there", free_bytes=2**30)
+    (finding,) = preflight.check_disk(tmp_path / "not" / "yet", 6, "disks lie there", free_bytes=2**30)
     assert finding.what == f"1.0 GiB are free below {tmp_path}"
     assert "6 GiB are needed: disks lie there" in finding.why
     assert "XDG_STATE_HOME" in finding.remedy
-    assert room.check_disk(tmp_path, 6, "disks lie there", free_bytes=6 * 2**30) == []
+    assert preflight.check_disk(tmp_path, 6, "disks lie there", free_bytes=6 * 2**30) == []
 
 
 def test_the_largest_cells_disks_have_to_fit(tmp_path: Path) -> None:
-    (finding,) = room.check_disks(tmp_path, 5, free_bytes=12 * 2**30)
+    (finding,) = preflight.check_disks(tmp_path, 5, free_bytes=12 * 2**30)
     assert "12.5 GiB are needed: the disks of 5 machines" in finding.why
-    assert room.check_disks(tmp_path, 5, free_bytes=13 * 2**30) == []
+    assert preflight.check_disks(tmp_path, 5, free_bytes=13 * 2**30) == []
 
 
 def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   1048576 kB\n", encoding="utf-8")
-    (finding,) = room.check_memory(1536, meminfo)
+    (finding,) = preflight.check_memory(1536, meminfo)
     assert finding.what == "1024 MiB of memory are available"
     assert "1536 MiB" in finding.why
-    assert room.check_memory(1024, meminfo) == []
+    assert preflight.check_memory(1024, meminfo) == []
 
 
 def test_the_machine_that_runs_pods_is_counted_and_named(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   2097152 kB\n", encoding="utf-8")
-    (finding,) = room.check_memory(1024, meminfo, pods_mib=1536)
+    (finding,) = preflight.check_memory(1024, meminfo, pods_mib=1536)
     assert finding.why == "2560 MiB are needed, 1536 of them for the machine that runs pods"
-    assert room.check_memory(512, meminfo, pods_mib=1536) == []
+    assert preflight.check_memory(512, meminfo, pods_mib=1536) == []
 
 
 def test_that_there_is_room_without_pods_only_is_advice(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   2097152 kB\n", encoding="utf-8")
-    (finding,) = room.advise_pods(1024, 1536, meminfo)
+    (finding,) = preflight.advise_pods(1024, 1536, meminfo)
     assert not finding.fatal
     assert finding.what == "2048 MiB of memory are available; with pods 2560 MiB are needed"
     assert "a machine of 1536 MiB that runs pods" in finding.why
-    assert room.advise_pods(512, 1536, meminfo) == []
-    assert room.advise_pods(4096, 1536, meminfo) == [], "that it is too little without pods is said already"
+    assert preflight.advise_pods(512, 1536, meminfo) == []
+    assert preflight.advise_pods(4096, 1536, meminfo) == [], "that it is too little without pods is said already"
 
 
 def test_few_inotify_instances_are_advice_only(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_everything_is_looked_at_before_anything_is_said(
     taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(addresses, "PORTS", {"mirror": (taken,)})
+    monkeypatch.setattr(network, "PORTS", {"mirror": (taken,)})
     found = preflight.check_host(
         programs=["mirror"], memory_mib=2**40, state=tmp_path, cache=tmp_path, needs_build=False
     )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import tomllib
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import yaml
 
+from harness.artifacts.node.contents import network
+from harness.errors import InfraError
 from harness.infra.host.guests import HostKernel
-from harness.infra.kind.cluster import Node, configuration
+from harness.infra.kind import cluster
+from harness.infra.kind.cluster import FILE, Node, answer_for_pods, configuration, plugin_types
+from harness.infra.kind.engine import Engine
+from harness.proc import Completed
 
 OWN = Node("vmatrix/kind-node:v1.36.3-abc", own=True, repository="vmatrix.invalid")
 PUBLISHED = Node("kindest/node:v1.36.3", own=False)
@@ -57,3 +66,89 @@ def test_scores_are_only_lowered_where_the_host_can(may: bool) -> None:
     document = read(PUBLISHED, HostKernel(unified_cgroups=True, may_raise_limits=may))
 
     assert ("restrict_oom_score_adj = true" in "".join(document["containerdConfigPatches"])) is not may
+
+
+ADDRESS = "10.213.0.1:5000"
+
+
+class RegistryNode:
+    """Runs words on this host."""
+
+    client = "docker"
+
+    def inside(self, container: str, *words: str, check: bool = True) -> Completed:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        return Completed(words, done.returncode, done.stdout, done.stderr, 0.0)
+
+
+def test_a_node_pulls_from_it_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "FOLDER", str(tmp_path / "certs.d"))
+    for _ in range(2):
+        cluster.trust_registry(cast(Engine, RegistryNode()), "n", ADDRESS)
+    told = tomllib.loads((tmp_path / "certs.d" / ADDRESS / "hosts.toml").read_text(encoding="utf-8"))
+    server = f"http://{ADDRESS}"
+    assert told == {"server": server, "host": {server: {"capabilities": ["pull", "resolve"]}}}
+
+
+def test_a_node_that_cannot_be_told_ends_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(cluster, "FOLDER", str(tmp_path / "file"))
+    with pytest.raises(InfraError, match=f"cannot be told of the registry {ADDRESS}"):
+        cluster.trust_registry(cast(Engine, RegistryNode()), "n", ADDRESS)
+
+
+KINDNET = json.dumps({"cniVersion": "0.3.1", "name": "kindnet", "plugins": [{"type": "ptp"}, {"type": "portmap"}]})
+FLANNEL = json.dumps({"name": "cbr0", "plugins": [{"type": "flannel"}, {"type": "portmap"}]})
+
+
+@dataclass
+class PodNetworkNode:
+    """A node's answers: its CNI configuration, and how a change ends."""
+
+    configuration: str
+    code: int = 0
+    scripts: list[str] = field(default_factory=list)
+    client: str = "docker"
+
+    def inside(self, container: str, *words: str, check: bool = True) -> Completed:
+        self.scripts.append(words[-1])
+        if "cat" in words[-1]:
+            return Completed(words, 0, self.configuration, "", 0.0)
+        return Completed(words, self.code, "", "read-only file system", 0.0)
+
+
+def engine(node: PodNetworkNode) -> Engine:
+    return cast(Engine, node)
+
+
+@pytest.mark.parametrize("configuration", [KINDNET, json.dumps(network()), ""], ids=["kindnet", "own", "not yet there"])
+def test_a_network_of_links_is_answered_for_now_and_after_a_restart(configuration: str) -> None:
+    node = PodNetworkNode(configuration)
+
+    assert answer_for_pods(engine(node), "n")
+
+    assert node.scripts[-1] == f"echo 'net.ipv4.conf.all.proxy_arp = 1' >{FILE} && sysctl --quiet --load={FILE}"
+
+
+def test_another_network_is_left_as_it_is() -> None:
+    node = PodNetworkNode(FLANNEL)
+
+    assert not answer_for_pods(engine(node), "n")
+
+    assert len(node.scripts) == 1
+
+
+def test_a_node_that_refuses_is_an_infra_failure_with_the_command() -> None:
+    with pytest.raises(InfraError) as caught:
+        answer_for_pods(engine(PodNetworkNode(KINDNET, code=1)), "n")
+
+    assert "read-only file system" in caught.value.summary
+    assert "docker exec n sysctl -w net.ipv4.conf.all.proxy_arp=1" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [(KINDNET, ["ptp", "portmap"]), (json.dumps({"type": "bridge"}), ["bridge"]), ("", []), ("{", []), ("[]", [])],
+)
+def test_the_plugins_of_a_configuration(text: str, types: list[Any]) -> None:
+    assert plugin_types(text) == types

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.infra.kind import downloads, install, manifests, releases
+from harness.infra.kind import install, releases
 
 SUM = "0" * 64
 TEXT = """\
@@ -67,13 +67,13 @@ def test_a_manifest_that_is_kept_is_not_asked_for_again(tmp_path: Path) -> None:
     (tmp_path / checksum).write_bytes(content)
     manifest = releases.Manifest(url="http://host.invalid/x.yaml", sha256=checksum)
 
-    assert downloads.obtain(manifest, tmp_path) == content.decode()
+    assert releases.obtain(manifest, tmp_path) == content.decode()
 
 
 @pytest.mark.parametrize("text", ["", "---\n---\n", "just a word", "a: {"])
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(InfraError):
-        manifests.documents(text, source="x.yaml")
+        install.documents(text, source="x.yaml")
 
 
 def test_settings_are_joined_into_a_release_s_own() -> None:

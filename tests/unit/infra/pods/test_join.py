@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from harness.embedded.node.placement import MACHINES_ONLY
 from harness.errors import InfraError
 from harness.infra.host import pki
-from harness.infra.pods import claims, join, objects, seed
+from harness.infra.pods import join, manifests
 from harness.infra.pods.machine import BootDisk, PodsMachine
 from harness.kube.client import Cluster, Listing
 from harness.kube.resources import CSR, NODE, POD, SECRET, VMI, Resource
 from harness.model import Mirror
 from harness.until import TimedOut
-from tests.unit.infra.pods.test_serving import NODE_NAME, request
 
 Json = dict[str, Any]
+NODE_NAME = "vmatrix-a-pods"
+
+
+def request(*, name: str = f"system:node:{NODE_NAME}", user: str = "", signer: str = join.SERVING) -> Json:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    encoded = base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+    spec = {"signerName": signer, "username": user or f"system:node:{NODE_NAME}", "request": encoded}
+    return {"metadata": {"name": "csr-1"}, "spec": spec}
+
+
+def test_the_nodes_own_request_is_told() -> None:
+    assert join.asks_for_serving(request(), NODE_NAME)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        request(user="system:node:another"),
+        request(name="system:node:another"),
+        request(name="system:kube-controller-manager"),
+        request(signer="kubernetes.io/kube-apiserver-client"),
+        {**request(), "status": {"conditions": [{"type": "Denied"}]}},
+    ],
+)
+def test_no_other_request_is_approved(foreign: Json) -> None:
+    assert not join.asks_for_serving(foreign, NODE_NAME)
+
+
 HOST = "vmatrix-a"
 READY = {"status": {"conditions": [{"type": "Ready", "status": "True", "message": "kubelet is ready"}]}}
 UNKNOWN = {"type": "Ready", "status": "Unknown", "reason": "PodsMachine", "message": "its machine is made anew"}
@@ -39,7 +73,9 @@ class Api:
     def __init__(self, machine: PodsMachine, *, instance: Json | None = None, node: Json | None = None) -> None:
         self.instance, self.node = instance, node
         self.host: Json = {"spec": {"taints": [MACHINES_ONLY]}}
-        self.seed = {"metadata": {"annotations": {objects.CERTIFICATES: machine.certificates()}}} if instance else None
+        self.seed = (
+            {"metadata": {"annotations": {manifests.CERTIFICATES: machine.certificates()}}} if instance else None
+        )
         self.reached = instance is not None
         self.made: list[str] = []
         self.deleted: list[str] = []
@@ -93,8 +129,8 @@ class Api:
 
 @pytest.fixture(autouse=True)
 def _no_seed_and_no_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seed, "user_data", lambda _: "#cloud-config\n")
-    monkeypatch.setattr(claims, "ensure", lambda *_: None)
+    monkeypatch.setattr(manifests, "user_data", lambda _: "#cloud-config\n")
+    monkeypatch.setattr(manifests, "ensure_storage_class", lambda *_: None)
 
 
 def made_by(api: Api, machine: PodsMachine, seconds: float = 5) -> Sequence[str]:
@@ -135,7 +171,7 @@ def test_the_node_of_one_that_is_made_anew_stays_and_is_not_ready(
 ) -> None:
     api = Api(machine, node=READY, instance={"status": {"phase": "Failed"}})
     seen: list[Json | None] = []
-    monkeypatch.setattr(claims, "ensure", lambda *_: seen.append(api.node))
+    monkeypatch.setattr(manifests, "ensure_storage_class", lambda *_: seen.append(api.node))
     made_by(api, machine)
     assert seen == [{"status": {"conditions": [UNKNOWN]}}]
 
@@ -164,4 +200,45 @@ def test_one_that_dies_meanwhile_is_not_waited_for(machine: PodsMachine, monkeyp
 
 
 def test_the_namespace_has_the_network_that_reaches_the_api() -> None:
-    assert objects.namespace()["metadata"]["annotations"] == {"local.vmatrix.dev/network-index": "250"}
+    assert manifests.namespace()["metadata"]["annotations"] == {"local.vmatrix.dev/network-index": "250"}
+
+
+class ApiApart:
+    """Answers with one Node."""
+
+    def __init__(self, node: Json | None) -> None:
+        self.node = node
+
+    def get(self, resource: Resource, name: str) -> Json | None:
+        assert (resource, name) == (NODE, "n")
+        return self.node
+
+
+def api(node: Json | None) -> Cluster:
+    return cast(Cluster, ApiApart(node))
+
+
+def node(status: str, message: str) -> Json:
+    return {"status": {"conditions": [{"type": "Ready", "status": status, "message": message}]}}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (node("True", "kubelet is posting ready status"), ""),
+        (node("Unknown", "Kubelet stopped posting node status."), "not ready: Kubelet stopped posting node status."),
+        ({"status": {}}, "its kubelet has not reported yet"),
+        (None, "node n is not there"),
+    ],
+)
+def test_a_node_that_takes_no_pods_is_a_problem(found: Json | None, said: str) -> None:
+    problem = join.placement_problem(api(found), "n")
+    assert said in problem
+    assert bool(problem) == bool(said)
+
+
+def test_machines_have_a_node_of_their_own_once_it_has_the_taint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "APART_SECONDS", 0.0)
+    join.wait_apart(api({"spec": {"taints": [MACHINES_ONLY]}}), "n")
+    with pytest.raises(TimedOut, match="it has no taint"):
+        join.wait_apart(api({"spec": {"taints": [{"key": "other"}]}}), "n")

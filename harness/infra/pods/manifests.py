@@ -1,4 +1,8 @@
-"""What the machine that runs pods is told at its first boot: files, and a script that starts its programs."""
+"""Manifests of the machine that runs pods: namespace, disk, cloud-init, VirtualMachine, and the pods' storage class.
+
+Pods' claims are folders on the disk of that machine, made by local-path-provisioner. Machines' disks have the default
+class, which is another; CDI never sees the claims of this one.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,128 @@ import os
 import shlex
 from collections.abc import Mapping
 from importlib.resources import files
+from string import Template
 from typing import Any
 
 import yaml
 
+from harness.embedded.machines.names import PODS_NETWORK
+from harness.embedded.node.addresses import NETWORK_INDEX
 from harness.embedded.node.placement import RUNS_PODS
 from harness.infra.host.guests import guest_vars
-from harness.infra.pods.machine import CPUS, OWN_MIB, PAUSE, POD_NETWORK, PROGRAMS, PodsMachine
+from harness.infra.pods.machine import (
+    BUSYBOX,
+    CPUS,
+    DISK_GIB,
+    NAME,
+    NAMESPACE_NAME,
+    OWN_MIB,
+    PAUSE,
+    POD_NETWORK,
+    PROGRAMS,
+    PROVISIONER,
+    PodsMachine,
+)
+from harness.kube.client import Cluster
+from harness.kube.ensure import ensure as ensure_object
+from harness.kube.resources import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
+    DATA_VOLUME,
+    DEPLOYMENT,
+    NAMESPACE,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE_ACCOUNT,
+    STORAGE_CLASS,
+    VM,
+)
+from harness.model import LABEL_MANAGED, MANAGED_BY
+
+Json = dict[str, Any]
+LABELS = {LABEL_MANAGED: MANAGED_BY}
+SEED_NAME = f"{NAME}-seed"
+CERTIFICATES = "vmatrix.dev/certificates"  # annotation of the seed: the digest of the certificates in it
+
+
+def namespace() -> Json:
+    """Return the machine's namespace, whose network reaches the API."""
+    made = NAMESPACE.manifest(NAMESPACE_NAME, "", labels={**LABELS, "pod-security.kubernetes.io/enforce": "privileged"})
+    made["metadata"]["annotations"] = {NETWORK_INDEX: str(PODS_NETWORK)}
+    return made
+
+
+def seed(user_data: str, certificates: str) -> Json:
+    """Return the Secret with what the machine is told at its first boot; `certificates`: the digest of those in it."""
+    made = SECRET.manifest(SEED_NAME, NAMESPACE_NAME, labels=LABELS, stringData={"userdata": user_data})
+    made["metadata"]["annotations"] = {CERTIFICATES: certificates}
+    return made
+
+
+def disk(machine: PodsMachine) -> Json:
+    """Return the machine's disk, imported from the mirror."""
+    source = {"url": f"{machine.mirror.http}/images/{machine.disk.file}", "checksum": f"sha256:{machine.disk.sha256}"}
+    spec = {
+        "source": {"http": source},
+        "storage": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": f"{DISK_GIB}Gi"}}},
+    }
+    return DATA_VOLUME.manifest(NAME, NAMESPACE_NAME, labels=LABELS, spec=spec)
+
+
+def virtual_machine(machine: PodsMachine) -> Json:
+    """Return the machine. Once: one that dies is seen by its Node, and made anew by whoever asks for it next."""
+    volumes: dict[str, Json] = {
+        "root": {"dataVolume": {"name": NAME}},
+        "seed": {"cloudInitNoCloud": {"secretRef": {"name": SEED_NAME}}},
+    }
+    domain = {
+        "cpu": {"cores": CPUS},
+        "memory": {"guest": f"{machine.memory_mib}Mi"},
+        "devices": {
+            "disks": [{"name": volume, "disk": {"bus": "virtio"}} for volume in volumes],
+            "interfaces": [{"name": "default", "bridge": {}}],
+        },
+    }
+    spec = {
+        "terminationGracePeriodSeconds": 0,
+        "evictionStrategy": "None",
+        "hostname": machine.node,
+        "domain": domain,
+        "networks": [{"name": "default", "pod": {}}],
+        "volumes": [{"name": volume, **source} for volume, source in volumes.items()],
+    }
+    template = {"metadata": {"labels": LABELS}, "spec": spec}
+    return VM.manifest(NAME, NAMESPACE_NAME, labels=LABELS, spec={"runStrategy": "Once", "template": template})
+
+
+CLASS = "pods"
+KINDS = (
+    SERVICE_ACCOUNT,
+    ROLE,
+    CLUSTER_ROLE,
+    ROLE_BINDING,
+    CLUSTER_ROLE_BINDING,
+    STORAGE_CLASS,
+    CONFIG_MAP,
+    DEPLOYMENT,
+)
+
+
+def storage_objects(machine: PodsMachine) -> list[Json]:
+    """Return the class, and what provides for its claims."""
+    text = (files("harness.infra.pods") / "files" / "claims.yml").read_text(encoding="utf-8")
+    values = {"node": machine.node, "busybox": machine.image(BUSYBOX), "provisioner": machine.image(PROVISIONER)}
+    return list(yaml.safe_load_all(Template(text).substitute(values)))
+
+
+def ensure_storage_class(cluster: Cluster, machine: PodsMachine) -> None:
+    """Have the class and its provisioner, in the machine's namespace; a pod that mounts a claim waits for it."""
+    kinds = {kind.kind: kind for kind in KINDS}
+    for body in storage_objects(machine):
+        ensure_object(cluster, kinds[body["kind"]], body)
+
 
 KUBERNETES = "/etc/kubernetes"
 UNITS = ("containerd", "kubelet", "kube-proxy")

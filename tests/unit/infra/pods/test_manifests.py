@@ -1,4 +1,4 @@
-"""What the machine that runs pods is told at its first boot."""
+"""The objects of the machine that runs pods."""
 
 from __future__ import annotations
 
@@ -14,10 +14,90 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.embedded.cdi.classes import DEFAULT_CLASS, default_class
+from harness.embedded.machines.names import PODS_NETWORK, Names
+from harness.embedded.node import addresses
+from harness.embedded.operands import PROVISIONER, storage_class
 from harness.infra.host import pki
-from harness.infra.pods import seed
-from harness.infra.pods.machine import CPUS, MEMORY_MIB, OWN_MIB, PAUSE, PROGRAMS, BootDisk, PodsMachine
+from harness.infra.pods import manifests
+from harness.infra.pods.machine import (
+    CPUS,
+    IMAGES,
+    MEMORY_MIB,
+    NAMESPACE_NAME,
+    OWN_MIB,
+    PAUSE,
+    PROGRAMS,
+    BootDisk,
+    PodsMachine,
+)
 from harness.model import Mirror
+
+MACHINE = PodsMachine("vmatrix-a-pods", "", Mirror("http://m:8080", "r"), BootDisk("d.qcow2", "ab"), {}, Path())
+
+
+def test_no_cell_gets_its_network() -> None:
+    assert addresses.LAST_NETWORK < PODS_NETWORK
+    assert Names(0).network(PODS_NETWORK) != Names(0).probe_network
+
+
+def test_its_disk_is_checked_and_its_host_name_is_its_nodes() -> None:
+    source = manifests.disk(MACHINE)["spec"]["source"]["http"]
+    assert source == {"url": "http://m:8080/images/d.qcow2", "checksum": "sha256:ab"}
+    spec = manifests.virtual_machine(MACHINE)["spec"]
+    assert spec["runStrategy"] == "Once"
+    assert spec["template"]["spec"]["hostname"] == "vmatrix-a-pods"
+    assert [volume["name"] for volume in spec["template"]["spec"]["volumes"]] == ["root", "seed"]
+
+
+def test_what_it_is_told_is_a_secret() -> None:
+    made = manifests.seed("#cloud-config\n", "ab")
+    assert made["kind"] == "Secret"
+    assert made["metadata"]["annotations"] == {"vmatrix.dev/certificates": "ab"}
+
+
+VERSIONS = {name: f"1.{number}" for number, name in enumerate(IMAGES)}
+MACHINE_CLAIMS = PodsMachine("vmatrix-a-pods", "", Mirror("http://m", "r:5000"), BootDisk("d", "0"), VERSIONS, Path())
+
+
+@pytest.fixture
+def objects() -> dict[str, manifests.Json]:
+    """Return the objects, by kind."""
+    made = manifests.storage_objects(MACHINE_CLAIMS)
+    assert sorted(body["kind"] for body in made) == sorted(kind.kind for kind in manifests.KINDS)
+    return {body["kind"]: body for body in made}
+
+
+def test_the_class_is_neither_the_default_one_nor_cdis(objects: dict[str, manifests.Json]) -> None:
+    made = objects["StorageClass"]
+    assert made["metadata"] == {"name": manifests.CLASS}
+    assert not set(DEFAULT_CLASS) & set(made["metadata"].get("annotations") or {})
+    assert made["provisioner"] != PROVISIONER  # only classes of that one have a StorageProfile
+    assert default_class([made, storage_class()]) == storage_class()["metadata"]["name"]
+
+
+def test_claims_are_of_the_machine_alone(objects: dict[str, manifests.Json]) -> None:
+    wanted = {"key": "vmatrix.dev/runs-pods", "values": ["true"]}
+    assert objects["StorageClass"]["allowedTopologies"] == [{"matchLabelExpressions": [wanted]}]
+    config = objects["ConfigMap"]["data"]
+    assert [entry["node"] for entry in json.loads(config["config.json"])["nodePathMap"]] == ["vmatrix-a-pods"]
+    assert '"$VOL_DIR"' in config["setup"]
+
+
+def test_its_pods_run_images_of_the_instances_registry_and_never_on_the_hosts_node(
+    objects: dict[str, manifests.Json],
+) -> None:
+    spec = objects["Deployment"]["spec"]["template"]["spec"]
+    helper = yaml.safe_load(objects["ConfigMap"]["data"]["helperPod.yaml"])
+    used = [spec["containers"][0]["image"], helper["spec"]["containers"][0]["image"]]
+    assert used == ["r:5000/local-path-provisioner:1.1", "r:5000/e2e-test-images/busybox:1.2"]
+    assert spec["nodeSelector"] == {"vmatrix.dev/runs-pods": "true"}
+
+
+def test_what_has_a_namespace_is_in_the_machines_and_goes_with_it(objects: dict[str, manifests.Json]) -> None:
+    namespaced = {kind.kind for kind in manifests.KINDS if kind.namespaced}
+    assert {objects[kind]["metadata"]["namespace"] for kind in namespaced} == {NAMESPACE_NAME}
+
 
 MIRROR = Mirror(http="http://10.213.0.1:8080", registry="10.213.0.1:5000")
 
@@ -34,7 +114,7 @@ def machine(tmp_path: Path) -> PodsMachine:
 @pytest.fixture
 def told(machine: PodsMachine) -> dict[str, Any]:
     """Return the user-data, read."""
-    text = seed.user_data(machine)
+    text = manifests.user_data(machine)
     assert text.startswith("#cloud-config\n")
     read: dict[str, Any] = yaml.safe_load(text)
     return read
@@ -114,6 +194,6 @@ def test_a_larger_machine_has_more_for_its_pods(machine: PodsMachine) -> None:
 
 
 def reserved_kib(machine: PodsMachine) -> int:
-    told = yaml.safe_load(seed.user_data(machine))
+    told = yaml.safe_load(manifests.user_data(machine))
     kubelet = yaml.safe_load(written(told, "/etc/kubernetes/kubelet.yaml"))
     return int(kubelet["systemReserved"]["memory"].removesuffix("Ki"))

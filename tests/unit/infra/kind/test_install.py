@@ -13,18 +13,17 @@ import pytest
 
 from harness.infra.host import status
 from harness.infra.host.instance import HostInstance
-from harness.infra.host.layout import Layout
-from harness.infra.host.record import InstanceRecord, boot_id
-from harness.infra.host.record import save as save_instance
+from harness.infra.host.layout import InstanceRecord, Layout, boot_id
+from harness.infra.host.layout import save_record as save_instance
 from harness.infra.host.status import State
-from harness.infra.kind import installation, record
+from harness.infra.kind import config
 from harness.infra.kind import provider as providing
-from harness.infra.kind.config import KindLimits
+from harness.infra.kind.config import Installed, KindLimits, Made
+from harness.infra.kind.install import planned
 from harness.infra.kind.provider import KindProvider
-from harness.infra.kind.record import Installed, Made
 from harness.infra.kind.releases import Release, Releases
-from harness.infra.kvm import choice, hiding
-from harness.infra.kvm.choice import KvmChoice
+from harness.infra.kvm import hiding, trial
+from harness.infra.kvm.trial import KvmChoice
 from harness.kube.client import ApiFailure, Cluster, Listing
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, VMI, Resource
 from harness.spec.lines import Document
@@ -131,7 +130,7 @@ def test_half_an_installation_is_broken_and_named(
     made: Made,
     expected: str,
 ) -> None:
-    record.save(provider.layout, made)
+    config.save_record(provider.layout, made)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: changed(change))
 
     seen = provider.status()
@@ -141,7 +140,7 @@ def test_half_an_installation_is_broken_and_named(
 
 
 def test_a_whole_one_is_up(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    record.save(provider.layout, MADE)
+    config.save_record(provider.layout, MADE)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
 
     seen = provider.status()
@@ -150,7 +149,7 @@ def test_a_whole_one_is_up(provider: KindProvider, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_api_that_does_not_answer_is_broken(provider: KindProvider) -> None:
-    record.save(provider.layout, MADE)
+    config.save_record(provider.layout, MADE)
 
     seen = provider.status()
 
@@ -174,7 +173,7 @@ def test_the_operators_are_read_from_the_manifests(tmp_path: Path) -> None:
     cdi = Release.model_validate({**release, "version": "v2"})
     releases = Releases(tmp_path, kubevirt, cdi, Document(tmp_path, {}, {}))
 
-    found = installation.planned(releases, {"http://h/NS.yaml": operator})
+    found = planned(releases, {"http://h/NS.yaml": operator})
 
     assert found == Installed("v1", "v2", ("NS/o", "NS/o"))
 
@@ -190,7 +189,7 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
     provider.kind = type("Kind", (), {"say": lambda *_: None, "limits": KindLimits()})()
     monkeypatch.setattr(providing, "_releases", lambda _: None)
     monkeypatch.setattr(providing, "fetch", lambda _: {})
-    monkeypatch.setattr(choice, "choose", lambda _: KvmChoice(False, "it is emulated"))
+    monkeypatch.setattr(trial, "choose", lambda _: KvmChoice(False, "it is emulated"))
     monkeypatch.setattr(hiding, "hide", lambda _: False)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
 
@@ -202,9 +201,9 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
             if killed:
                 raise Killed
 
-        record.save(provider.layout, made)
+        config.save_record(provider.layout, made)
         monkeypatch.setattr(providing, "install", do)
-        monkeypatch.setattr(installation, "planned", lambda *_: planned)
+        monkeypatch.setattr(providing, "planned", lambda *_: planned)
         with suppress(Killed):
             provider._install(node, made)
         return seen
@@ -213,7 +212,7 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 
 def loaded(provider: KindProvider) -> Made:
-    found = record.load(provider.layout)
+    found = config.load_record(provider.layout)
     assert found is not None
     return found
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.kvm import guest, verdict
-from harness.infra.kvm.trial import KvmState, Trial, Verdict, read, try_out
-from harness.infra.kvm.verdict import judge
+from harness.infra.kvm import guest, trial
+from harness.infra.kvm.trial import Kvm, KvmState, Trial, Verdict, choose_kvm, judge_kvm, kvm_findings, read, try_out
 
 SHUT_DOWN = "the processor shut down, as after a fault that its guest cannot handle"
 # Recorded: KVM with AMD's extensions (Linux 6.1, processor emulated by QEMU), and a KVM without any (PVM, Linux 6.18).
@@ -61,7 +60,7 @@ def device(tmp_path: Path) -> Path:
 
 
 def look(device: Path, run: Counted) -> Verdict:
-    return judge(device, machine="x86_64", kept=device.with_name("cache") / "kvm.json", run=run)
+    return judge_kvm(device, machine="x86_64", kept=device.with_name("cache") / "kvm.json", run=run)
 
 
 def test_one_trial_is_enough_for_a_boot(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +70,7 @@ def test_one_trial_is_enough_for_a_boot(device: Path, monkeypatch: pytest.Monkey
     assert look(device, run) == first
     assert (first.state, run.made) == (KvmState.BROKEN, 1)
 
-    monkeypatch.setattr(verdict, "boot_id", lambda: "another")
+    monkeypatch.setattr(trial, "boot_id", lambda: "another")
     assert look(device, run).state is KvmState.WORKS
     assert run.made == 2
 
@@ -101,8 +100,8 @@ def test_a_damaged_memory_is_no_verdict(device: Path) -> None:
 
 
 def test_no_device_and_another_architecture_are_told_without_a_trial(tmp_path: Path, device: Path) -> None:
-    assert judge(tmp_path / "none", run=Counted()).state is KvmState.ABSENT
-    other = judge(device, machine="aarch64", run=Counted())
+    assert judge_kvm(tmp_path / "none", run=Counted()).state is KvmState.ABSENT
+    other = judge_kvm(device, machine="aarch64", run=Counted())
     assert other == Verdict(KvmState.UNKNOWN, "cannot be judged on aarch64: the trial is a program for x86_64")
 
 
@@ -115,3 +114,44 @@ def test_a_device_that_is_none_is_refused_by_the_real_monitor(device: Path) -> N
 
 def test_the_trial_is_complete_where_every_stage_is_said() -> None:
     assert WORKS.lines[:-1] == tuple(guest.STAGES)
+
+
+ALL = {state: Verdict(state, f"is {state}") for state in KvmState}
+
+
+def never() -> Verdict:
+    raise AssertionError("nobody asked for a trial")
+
+
+@pytest.mark.parametrize("state", KvmState)
+def test_only_what_is_known_to_work_is_used_by_itself(state: KvmState) -> None:
+    found = choose_kvm("auto", lambda: ALL[state])
+
+    assert found.used is (state is KvmState.WORKS)
+    assert found.why.startswith(f"/dev/kvm is {state}")
+    assert ("hidden" in found.why) is (state in (KvmState.BROKEN, KvmState.UNKNOWN))
+
+
+def test_the_setting_forces_either_without_a_trial() -> None:
+    assert choose_kvm("use", never).used
+    assert not choose_kvm("hide", never).used
+    assert kvm_findings("hide", never) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "state", "expected"),
+    [
+        ("auto", KvmState.WORKS, []),
+        ("auto", KvmState.BROKEN, [False]),
+        ("auto", KvmState.UNKNOWN, [False]),
+        ("auto", KvmState.ABSENT, [False]),
+        ("use", KvmState.WORKS, []),
+        ("use", KvmState.BROKEN, [False]),
+        ("use", KvmState.ABSENT, [True]),
+    ],
+)
+def test_a_person_is_told_before_an_instance_is_made(setting: Kvm, state: KvmState, expected: list[bool]) -> None:
+    found = kvm_findings(setting, lambda: ALL[state])
+
+    assert [finding.fatal for finding in found] == expected
+    assert all(finding.what == f"/dev/kvm is {state}" for finding in found)

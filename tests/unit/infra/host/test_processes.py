@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from harness import until as waiting
-from harness.infra.host import parts, record
-from harness.infra.host.layout import Layout
-from harness.infra.host.record import InstanceRecord
+from harness.infra.host import processes
+from harness.infra.host.layout import InstanceRecord, Layout, boot_id, save_record
 from harness.until import Deadline, NotYet, TimedOut, stand_on, until
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout("unit", tmp_path / "unit")
-    record.save(made, InstanceRecord("unit", 0, "", record.boot_id()))
+    save_record(made, InstanceRecord("unit", 0, "", boot_id()))
     for folder in (made.run, made.logs):
         folder.mkdir()
     made.pidfile("kubevirt").write_text('{"pid": 1, "started": 0, "argv": []}', encoding="utf-8")  # nothing started so
@@ -26,8 +25,8 @@ def layout(tmp_path: Path) -> Layout:
 
 def test_time_outs_name_dead_programs_with_their_last_lines(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_GROUNDS", [])
-    stand_on(parts.InstanceParts(layout))
-    stand_on(parts.InstanceParts(layout))
+    stand_on(processes.InstanceParts(layout))
+    stand_on(processes.InstanceParts(layout))
     with pytest.raises(TimedOut) as late:
         until(lambda: NotYet("left: cp-0"), deadline=Deadline.after(0), what="the machines to be gone")
     start = "dead: kubevirt of instance unit (vmatrix infra up --infra-name unit starts them)"
@@ -41,8 +40,8 @@ def test_time_outs_name_dead_programs_with_their_last_lines(layout: Layout, monk
 
 def test_waits_end_once_a_program_was_given_up(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_GROUNDS", [])
-    stand_on(parts.InstanceParts(layout))
-    parts.give_up(layout, {"kubevirt": "it ended four times"})
+    stand_on(processes.InstanceParts(layout))
+    processes.give_up(layout, {"kubevirt": "it ended four times"})
     with pytest.raises(Exception, match="kubevirt of instance unit ended and is not started again: it ended four"):
         until(lambda: NotYet("left: cp-0"), deadline=Deadline.after(3600), what="the machines to be gone")
     assert until(lambda: 1, deadline=Deadline.after(0), what="what is there") == 1
@@ -51,8 +50,8 @@ def test_waits_end_once_a_program_was_given_up(layout: Layout, monkeypatch: pyte
 @pytest.mark.parametrize("text", ["", "{", "[1]"])
 def test_a_torn_note_is_none(layout: Layout, text: str) -> None:
     layout.given_up.write_text(text, encoding="utf-8")
-    assert parts.InstanceParts(layout).lost() is None
+    assert processes.InstanceParts(layout).lost() is None
 
 
 def test_nothing_is_said_where_nothing_is_up(tmp_path: Path) -> None:
-    assert parts.InstanceParts(Layout("unit", tmp_path / "unit")).trouble() == ""
+    assert processes.InstanceParts(Layout("unit", tmp_path / "unit")).trouble() == ""
