@@ -20,7 +20,7 @@ from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.facts.authority import MachineAuthority
 from harness.validate.facts.cluster import ClusterView, view_of
-from harness.validate.facts.customised import CustomisedFacts
+from harness.validate.facts.customised_seen import CustomisedFacts
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.files import MachineFiles

@@ -8,15 +8,6 @@ from typing import Any
 
 from harness.validate.facts.certificates import Certificate, certificate_of
 
-EXTERNAL_CA = "cluster_external_ca"
-# kubeadm gives these empty ones to a controller manager that finds a CA without its key
-UNSIGNING = {"kube-controller-manager": {"cluster-signing-cert-file": "", "cluster-signing-key-file": ""}}
-
-
-def external_flags(program: str, variables: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the flags that a program has because the cluster's CA is external."""
-    return UNSIGNING.get(program, {}) if variables.get(EXTERNAL_CA) else {}
-
 
 @dataclass(frozen=True)
 class MachineAuthority:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.urls import in_url, joined
-from harness.validate.facts.authority import external_flags
+from harness.validate.facts.authority_asked import external_flags
 from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
 from harness.validate.facts.customised import customised_flags
 from harness.validate.facts.expected import ExpectedGuest

@@ -8,8 +8,8 @@ from harness.validate.facts.addons import ADD_ONS
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
 from harness.validate.judge.finding import unjudged
+from harness.validate.judge.kernel import kernel_settings
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.judge.node_configuration import kernel_settings
 
 Files = Mapping[str, MachineFiles]
 # Targets that start no services, or end at once (systemd.special(7)).

@@ -11,7 +11,7 @@ from harness.kube import Cluster
 from harness.kube.client import Unreachable
 from harness.kube.resources import EVENT, NAMESPACE, POD, SERVICE
 from harness.validate.facts.cluster import Json
-from harness.validate.facts.hardening import HardeningFacts
+from harness.validate.facts.hardening_seen import HardeningFacts
 from harness.validate.judge.controls import against
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.remote.objects import ensure_namespace

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.benchmark_places import CP, ETCD, FILES, HEALTH, HIDDEN, NODE
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import SUITES, TLS, HardeningFacts
+from harness.validate.facts.hardening import SUITES, TLS
+from harness.validate.facts.hardening_seen import HardeningFacts
 from harness.validate.judge.controls import against
 from harness.validate.judge.mismatch import Mismatch, on_every
 

@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import KEY, HardeningFacts
+from harness.validate.facts.hardening import KEY
+from harness.validate.facts.hardening_seen import HardeningFacts
 from harness.validate.judge.controls import against
 from harness.validate.judge.mismatch import Mismatch, on_every
 

@@ -14,10 +14,10 @@ from harness.kube.client import ApiFailure
 from harness.kube.resources import SERVICE
 from harness.validate.facts.cluster import of_family
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.dials import dial_all, wrong_answers
 from harness.validate.judge.finding import unjudged
-from harness.validate.judge.machine_network import NOTHING, Ask
+from harness.validate.judge.machine_dials import NOTHING, Ask
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.judge.network import dial_all, wrong_answers
 from harness.validate.remote.objects import HTTP_PORT
 from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT
 from harness.validate.remote.probes import NAME, Probes

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from harness.kube import Cluster
-from harness.kube.resources import CONFIG_MAP
 from harness.validate.facts.cluster import Json, value_at
 from harness.validate.facts.command_lines import OF_THE_CELL
 from harness.validate.facts.customised import customised_flags, patched_settings, patches_of_others
@@ -17,6 +16,7 @@ from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.hardening import hardened_flags
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.command_lines import wanted_flags
+from harness.validate.judge.config_maps import given, settings_in
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
@@ -29,18 +29,8 @@ ARGUMENTS = {  # part of kubeadm's configuration -> its program
     ETCD: "etcd",
 }
 INFO = "kube-public/cluster-info"
-ZERO: tuple[Any, ...] = (None, "", 0, "0", "0s", {}, [])  # what kubeadm writes for "the kubelet's default"
 ADDED_ON_NODES = ("containerRuntimeEndpoint",)  # kubeadm writes it beside what the ConfigMap has
-OF_THE_NODE = ("resolvConf", "kind", "apiVersion")  # kubeadm sets the first by what runs on each machine
 RESOLV_CONF = (None, "", "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")  # to one of these
-
-
-def settings_in(api: Cluster, place: str, key: str) -> Json | None:
-    """Return the YAML under a key of a ConfigMap (NAMESPACE/NAME), None where it has none."""
-    namespace, _, name = place.partition("/")
-    text = ((api.get(CONFIG_MAP, name, namespace) or {}).get("data") or {}).get(key)
-    read: Any = yaml.safe_load(text) if text is not None else None
-    return read if isinstance(read, dict) else None
 
 
 def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGuest) -> list[Mismatch]:
@@ -158,15 +148,6 @@ def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expe
             yield Mismatch(f"{name} kubelet's file", wanted, str(seen.kubelet["resolvConf"]))
 
     return on_every(expected.nodes, setups, judge)
-
-
-def given(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings that are not left to the kubelet's default, each with its path of keys, joined by dots."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from given(value, f"{above}{key}.")
-        elif not (value in ZERO and value is not False) and key not in OF_THE_NODE:
-            yield f"{above}{key}", value
 
 
 def _missing(place: str, expected: ExpectedGuest) -> list[Mismatch]:

@@ -13,8 +13,8 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
 from harness.validate.facts.cluster import Json
+from harness.validate.judge.dials import TRIES_PER_BACKEND
 from harness.validate.judge.mismatch import Mismatch, differs
-from harness.validate.judge.network import TRIES_PER_BACKEND
 from harness.validate.remote.client import OutsideAnswer
 from harness.validate.remote.objects import HTTP_PORT
 from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT

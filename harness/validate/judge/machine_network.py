@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.validate.facts.cluster import of_family
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.judge.machine_dials import NOTHING, Ask
 from harness.validate.judge.mismatch import Mismatch, on_every
 from harness.validate.remote.objects import HTTP_PORT
 from harness.validate.remote.probe_pods import SERVICE_PORT, UDP_PORT
 from harness.validate.remote.probes import Probes
 
-Dialled = Mapping[str, Sequence[Sequence[Any]]]  # by machine: [kind, what was given..., why it failed]
-Ask = Callable[[Mapping[str, Any]], Dialled]  # lets every machine dial
 API_SERVICE_PORT = 443
 WAYS = ("udp", "tcp")
 
@@ -99,9 +98,6 @@ def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, a
 
     found = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
     return found + on_every(expected.nodes, dialled, judge)
-
-
-NOTHING: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": [], "seen": [], "code": [], "records": []}
 
 
 def _too_few(name: str, answers: Sequence[Any], wanted: int) -> list[Mismatch]:

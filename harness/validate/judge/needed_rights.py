@@ -9,8 +9,9 @@ from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.rights import AUTHENTICATED, ApiRight, reviewed
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch
+from harness.validate.judge.rights import CSR, SYSTEM
 
-SYSTEM, APPS, CSR, DISCOVERY = "kube-system", "apps", "certificates.k8s.io", "discovery.k8s.io"
+APPS, DISCOVERY = "apps", "discovery.k8s.io"
 TOKEN_GROUP = "system:bootstrappers:kubeadm:default-node-token"  # noqa: S105 - the name of a group
 # The API server's own roles ("Using RBAC Authorization", core component and controller roles) and kubeadm's ("kubeadm
 # init phase bootstrap-token", "kubeadm init phase upload-config"): of each account, what nothing works without.

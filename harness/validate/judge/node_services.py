@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import PurePath
 
 from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.layout import absent, etcd_is_used, runtime_of, static_by_facts
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
-from harness.validate.judge.node_configuration import running_proxies
+from harness.validate.judge.layout import absent, etcd_is_used, runtime_of
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.judge.proxy_left_out import running_proxies
 
 Facts = Mapping[str, NodeFacts]
 JOURNAL = "systemd-journald.service"  # writes the logs of all others
@@ -96,23 +95,6 @@ def _words(static: bool | None) -> str:
 
 def _runs(process: Process) -> str:
     return _words(process.in_pod) if process.in_pod or process.unit else f"neither, in {process.cgroup!r}"
-
-
-def wrong_manifests(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return where the static pods' manifests are not exactly those of the machine's role."""
-    static = static_by_facts(facts, expected)
-    others = expected.leaves.control_plane.other_static_pods
-    if expected.leaves.control_plane.runs_as is None and facts and not any(seen.manifests for seen in facts.values()):
-        return [unjudged("the static pods", "no machine has any, and product.yml does not say so", whole=True)]
-
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
-        role = {program for program, wanted in static.items() if wanted} if name in expected.control_plane else set()
-        there = {PurePath(manifest).stem for manifest in seen.manifests}
-        allowed = there - set(static) if others is None else set(others)
-        folder = expected.leaves.control_plane.manifests or seen.kubelet.get("manifests", "manifests")
-        return same_set(f"{name} {folder}", "static pods", role, there - (allowed - role))
-
-    return on_every(expected.nodes, facts, judge)
 
 
 def unhealthy_agents(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Any
 from urllib.parse import urlsplit
 
 from harness.model import Mirror
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.machine_network import NOTHING
+from harness.validate.judge.dials import dial_all, unasked_probes
+from harness.validate.judge.machine_dials import NOTHING, Ask
 from harness.validate.judge.mismatch import Mismatch
-from harness.validate.judge.network import dial_all, unasked_probes
 from harness.validate.remote.probes import Probes
 
 PATH = "client"  # of vmatrix's mirror: it answers with the address that it sees
 HTTP = 80
-Ask = Callable[[Mapping[str, Any]], Mapping[str, Sequence[Sequence[Any]]]]
 
 
 def seen_of_nodes(mirror: Mirror, expected: ExpectedGuest, ask: Ask) -> dict[str, str]:

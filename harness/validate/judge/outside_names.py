@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.machine_network import NOTHING
+from harness.validate.judge.machine_dials import NOTHING, Ask
 from harness.validate.judge.mismatch import Mismatch, differs
 
 ANSWERS = (0, 3)  # "no error" and "no such name" (RFC 1035, 4.1.1): the server has asked whoever knows
 WORDS = {-1: "no answer", 2: "SERVFAIL", 5: "REFUSED"}
-Ask = Callable[[Mapping[str, Any]], Mapping[str, Sequence[Sequence[Any]]]]
 
 
 def answering(setups: Mapping[str, MachineSetup], name: str, expected: ExpectedGuest, ask: Ask) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What must be true of every node's part of the pod network: its routes, its tunnel, the plugin's unit.
 
-Whether packets arrive is judged in network.py.
+Whether packets arrive is judged in connectivity.py.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from harness.validate.facts.packets import MachinePackets
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.proxy_form import UNKNOWN, setting_of
 from harness.validate.facts.setup import MachineSetup, Rule
+from harness.validate.judge.config_maps import given, settings_in
 from harness.validate.judge.finding import lasting, unjudged
-from harness.validate.judge.kubeadm_settings import given, settings_in
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
 # Kubernetes' defaults (kubernetes.io, "kube-proxy Configuration (v1alpha1)") of what changes packets or is open.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER, SCHEDULER_FILE, CustomisedFacts
+from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER, SCHEDULER_FILE
+from harness.validate.facts.customised_seen import CustomisedFacts
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening import hardened_scheduler
 from harness.validate.judge.inclusion import lacking

@@ -8,8 +8,8 @@ from harness.kube import Cluster
 from harness.kube.resources import ENDPOINT_SLICE, POD, SERVICE
 from harness.validate.facts.cluster import DEFAULT, Json, addresses_of
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.dns_service import dns_service
 from harness.validate.judge.finding import unjudged
-from harness.validate.judge.kubelets import dns_service
 from harness.validate.judge.mismatch import Mismatch, differs
 
 NAME = "kubernetes.io/service-name"  # label of an EndpointSlice

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.customised import VOLUMES, CustomisedFacts, volumes_of
+from harness.validate.facts.customised import VOLUMES, volumes_of
+from harness.validate.facts.customised_seen import CustomisedFacts
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, on_every

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import Any, TypeVar
 
 from harness.spec.models import Timeouts
 from harness.validate.performance.figures import Figure
 from harness.validate.performance.kinds import KINDS
-from harness.validate.remote import hosts as remote
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.remote.hosts import MACHINE, run_on_each
 
 T = TypeVar("T")
-PROGRAM = Path(remote.__file__).with_name("on_node_calibration.py")
+PROGRAM = MACHINE / "calibration.py"
 ROUNDS = 3  # of each work, of which the median counts
 DISK = "/var/lib/etcd"  # on its file system, or that of its nearest parent
 WORKS = ("cpu", "disk", "network")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from harness.spec.models import Timeouts
 from harness.validate.performance.exposition import samples
 from harness.validate.performance.histogram import Buckets, between, histograms, names
-from harness.validate.remote import hosts as remote
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.remote.hosts import MACHINE, run_on_each
 
-PROGRAM = Path(remote.__file__).with_name("on_node_etcd_metrics.py")
+PROGRAM = MACHINE / "etcd_metrics.py"
 METRICS = {"fsync": "etcd_disk_wal_fsync_duration_seconds", "commit": "etcd_disk_backend_commit_duration_seconds"}
 
 Seen = dict[str, Buckets]  # by name of METRICS

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from harness.spec.models import Timeouts
-from harness.validate.remote import hosts as remote
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.remote.hosts import MACHINE, run_on_each
 
-PROGRAM = Path(remote.__file__).with_name("on_node_usage.py")
+PROGRAM = MACHINE / "usage.py"
 SECONDS = 10.0  # long enough for the kubelet's and the controllers' periods
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,11 +19,10 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.cluster import Json
 from harness.validate.performance.pods import NAME, pod, ready, wait_for
-from harness.validate.remote import hosts as remote
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.remote.hosts import MACHINE, run_on_each
 from harness.validate.remote.objects import HTTP_PORT, netexec
 
-PROGRAM = Path(remote.__file__).with_name("on_node_services.py")
+PROGRAM = MACHINE / "services.py"
 ROUNDS = 5
 PORT = 80
 BEFORE = 3.0  # seconds that nodes ask in vain first: their programs have to be running

@@ -15,7 +15,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.inspection import Inspection
-from harness.validate.judge.kubelets import dns_service, kubelet_configurations
+from harness.validate.judge.dns_service import dns_service
+from harness.validate.judge.kubelets import kubelet_configurations
 from harness.validate.remote.gather import asked_of_programs, gather_programs
 
 # Services whose addresses DNS is asked to resolve: another one after a phase than before it, so that no answer was

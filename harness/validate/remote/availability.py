@@ -13,9 +13,9 @@ from harness.model import Machine
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.availability import read_requests
-from harness.validate.remote.hosts import remote_command
+from harness.validate.remote.hosts import MACHINE, remote_command
 
-PROGRAM = Path(__file__).with_name("on_node_availability.py")
+PROGRAM = MACHINE / "availability.py"
 INTERVAL_SECONDS = 0.5  # the resolution of outages
 MOST_SECONDS = 4 * 3600.0  # longer than any phase: the machine stops by itself when vmatrix cannot stop it
 STOP_SECONDS = 5.0  # for the local ssh client to end

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from harness.spec.models import Timeouts
 from harness.validate.facts.authority import MachineAuthority, authority_of
-from harness.validate.facts.customised import CustomisedFacts, asked_volumes, customised_of
+from harness.validate.facts.customised import asked_volumes
+from harness.validate.facts.customised_seen import CustomisedFacts, customised_of
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles, files_of
 from harness.validate.facts.keys import MachineKeys, keys_of
@@ -18,18 +18,18 @@ from harness.validate.facts.node import NodeFacts, facts_of
 from harness.validate.facts.packets import MachinePackets, packets_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.facts.setup import MachineSetup, setup_of
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.remote.hosts import MACHINE, run_on_each
 
-FACTS = Path(__file__).with_name("on_node_facts.py")
-PROGRAMS = Path(__file__).with_name("on_node_programs.py")
-FILES = Path(__file__).with_name("on_node_files.py")
-SETUP = Path(__file__).with_name("on_node_setup.py")
-PACKETS = Path(__file__).with_name("on_node_packets.py")
-KEYS = Path(__file__).with_name("on_node_keys.py")
-CUSTOMISED = Path(__file__).with_name("on_node_customised.py")
-AUTHORITY = Path(__file__).with_name("on_node_authority.py")
-DIALS = Path(__file__).with_name("on_node_dials.py")
-STATE = Path(__file__).with_name("on_node_state.py")
+FACTS = MACHINE / "node.py"
+PROGRAMS = MACHINE / "programs.py"
+FILES = MACHINE / "files.py"
+SETUP = MACHINE / "setup.py"
+PACKETS = MACHINE / "packets.py"
+KEYS = MACHINE / "keys.py"
+CUSTOMISED = MACHINE / "customised.py"
+AUTHORITY = MACHINE / "external_ca.py"
+DIALS = MACHINE / "dials.py"
+STATE = MACHINE / "state.py"
 
 JOURNAL = "systemd-journald.service"  # without which programs of the machine write no logs
 

@@ -6,7 +6,6 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from harness.kube import Cluster
@@ -15,13 +14,13 @@ from harness.spec.models import Timeouts
 from harness.validate.facts.benchmark_places import HEALTH, HIDDEN, patterns
 from harness.validate.facts.cluster import Json
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import HardeningFacts, hardening_of
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.facts.hardening_seen import HardeningFacts, hardening_of
+from harness.validate.remote.hosts import MACHINE, run_on_each
 from harness.validate.remote.objects import HTTP_PORT
 from harness.validate.remote.probe_pods import PROBE
 from harness.validate.remote.probes import NAME, Probes
 
-PROGRAM = Path(__file__).with_name("on_node_hardening.py")
+PROGRAM = MACHINE / "hardening.py"
 PLACE = "default"
 
 

@@ -21,7 +21,8 @@ from harness.urls import joined
 
 T = TypeVar("T")
 SSH_FAILED = 255  # ssh(1), EXIT STATUS: an error of ssh itself
-LIBRARY = Path(__file__).with_name("on_node.py")
+MACHINE = Path(__file__).with_name("machine")  # the programs that are sent to machines
+LIBRARY = MACHINE / "library.py"
 
 
 def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str, Any]:

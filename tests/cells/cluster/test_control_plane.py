@@ -6,7 +6,16 @@ from harness.kube import Cluster
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import api_servers, apiserver, etcd, kubelets, needed_rights, rights, static_pods
+from harness.validate.judge import (
+    api_servers,
+    apiserver,
+    dns_service,
+    etcd,
+    kubelets,
+    needed_rights,
+    rights,
+    static_pods,
+)
 from harness.validate.judge.mismatch import require
 
 
@@ -76,7 +85,7 @@ def test_static_pods_are_as_kubeadm_makes_them(view: ClusterView, expected: Expe
 
 def test_running_kubelets_are_configured_as_the_cell_asks(inspection: Inspection) -> None:
     expected = inspection.expected
-    address = kubelets.dns_address(inspection.api, expected)
+    address = dns_service.dns_address(inspection.api, expected)
     settings, silent = kubelets.asked_kubelets(inspection.api, expected)
     require(
         kubelets.wrong_kubelet_settings(settings, address, expected, silent),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.authority import EXTERNAL_CA
+from harness.validate.facts.authority_asked import EXTERNAL_CA
 from harness.validate.facts.hardening import asks
 from harness.validate.inspection import Inspection
 from harness.validate.judge import external_ca

@@ -6,7 +6,7 @@ from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.inspection import Inspection
-from harness.validate.judge import admission, kubeadm_settings, kubelets, unfinished
+from harness.validate.judge import admission, dns_service, kubeadm_settings, kubelets, unfinished
 from harness.validate.judge.mismatch import eventually, require
 
 
@@ -44,7 +44,7 @@ def test_kubeadm_keeps_the_settings_of_the_cell(inspection: Inspection) -> None:
 def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspection) -> None:
     expected = inspection.expected
     running = kubelets.kubelet_configurations(inspection.api, expected)
-    address = kubelets.dns_address(inspection.api, expected)
+    address = dns_service.dns_address(inspection.api, expected)
     require(
         [
             *kubeadm_settings.wrong_kubelet_template(inspection.api, running, address, expected),

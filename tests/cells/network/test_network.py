@@ -14,7 +14,15 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import ip_families, kubelets, machine_network, network, outside, outside_names
+from harness.validate.judge import (
+    dials,
+    dns_service,
+    ip_families,
+    machine_network,
+    network,
+    outside,
+    outside_names,
+)
 from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.phases.observation import dns_servers
 from harness.validate.remote.probe_pods import UDP_PORT
@@ -27,7 +35,7 @@ DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-d
 
 Answering = tuple[str, Future[dict[str, str]]]  # a name outside of the cluster, and who answers for it, by node
 Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]
-InEachFamily = Callable[[network.OfFamily], list[Mismatch]]
+InEachFamily = Callable[[dials.OfFamily], list[Mismatch]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +57,7 @@ def followed(probes: Probes, timeouts: Timeouts) -> Followed:
 
     def follow(judge: Callable[[], list[Mismatch]]) -> list[Mismatch]:
         found = eventually(judge, deadline=deadline, what="the network to pick up the probe pods")
-        return judge() if found and not network.only_unasked(found) else found
+        return judge() if found and not dials.only_unasked(found) else found
 
     return follow
 
@@ -57,7 +65,7 @@ def followed(probes: Probes, timeouts: Timeouts) -> Followed:
 @pytest.fixture(scope="module")
 def in_each_family(probes: Probes, expected: ExpectedGuest, followed: Followed) -> InEachFamily:
     """Return what judges the addresses of each IP family that the cell has, and follows like the others."""
-    return lambda judge: followed(lambda: network.of_each_family(probes, expected, judge))
+    return lambda judge: followed(lambda: dials.of_each_family(probes, expected, judge))
 
 
 def test_pods_reach_pods_on_every_node(expected: ExpectedGuest, in_each_family: InEachFamily) -> None:
@@ -210,7 +218,7 @@ def test_packets_of_exactly_the_mtu_arrive_in_one_piece(inspection: Inspection, 
 
 def test_dns_answers_every_machine_by_udp_and_tcp(inspection: Inspection, followed: Followed) -> None:
     expected = inspection.expected
-    service = kubelets.dns_address(inspection.api, expected)
+    service = dns_service.dns_address(inspection.api, expected)
     servers = {service: "the DNS Service", **dict.fromkeys(dns_servers(inspection.view), "a DNS pod")}
     name = f"kubernetes.default.svc.{expected.dns_domain}"
     require(
@@ -228,7 +236,7 @@ def test_dns_passes_on_names_outside_of_the_cluster(
     own = asked.result()
     if not own:
         pytest.skip("not run: no name server of the machines answers, so there is nothing to pass on to")
-    servers = {kubelets.dns_address(inspection.api, expected): "the DNS Service"}
+    servers = {dns_service.dns_address(inspection.api, expected): "the DNS Service"}
     servers |= dict.fromkeys(dns_servers(inspection.view), "a DNS pod")
     require(
         followed(lambda: outside_names.not_passed_on(own, servers, name, expected, inspection.dial)),
@@ -269,7 +277,7 @@ def test_services_answer_at_their_address_of_each_ip_family(
 def test_dns_has_the_addresses_of_services_by_ip_family(
     services: ip_families.Given, inspection: Inspection, followed: Followed
 ) -> None:
-    expected, server = inspection.expected, kubelets.dns_address(inspection.api, inspection.expected)
+    expected, server = inspection.expected, dns_service.dns_address(inspection.api, inspection.expected)
     require(
         followed(lambda: ip_families.wrong_records(server, services, expected, inspection.dial)),
         claim="DNS has an A record of a Service with an IPv4 address, an AAAA record of one with an IPv6 address",

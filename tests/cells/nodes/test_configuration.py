@@ -9,14 +9,24 @@ from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.inspection import Inspection
-from harness.validate.judge import authorities, command_lines, keys, node_configuration, packets, proxy_settings
+from harness.validate.judge import (
+    authorities,
+    bad_certificates,
+    command_lines,
+    kernel,
+    keys,
+    node_configuration,
+    packets,
+    program_flags,
+    proxy_settings,
+)
+from harness.validate.judge.bad_certificates import CERTIFICATE_MARGIN
 from harness.validate.judge.mismatch import Mismatch, eventually, require
-from harness.validate.judge.node_configuration import CERTIFICATE_MARGIN
 
 
 def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.wrong_flags(facts, expected),
+        program_flags.wrong_flags(facts, expected),
         claim="the flags of the running processes are those of the cell",
         look="/etc/kubernetes/manifests and systemctl cat kubelet on the machine",
         do=f"{expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
@@ -25,7 +35,7 @@ def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], 
 
 def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.wrong_kernel_settings(facts, expected),
+        kernel.wrong_kernel_settings(facts, expected),
         claim="the kernel forwards packets, bridged packets pass the firewall, and swap is off",
         look="/etc/sysctl.d and /etc/modules-load.d on the machine",
         do=f"{expected.login()}, then sysctl SETTING; swapon --show",
@@ -34,7 +44,7 @@ def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: 
 
 def test_certificates_are_valid_and_name_the_machine(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.bad_certificates(facts, expected),
+        bad_certificates.bad_certificates(facts, expected),
         claim=f"certificates are valid for {CERTIFICATE_MARGIN.days} more days and name their machine",
         look="/etc/kubernetes/pki and /var/lib/kubelet/pki on the machine",
         do=f"{expected.login()}, then kubeadm certs check-expiration",
@@ -45,7 +55,7 @@ def test_machines_have_identities_of_their_own(
     facts: dict[str, NodeFacts], expected: ExpectedGuest, timeouts: Timeouts
 ) -> None:
     require(
-        node_configuration.confused_identities(facts, expected, timeouts.clock_margin),
+        kernel.confused_identities(facts, expected, timeouts.clock_margin),
         claim="hostnames are those of the inventory, machine-ids are unique, clocks agree",
         look="/etc/machine-id; cloud-init's log",
         do=f"{expected.login()}, then hostnamectl; timedatectl",

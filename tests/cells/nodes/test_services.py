@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge import node_services
+from harness.validate.judge import manifests, node_services
 from harness.validate.judge.mismatch import require
 
 # Units that may fail on a machine -> why that does not matter for the deployment. Ideally empty.
@@ -44,7 +44,7 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(
 
 def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_services.wrong_manifests(facts, expected),
+        manifests.wrong_manifests(facts, expected),
         claim="control planes have kubeadm's static pods, other nodes have none",
         look="/etc/kubernetes/manifests on the machine",
         do=f"{expected.login()}, then ls -l /etc/kubernetes/manifests",

@@ -6,14 +6,14 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.validate.conformance.registry import digests
 from harness.validate.inspection import Inspection
-from harness.validate.judge import images, network_files, runtime_settings, surroundings
+from harness.validate.judge import images, machine_names, network_files, runtime_settings, surroundings, unit_amendments
 from harness.validate.judge.finding import together
 from harness.validate.judge.mismatch import require
 
 
 def test_machines_know_each_others_names(inspection: Inspection) -> None:
     require(
-        surroundings.wrong_names(inspection.running, inspection.setups, inspection.expected),
+        machine_names.wrong_names(inspection.running, inspection.setups, inspection.expected),
         claim="every machine knows all machines by their names and addresses, and asks the same name servers",
         look="what wrote /etc/hosts and /etc/resolv.conf",
         do=f"{inspection.expected.login()}, then cat /etc/hosts /etc/resolv.conf",
@@ -34,7 +34,7 @@ def test_the_proxy_before_the_api_leads_to_every_control_plane(inspection: Inspe
 
 def test_services_have_no_settings_that_nobody_asked_for(inspection: Inspection) -> None:
     require(
-        surroundings.amended_units(inspection.setups, inspection.expected),
+        unit_amendments.amended_units(inspection.setups, inspection.expected),
         claim="no file amends the cluster's units beside the product's, and nothing limits kubelet and the runtime",
         look="what wrote the file; one under /run, or a limit set by hand, is gone after the next start of the machine",
         do=f"{inspection.expected.login()}, then systemctl cat kubelet {inspection.expected.runtime_process}",

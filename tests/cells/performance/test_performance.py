@@ -10,7 +10,7 @@ from harness.model import Cell, Mirror
 from harness.session import Cells
 from harness.session.past_figures import figures_of_run, past_figures
 from harness.spec.models import Timeouts
-from harness.validate.judge import kubelets
+from harness.validate.judge import dns_service
 from harness.validate.judge.mismatch import Mismatch, require
 from harness.validate.performance import api_load, dns, etcd_times, idle, network, pod_start, scheduling, services
 from harness.validate.performance.bench import Bench, Told
@@ -89,7 +89,7 @@ def test_services(bench: Bench, tell: Told) -> None:
 
 
 def test_dns(bench: Bench, tools: str, tell: Told) -> None:
-    server, domain = kubelets.dns_address(bench.api, bench.expected), bench.expected.dns_domain
+    server, domain = dns_service.dns_address(bench.api, bench.expected), bench.expected.dns_domain
     figures, lost = [], []
     for node in bench.expected.nodes:
         ask = partial(dns.dns_of_node, bench.api, node, tools, server, domain, bench.deadline())

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from harness.paths import packaged_dir
-from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER_FILE, SeenScheduler, SeenVolume
+from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER_FILE
+from harness.validate.facts.customised_seen import SeenScheduler, SeenVolume
 from harness.validate.facts.expected import ExpectedGuest
 from tests.unit.validate import guests, views
 from tests.unit.validate.views import Json

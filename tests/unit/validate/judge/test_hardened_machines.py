@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import HardeningFacts
+from harness.validate.facts.hardening_seen import HardeningFacts
 from harness.validate.judge import hardened_machines as judge
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate.hardened import Json, expected, seen

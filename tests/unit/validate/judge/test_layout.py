@@ -15,13 +15,17 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import (
     addons,
+    bad_certificates,
     cluster_nodes,
     etcd,
+    kernel,
     kubelets,
+    manifests,
     node_configuration,
     node_services,
     node_versions,
     pod_network,
+    program_flags,
     system_pods,
 )
 from harness.validate.judge.finding import Unjudged, real
@@ -35,7 +39,7 @@ Facts = Mapping[str, NodeFacts]
 
 
 def certificates(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
-    return node_configuration.bad_certificates(seen, wanted, RECORDED_AT)
+    return bad_certificates.bad_certificates(seen, wanted, RECORDED_AT)
 
 
 def failed(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
@@ -43,7 +47,7 @@ def failed(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
 
 
 def identities(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
-    return node_configuration.confused_identities(seen, wanted, 60.0)
+    return kernel.confused_identities(seen, wanted, 60.0)
 
 
 def routes(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
@@ -58,10 +62,10 @@ OF_FACTS = {
     "services": node_services.stopped_services,
     "failed": failed,
     "processes": node_services.misplaced_processes,
-    "manifests": node_services.wrong_manifests,
+    "manifests": manifests.wrong_manifests,
     "agents": node_services.unhealthy_agents,
-    "flags": node_configuration.wrong_flags,
-    "kernel": node_configuration.wrong_kernel_settings,
+    "flags": program_flags.wrong_flags,
+    "kernel": kernel.wrong_kernel_settings,
     "certificates": certificates,
     "identities": identities,
     "proxy mode": node_configuration.wrong_proxy_mode,

@@ -10,7 +10,7 @@ import pytest
 from harness.kube import Cluster
 from harness.kube.client import Answer, Unreachable
 from harness.until import Deadline
-from harness.validate.judge import network
+from harness.validate.judge import dials, network
 from harness.validate.judge.mismatch import Mismatch, eventually
 from harness.validate.remote.probes import DialResult, ProbePod, Probes
 from tests.unit.validate import guests
@@ -126,8 +126,8 @@ def test_a_probe_that_the_api_server_does_not_reach_is_found_once_and_blames_no_
 
     (found,) = judge(probes(reply))
     assert found.where == "API server -> probe on w-0"
-    assert network.only_unasked([found])
-    assert not network.only_unasked([found, Mismatch("w-0 -> cp-0", "an answer", "none")])
+    assert dials.only_unasked([found])
+    assert not dials.only_unasked([found, Mismatch("w-0 -> cp-0", "an answer", "none")])
     assert words in found.seen
 
 
@@ -186,9 +186,9 @@ def test_a_backend_that_never_answers_is_found() -> None:
 
 
 def test_a_pair_that_was_not_asked_is_found() -> None:
-    asked = network.pairs(guests.expected())
+    asked = dials.pairs(guests.expected())
     answers = {pair: DialResult(("name",), ()) for pair in asked[1:]}
-    found = network.wrong_answers(asked, answers, lambda _: "name")
+    found = dials.wrong_answers(asked, answers, lambda _: "name")
     assert [finding.where for finding in found] == ["the check", "cp-0 -> cp-0"]
 
 

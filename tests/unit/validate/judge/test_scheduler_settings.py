@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.validate.facts.customised import CustomisedFacts, customised_of
+from harness.validate.facts.customised_seen import CustomisedFacts, customised_of
 from harness.validate.judge.scheduler_settings import other_scheduler
 from tests.unit.validate import customised
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.validate.facts.customised import customised_of
+from harness.validate.facts.customised_seen import customised_of
 from harness.validate.remote import on_node_customised
 from harness.validate.remote.on_node_customised import main, volume
 
