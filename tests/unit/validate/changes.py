@@ -9,9 +9,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 Judge = Callable[[Mapping[str, NodeFacts], ExpectedGuest], list[Mismatch]]
 
 

@@ -11,7 +11,7 @@ from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER_FILE
 from harness.validate.facts.customised_seen import SeenScheduler, SeenVolume
 from harness.validate.facts.expected import ExpectedGuest
 from tests.unit.validate import guests, views
-from tests.unit.validate.views import Json
+from tests.unit.validate.guests import Json
 
 AXES = yaml.safe_load((packaged_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
 (CHOSEN,) = [v["vars"] for axis in AXES if axis["name"] == "kubeadm" for v in axis["values"] if v["id"] == "customised"]

@@ -14,8 +14,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening_seen import HardeningFacts, hardening_of
 from harness.validate.judge.hardened_secrets import key_name
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Json
 
-Json = dict[str, Any]
 AXES = dict(load_file(packaged_dir() / "matrix" / "axes.yml", MATRIX_FILES["axes.yml"])[0])["axes"]
 (PROFILE,) = [value.vars for axis in AXES if axis.name == "profile" for value in axis.values if value.id == "hardened"]
 VARIABLES: Json = {**guests.VARIABLES, **PROFILE}

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
@@ -14,8 +13,8 @@ from harness.validate.facts.node import facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Json
 
-Json = dict[str, Any]
 RECORDED_VERSION = "1.36.3"
 PROGRAMS = {
     "cp-0": (

@@ -27,8 +27,8 @@ from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.node_configuration import wrong_proxy_mode
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.guests import NOWHERE
-from tests.unit.validate.views import Change, Json, condition, named, recorded, without
+from tests.unit.validate.guests import NOWHERE, Change, Json
+from tests.unit.validate.views import condition, named, recorded, without
 
 IMPATIENT = TIMEOUTS.model_copy(update={"settle": 0})
 

@@ -7,10 +7,9 @@ import pytest
 from harness.validate.facts.addons import ADD_ONS
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.views import (
     VERSIONS,
-    Change,
-    Json,
     Judge,
     finds,
     named,

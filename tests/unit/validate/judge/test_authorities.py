@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -20,7 +20,7 @@ def stranger() -> str:
     """Return a certificate that signed itself, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.now(UTC)
     made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now)
     return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 

@@ -11,13 +11,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.bad_certificates import bad_certificates
 from harness.validate.judge.mismatch import Mismatch
-from tests.unit.validate.changes import (
-    Change,
-    Json,
-    Judge,
-    finds,
-    passes_a_well_guest_only,
-)
+from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only
+from tests.unit.validate.guests import Change, Json
 
 KUBELET_CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 API_SERVER = "/etc/kubernetes/pki/apiserver.crt"

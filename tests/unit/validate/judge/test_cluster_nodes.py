@@ -15,11 +15,10 @@ from harness.validate.judge.cluster_nodes import (
     wrong_roles,
 )
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.kept import KeptApi
 from tests.unit.validate.views import (
     VERSIONS,
-    Change,
-    Json,
     Judge,
     condition,
     finds,

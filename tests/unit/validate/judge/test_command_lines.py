@@ -7,7 +7,8 @@ import pytest
 from harness.validate.judge.command_lines import strange_flags
 from harness.validate.judge.finding import Unjudged
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.changes import Change, replace_flag
+from tests.unit.validate.changes import replace_flag
+from tests.unit.validate.guests import Change
 
 
 def with_flag(program: str, flag: str) -> Change:

@@ -11,14 +11,8 @@ from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import etcd
 from tests.unit.validate import guests
-from tests.unit.validate.changes import (
-    Change,
-    Judge,
-    finds,
-    in_text,
-    passes_a_well_guest_only,
-    put,
-)
+from tests.unit.validate.changes import Judge, finds, in_text, passes_a_well_guest_only, put
+from tests.unit.validate.guests import Change
 
 
 def views(seen: Mapping[str, NodeFacts]) -> dict[str, EtcdView]:

@@ -8,7 +8,8 @@ from harness.validate.judge.exposure import open_ports, wrong_boot
 from harness.validate.judge.finding import Unjudged, real
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.changes import put
-from tests.unit.validate.on_disk import Change, files
+from tests.unit.validate.guests import Change
+from tests.unit.validate.on_disk import files
 
 
 def listens(address: str, port: int, program: str) -> Change:

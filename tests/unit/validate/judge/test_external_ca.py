@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,9 +18,8 @@ from harness.validate.judge import external_ca
 from harness.validate.judge.command_lines import strange_flags
 from tests.unit.validate import guests
 from tests.unit.validate.changes import replace_flag
+from tests.unit.validate.guests import Change, Json
 
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 EXPECTED = guests.expected(variables={**guests.VARIABLES, "cluster_external_ca": True})
 PKI = "/etc/kubernetes/pki"
 

@@ -11,7 +11,8 @@ import pytest
 from harness.validate.judge.files import closed_folders, open_files, outdated_processes, wrong_systems
 from harness.validate.judge.finding import Unjudged, real
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.on_disk import Change, Json, files, mode
+from tests.unit.validate.guests import Change, Json
+from tests.unit.validate.on_disk import files, mode
 
 JUDGES: dict[str, Callable[..., Any]] = {
     "files": open_files,

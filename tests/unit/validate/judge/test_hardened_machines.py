@@ -11,7 +11,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening_seen import HardeningFacts
 from harness.validate.judge import hardened_machines as judge
 from harness.validate.judge.mismatch import Mismatch
-from tests.unit.validate.hardened import Json, expected, seen
+from tests.unit.validate.guests import Json
+from tests.unit.validate.hardened import expected, seen
 
 Seen = Mapping[str, HardeningFacts]
 Judge = Callable[[Seen, ExpectedGuest], list[Mismatch]]

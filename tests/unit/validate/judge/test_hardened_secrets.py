@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.validate.judge.hardened_secrets import readable_secrets, unaudited
-from tests.unit.validate.hardened import MADE, Json, expected, seen
+from tests.unit.validate.guests import Json
+from tests.unit.validate.hardened import MADE, expected, seen
 
 OTHER = "/registry/secrets/kube-system/other"
 

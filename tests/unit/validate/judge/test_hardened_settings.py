@@ -11,7 +11,8 @@ from harness.validate.facts.hardening import hardened_flags, hardened_kubelet
 from harness.validate.judge.command_lines import wanted_flags
 from harness.validate.judge.hardened_settings import loose_flags, loose_kubelets
 from tests.unit.validate import guests
-from tests.unit.validate.hardened import PROFILE, Json, expected
+from tests.unit.validate.guests import Json
+from tests.unit.validate.hardened import PROFILE, expected
 
 GOOD: Json = {
     "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": "/ca.crt"}},

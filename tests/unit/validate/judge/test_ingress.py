@@ -21,9 +21,8 @@ from harness.validate.judge import ingress
 from harness.validate.remote import ingress_objects
 from harness.validate.remote.ingress_objects import PublishedIngresses
 from harness.validate.remote.web import WebAnswer
-from tests.unit.validate.guests import NOWHERE
+from tests.unit.validate.guests import NOWHERE, Json
 
-Json = dict[str, Any]
 NODES = {"cp-0": "10.0.0.2", "w-0": "10.0.0.3"}
 Fits = Callable[[PathRule, str], bool]
 

@@ -23,7 +23,8 @@ from harness.validate.judge.network_files import wrong_network_files
 from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.remote.probes import DialResult, ProbePod, Probes
 from tests.unit.validate import guests
-from tests.unit.validate.views import Change, Json, named, view
+from tests.unit.validate.guests import Change, Json
+from tests.unit.validate.views import named, view
 
 IPV6 = {"cluster_ipv6_pod_cidr": "fd10:243::/56", "cluster_ipv6_service_cidr": "fd10:95::/112"}
 ADDRESSES = {"cp-0": "fd76:6d78::2", "w-0": "fd76:6d78::3"}

@@ -12,14 +12,8 @@ from harness.validate.judge.kernel import confused_identities, wrong_kernel_sett
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import guests
-from tests.unit.validate.changes import (
-    Change,
-    Json,
-    Judge,
-    finds,
-    passes_a_well_guest_only,
-    put,
-)
+from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only, put
+from tests.unit.validate.guests import Change, Json
 
 
 def identities(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:

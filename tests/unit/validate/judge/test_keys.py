@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from harness.validate.facts.keys import MachineKeys, keys_of
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.keys import strange_kubeconfigs, unfit_keys
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.kept import Json
+from tests.unit.validate.guests import Change, Json
 
 EXPECTED = guests.expected()
-Change = Callable[[Json], None]
 PKI, CONF = "/etc/kubernetes/pki", "/etc/kubernetes"
 SERVER, CA = "https://127.0.0.1:6445", "the CA"
 

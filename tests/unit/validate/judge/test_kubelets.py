@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from harness.kube.client import Answer
 from harness.validate.judge import kubelets
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Json
 from tests.unit.validate.kept import KeptApi
 
-Json = dict[str, Any]
 SETTINGS: Json = {
     "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}},
     "authorization": {"mode": "Webhook"},

@@ -32,7 +32,8 @@ from harness.validate.judge.finding import Unjudged, real
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import foreign, guests, views
 from tests.unit.validate.changes import put, replace_flag, second_process, without_process
-from tests.unit.validate.foreign import SAID, UNSAID, Change, Json
+from tests.unit.validate.foreign import SAID, UNSAID
+from tests.unit.validate.guests import Change, Json
 
 RECORDED_AT = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 Facts = Mapping[str, NodeFacts]

@@ -15,7 +15,7 @@ from harness.validate.judge.packets import strayed_rules
 from harness.validate.judge.proxy_settings import missing_rules
 from harness.validate.judge.system_pods import wrong_image_versions
 from tests.unit.validate import guests, surrounded, views
-from tests.unit.validate.views import Json
+from tests.unit.validate.guests import Json
 
 
 def expected() -> ExpectedGuest:

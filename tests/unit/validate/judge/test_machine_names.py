@@ -7,7 +7,8 @@ import pytest
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.machine_names import wrong_names
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.surrounded import Change, running, setups
+from tests.unit.validate.guests import Change
+from tests.unit.validate.surrounded import running, setups
 
 EXPECTED = guests.expected()
 

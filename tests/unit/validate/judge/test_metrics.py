@@ -14,10 +14,9 @@ from harness.kube.client import Unreachable
 from harness.validate.judge import metrics
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
-from tests.unit.validate.guests import NOWHERE
+from tests.unit.validate.guests import NOWHERE, Json
 from tests.unit.validate.views import view
 
-Json = dict[str, Any]
 NOW = datetime(2026, 11, 21, 12, 30, 40, tzinfo=UTC)
 TAKEN = "2026-11-21T12:30:10Z"
 NODES: list[Json] = [

@@ -9,7 +9,8 @@ import pytest
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.needed_rights import lost_rights
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.kept import Json, KeptApi
+from tests.unit.validate.guests import Json
+from tests.unit.validate.kept import KeptApi
 
 
 def test_a_fresh_cluster_passes() -> None:

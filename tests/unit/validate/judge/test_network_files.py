@@ -10,7 +10,8 @@ from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.network_files import wrong_network_files
 from tests.unit.validate import foreign, guests, views
-from tests.unit.validate.surrounded import VARIABLES, Change, setups
+from tests.unit.validate.guests import Change
+from tests.unit.validate.surrounded import VARIABLES, setups
 
 EXPECTED = guests.expected(variables=VARIABLES)
 FILE = "10-flannel.conflist"

@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.judge.node_configuration import wrong_proxy_mode
-from tests.unit.validate.changes import (
-    Change,
-    Judge,
-    finds,
-    passes_a_well_guest_only,
-    put,
-)
+from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only, put
+from tests.unit.validate.guests import Change
 
 JUDGES: tuple[Judge, ...] = (wrong_proxy_mode,)
 FAULTS: list[tuple[Judge, Change]] = [

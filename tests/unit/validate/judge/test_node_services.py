@@ -12,16 +12,8 @@ from harness.validate.judge.manifests import wrong_manifests
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.node_services import failed_units, misplaced_processes, stopped_services, unhealthy_agents
 from tests.unit.validate import guests
-from tests.unit.validate.changes import (
-    Change,
-    Json,
-    Judge,
-    finds,
-    passes_a_well_guest_only,
-    put,
-    second_process,
-    without_process,
-)
+from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only, put, second_process, without_process
+from tests.unit.validate.guests import Change, Json
 
 
 def units(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:

@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.judge.node_versions import replaced_binaries, wrong_binaries
-from tests.unit.validate.changes import (
-    Change,
-    Json,
-    Judge,
-    finds,
-    passes_a_well_guest_only,
-    put,
-    second_process,
-    without_process,
-)
+from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only, put, second_process, without_process
+from tests.unit.validate.guests import Change, Json
 
 
 def replaced_kubelet(raw: Json) -> None:

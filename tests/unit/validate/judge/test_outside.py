@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.kube.failures import Answer
+from harness.kube.client import Answer
 from harness.model import Mirror
 from harness.validate.judge.outside import changed_outside, seen_of_nodes
 from tests.unit.validate import foreign, guests

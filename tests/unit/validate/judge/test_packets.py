@@ -12,10 +12,10 @@ from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.packets import endpoints_of, obstacles, strayed_rules
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.kept import Json, KeptApi, Objects
+from tests.unit.validate.guests import Change, Json
+from tests.unit.validate.kept import KeptApi, Objects
 
 EXPECTED = guests.expected()
-Change = Callable[[Json], None]
 API, DNS = ("10.222.1.2", 6443), ("10.243.0.2", 53)
 
 

@@ -8,7 +8,7 @@ from harness.validate.facts.customised import patched_settings, patches_of, patc
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.patched import unpatched_dns, unpatched_kubelets, unpatched_pods
 from tests.unit.validate import customised, guests, views
-from tests.unit.validate.views import Change, Json
+from tests.unit.validate.guests import Change, Json
 
 
 def changed(change: Change) -> Change:

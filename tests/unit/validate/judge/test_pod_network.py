@@ -16,10 +16,9 @@ from harness.validate.judge.finding import NotJudged, real
 from harness.validate.judge.mismatch import Mismatch, require
 from harness.validate.judge.system_pods import wrong_image_versions
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.views import view
 
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 Judge = Callable[[Mapping[str, NodeFacts], ExpectedGuest], list[Mismatch]]
 ROUTED: Json = {**guests.VARIABLES, "cluster_network_plugin": "routes"}
 

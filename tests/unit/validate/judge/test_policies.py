@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,8 @@ from harness.validate.facts.policy_cases import CASES, EVERY, OPEN, Case, Connec
 from harness.validate.judge.policies import Outcome, differing, outcome_of
 from harness.validate.remote.policy_pods import NAMESPACE_OF, ROLE_OF
 from harness.validate.remote.probes import DialResult
+from tests.unit.validate.guests import Json
 
-Json = dict[str, Any]
 AT = {"near": "10.243.0.2", "far": "10.243.1.2", "web": "10.243.0.3", "job": "10.243.1.3", "guest": "10.243.1.4"}
 NETWORK = "10.243.0.0/16"
 LABELS: Mapping[str, Mapping[str, str]] = {

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.judge.program_flags import wrong_flags
-from tests.unit.validate.changes import (
-    Change,
-    Judge,
-    finds,
-    passes_a_well_guest_only,
-    replace_flag,
-    without_process,
-)
+from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only, replace_flag, without_process
+from tests.unit.validate.guests import Change
 
 JUDGES: tuple[Judge, ...] = (wrong_flags,)
 FAULTS: list[tuple[Judge, Change]] = [

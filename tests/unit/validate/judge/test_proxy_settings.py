@@ -10,8 +10,9 @@ import yaml
 
 from harness.validate.judge.proxy_settings import missing_rules, services_of, wrong_proxy_settings
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change
 from tests.unit.validate.kept import KeptApi, Objects
-from tests.unit.validate.surrounded import PROXY, Change, running, setups
+from tests.unit.validate.surrounded import PROXY, running, setups
 
 EXPECTED = guests.expected()
 

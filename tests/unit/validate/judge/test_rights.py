@@ -7,7 +7,8 @@ import pytest
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.rights import excessive_rights
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.kept import Json, KeptApi, Objects, is_self
+from tests.unit.validate.guests import Json
+from tests.unit.validate.kept import KeptApi, Objects, is_self
 
 
 def bound(kind: str, name: str, namespace: str = "") -> KeptApi:

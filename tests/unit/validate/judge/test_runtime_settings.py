@@ -7,7 +7,8 @@ import pytest
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.runtime_settings import wrong_runtime_settings
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.surrounded import CRIO_REGISTRIES, VARIABLES, Change, in_place_of_containerd, running, setups
+from tests.unit.validate.guests import Change
+from tests.unit.validate.surrounded import CRIO_REGISTRIES, VARIABLES, in_place_of_containerd, running, setups
 
 EXPECTED = guests.expected(variables=VARIABLES)
 WITH_CRIO = guests.expected(

@@ -8,8 +8,8 @@ from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.services import wrong_services
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.kept import Json, KeptApi, Objects, named
-from tests.unit.validate.views import Change
+from tests.unit.validate.guests import Change, Json
+from tests.unit.validate.kept import KeptApi, Objects, named
 
 PORTS = [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}, {"protocol": "TCP", "port": 9153}]
 

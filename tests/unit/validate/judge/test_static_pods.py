@@ -8,7 +8,7 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.static_pods import strange_static_pods
 from tests.unit.validate import foreign, guests, views
-from tests.unit.validate.views import Change, Json
+from tests.unit.validate.guests import Change, Json
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 SCHEDULER = "kube-scheduler-cp-0"

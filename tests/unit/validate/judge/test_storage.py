@@ -10,9 +10,7 @@ from harness.kube import Cluster, Resource
 from harness.kube.resources import NAMESPACE, POD, PV, PVC, SERVICE_ACCOUNT, STORAGE_CLASS
 from harness.until import Deadline
 from harness.validate.judge import storage
-from tests.unit.validate.guests import NOWHERE
-
-Json = dict[str, Any]
+from tests.unit.validate.guests import NOWHERE, Json
 
 
 class Provisioned(Cluster):

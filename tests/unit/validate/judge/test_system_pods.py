@@ -9,10 +9,9 @@ import pytest
 from harness.validate.facts.addons import ADD_ONS
 from harness.validate.judge.system_pods import foreign_images, unready_pods, wrong_image_versions
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.views import (
     VERSIONS,
-    Change,
-    Json,
     Judge,
     condition,
     finds,

@@ -8,8 +8,8 @@ from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.system_workloads import strange_system_pods
 from tests.unit.validate import foreign, guests, views
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.kept import KeptApi, Objects
-from tests.unit.validate.views import Change, Json
 
 SETS = {"kube-proxy": "kube-proxy", "kube-flannel-ds": "kube-flannel-ds"}
 ACCOUNTS = (("kube-system", "kube-proxy"), ("kube-system", "coredns"), ("kube-flannel", "kube-flannel-ds"))

@@ -15,10 +15,9 @@ from harness.validate.phases import leftovers
 from harness.validate.phases.leftovers import ApiTraces
 from tests.unit.validate import foreign
 from tests.unit.validate.fake_api import Api
-from tests.unit.validate.foreign import Change
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.moments import moment
 
-Json = dict[str, Any]
 GONE = {"w-1": "10.222.1.9"}
 CLEAN = ApiTraces(
     nodes=frozenset({"cp-0", "w-0"}),

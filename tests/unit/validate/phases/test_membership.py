@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.model import Cell, Phase
 from harness.validate.phases.membership import gone_by, joined_in, not_joined
+from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import moment
-
-Json = dict[str, Any]
 
 
 def without_worker(raw: Json) -> None:

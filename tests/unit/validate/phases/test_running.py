@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -11,9 +10,8 @@ from harness.spec.models.leaves import ClusterLeaves
 from harness.validate.judge.finding import real
 from harness.validate.phases.running import wrong_running
 from tests.unit.validate import foreign
+from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import moment
-
-Json = dict[str, Any]
 
 
 def says(name: str, text: str) -> Callable[[Json], None]:

@@ -23,9 +23,9 @@ from harness.validate.phases.runtime_upgrade import (
     staying,
     wrong_shims,
 )
+from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import moment
 
-Json = dict[str, Any]
 OLD, NEW = "1.7.35", "2.4.2"
 
 

@@ -17,9 +17,9 @@ from harness.validate.judge.mismatch import require
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.setting_places import RequestedSetting
+from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import COREFILE, moment
 
-Json = dict[str, Any]
 FLAG = RequestedSetting("cluster_apiserver_extra_args", "max-requests-inflight", "350")
 ETCD = RequestedSetting("cluster_etcd_extra_args", "snapshot-count", "9000")
 KUBELET = RequestedSetting("cluster_kubelet_config", "maxPods", 120)

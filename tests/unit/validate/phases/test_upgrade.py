@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,9 +12,9 @@ from harness.spec.models.leaves import ClusterLeaves
 from harness.validate.judge.finding import real
 from harness.validate.phases import upgrade
 from tests.unit.validate import foreign
+from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import moment
 
-Json = dict[str, Any]
 OLD, NEW = "1.36.1", "1.36.3"
 
 

@@ -9,7 +9,7 @@ from harness.errors import InfraError
 from harness.validate.phases.writes import Writer, written
 
 
-class Api:
+class AcknowledgingApi:
     """An API that takes every second write; `enough` is set after the sixth try."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Api:
 
 
 def test_only_what_was_answered_is_acknowledged() -> None:
-    api: Any = Api()
+    api: Any = AcknowledgingApi()
     writer = Writer(api)
     writer.start()
     assert api.enough.wait(60)
@@ -47,7 +47,7 @@ def test_only_what_was_answered_is_acknowledged() -> None:
 
 
 def test_nothing_is_written_after_the_end() -> None:
-    api: Any = Api()
+    api: Any = AcknowledgingApi()
     writer = Writer(api)
     writer.start()
     assert api.enough.wait(60)
