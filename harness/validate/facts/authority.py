@@ -1,4 +1,4 @@
-"""An external CA: how a cell asks for it, and what its machines show of it, as on_node_authority.py prints it."""
+"""An external CA: how a cell asks for it, and what its machines show of it, as machine/external_ca.py prints it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.validate.facts.certificates import Certificate, certificate_of
+from harness.validate.facts.node import Certificate, certificate_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class MachineAuthority:
 
 
 def authority_of(raw: Mapping[str, Any]) -> MachineAuthority:
-    """Read what on_node_authority.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/external_ca.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     read: dict[str, dict[str, Certificate]] = {"authorities": {}, "issued": {}}
     unread: dict[str, str] = {}
     for kind, there in read.items():

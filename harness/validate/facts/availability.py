@@ -1,4 +1,4 @@
-"""How available an address was during a phase, from the lines that on_node_availability.py prints."""
+"""How available an address was during a phase, from the lines that machine/availability.py prints."""
 
 from __future__ import annotations
 

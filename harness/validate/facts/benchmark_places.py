@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 
 CONF, PKI = "/etc/kubernetes", "{certificates}"
 MANIFESTS, KUBELET = f"{CONF}/manifests", "/var/lib/kubelet"
@@ -54,6 +54,6 @@ HIDDEN = (
 
 
 def patterns(expected: ExpectedGuest) -> dict[str, list[str]]:
-    """Return what on_node_hardening.py takes as `files`."""
+    """Return what machine/hardening.py takes as `files`."""
     folder = expected.leaves.certificates or f"{CONF}/pki"
     return {number: [glob.replace(PKI, folder) for glob in globs] for number, globs, _, _ in FILES}

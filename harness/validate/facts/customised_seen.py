@@ -43,7 +43,7 @@ class CustomisedFacts:
 
 
 def customised_of(raw: Mapping[str, Any]) -> CustomisedFacts:
-    """Read what on_node_customised.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/customised.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     seen = raw["scheduler"]
     return CustomisedFacts(
         volumes={

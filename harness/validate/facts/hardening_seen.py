@@ -62,7 +62,7 @@ class HardeningFacts:
 
 
 def hardening_of(raw: Mapping[str, Any]) -> HardeningFacts:
-    """Read what on_node_hardening.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/hardening.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     door, stored, trail = raw["kubelet"], raw["stored"], raw["audited"]
     return HardeningFacts(
         listeners=raw["listeners"],

@@ -1,4 +1,4 @@
-"""A machine's keys and kubeconfigs, as on_node_keys.py prints them."""
+"""A machine's keys and kubeconfigs, as machine/keys.py prints them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.validate.facts.certificates import Certificate, certificate_of
+from harness.validate.facts.node import Certificate, certificate_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class MachineKeys:
 
 
 def keys_of(raw: Mapping[str, Any]) -> MachineKeys:
-    """Read what on_node_keys.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/keys.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     return MachineKeys(
         pairs=raw["pairs"],
         counts=raw["counts"],

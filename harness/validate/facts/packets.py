@@ -1,4 +1,4 @@
-"""What a machine does with packets, as on_node_packets.py prints it."""
+"""What a machine does with packets, as machine/packets.py prints it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MachinePackets:
 
 
 def packets_of(raw: Mapping[str, Any]) -> MachinePackets:
-    """Read what on_node_packets.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/packets.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     led = raw["destinations"]
     return MachinePackets(
         iptables=tuple((table, rule) for table, rule in raw["iptables"]),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.validate.facts.addons import ADD_ONS
+from harness.validate.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json
-from harness.validate.facts.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
-from harness.validate.judge.finding import lasting, together, unjudged
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.findings import Mismatch, differs, lasting, together, unjudged
+from harness.validate.variables import ADD_ONS
 
 KUBE_PROXY = "kube-proxy"
 

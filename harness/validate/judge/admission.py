@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from harness.kube import Cluster, Resource
 from harness.kube.failures import ApiFailure
 from harness.kube.resources import NAMESPACE
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import Json
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, unjudged
 
 ADMISSION, FLOW = "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io"
 EVERYWHERE = (

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import HttpAnswer
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, differs, on_every, unjudged
 
 OK = 200
 REFUSED = (401, 403)

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from harness.kube import Cluster
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Mismatch, differs
 
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from harness.validate.facts.certificates import Certificate
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.node import Certificate, NodeFacts
+from harness.validate.findings import Mismatch, on_every, unjudged
 
 Facts = Mapping[str, NodeFacts]
 # kubeadm's authorities and, of other certificates than those of the first, whose they are

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.layout import absent
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every, together, unjudged
+from harness.validate.layout import absent
 
 Facts = Mapping[str, NodeFacts]
 
@@ -17,7 +16,7 @@ Facts = Mapping[str, NodeFacts]
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
 
 
-KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as on_node_facts.py calls them
+KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as machine/node.py calls them
 
 
 def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from harness.kube import Cluster
 from harness.kube.resources import LEASE
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json, addresses_of, by_name, of_family, pod_networks_of
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import lasting, together, unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.findings import Mismatch, differs, lasting, on_every, same_set, together, unjudged
 
 NONE = "none"  # of a taint, in product.yml
 LEASES = "kube-node-lease"  # namespace of what kubelets renew

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.urls import in_url, joined
-from harness.validate.facts.authority_asked import external_flags
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
-from harness.validate.facts.customised import customised_flags
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import hardened_flags
 from harness.validate.facts.node import NodeFacts, Process
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.findings import Mismatch, on_every, unjudged
+from harness.validate.variables import customised_flags, external_flags, hardened_flags
 
 Facts = Mapping[str, NodeFacts]
 NOT_SAID = "product.yml does not say which flags the product adds (flags)"

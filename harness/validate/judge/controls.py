@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.spec.controls import Waiver, controls
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, unjudged
 
 
 @dataclass(frozen=True)

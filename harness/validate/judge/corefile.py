@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Mismatch, unjudged
 
 FILE = "Corefile"
 CACHE_SECONDS = 30  # in the lines that kubeadm writes, see below

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 
 from harness.urls import joined
-from harness.validate.facts.etcd import EtcdView
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.node import EtcdView
+from harness.validate.findings import Mismatch, differs, of_each, on_every, same_set, unjudged
 
 PEER_PORT = 2380
 Judge = Callable[[Mapping[str, EtcdView], ExpectedGuest], list[Mismatch]]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.addons import ADD_ONS
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
-from harness.validate.judge.finding import unjudged
+from harness.validate.findings import Mismatch, differs, on_every, unjudged
 from harness.validate.judge.kernel import kernel_settings
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.variables import ADD_ONS
 
 Files = Mapping[str, MachineFiles]
 # Targets that start no services, or end at once (systemd.special(7)).

@@ -13,10 +13,10 @@ from cryptography.x509.oid import NameOID
 from harness.kube import Cluster
 from harness.kube.resources import CSR
 from harness.until import Deadline, NotYet, TimedOut, until
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.authority import MachineAuthority
 from harness.validate.facts.cluster import Json
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.findings import Mismatch, on_every
 
 Seen = Mapping[str, MachineAuthority]
 AUTHORITIES = ("ca.crt", "front-proxy-ca.crt", "etcd/ca.crt")

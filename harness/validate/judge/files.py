@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.files import FileRights, MachineFiles
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, of_each, on_every
+from harness.validate.findings import Mismatch, of_each, on_every, unjudged
 
 Files = Mapping[str, MachineFiles]
 ROOT = 0

@@ -12,10 +12,10 @@ from harness.kube.client import Unreachable
 from harness.kube.resources import EVENT, NAMESPACE, POD, SERVICE
 from harness.validate.facts.cluster import Json
 from harness.validate.facts.hardening_seen import HardeningFacts
+from harness.validate.findings import Mismatch
 from harness.validate.judge.controls import against
-from harness.validate.judge.mismatch import Mismatch
-from harness.validate.remote.objects import ensure_namespace
-from harness.validate.remote.probes import words_of
+from harness.validate.pods import ensure_namespace
+from harness.validate.probes import words_of
 
 PLACE = "default"  # a namespace without labels, of which the cluster's defaults hold
 CREATED, FORBIDDEN, TOO_MANY = 201, 403, 429

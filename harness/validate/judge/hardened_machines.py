@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.benchmark_places import CP, ETCD, FILES, HEALTH, HIDDEN, NODE
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import SUITES, TLS
 from harness.validate.facts.hardening_seen import HardeningFacts
+from harness.validate.findings import Mismatch, on_every
 from harness.validate.judge.controls import against
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.variables import SUITES, TLS
 
 Seen = Mapping[str, HardeningFacts]
 OK, REFUSED = 200, 401

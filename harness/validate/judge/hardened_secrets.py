@@ -6,11 +6,11 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import KEY
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.hardening_seen import HardeningFacts
+from harness.validate.findings import Mismatch, on_every
 from harness.validate.judge.controls import against
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.variables import KEY
 
 Seen = Mapping[str, HardeningFacts]
 COMPLETE, READ = "ResponseComplete", "get"

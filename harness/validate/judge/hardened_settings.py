@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import value_at
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
+from harness.validate.findings import Mismatch, on_every
 from harness.validate.judge.controls import against
-from harness.validate.judge.mismatch import Mismatch, on_every
 
 Rule = tuple[str, Callable[[str | None], bool]]  # what is expected, in words, and whether a value is that
 ABSENT: Rule = ("no such flag", lambda value: value is None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from cryptography import x509
 
 from harness.validate.facts.ingress_cases import NOT_FOUND, Page, Pages, Wanted
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.findings import Mismatch, differs
 from harness.validate.remote.web import WebAnswer
 
 Ask = Callable[[str, Page], WebAnswer]

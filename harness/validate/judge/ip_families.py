@@ -12,15 +12,11 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.client import ApiFailure
 from harness.kube.resources import SERVICE
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import of_family
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.dials import dial_all, wrong_answers
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.machine_dials import NOTHING, Ask
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.remote.objects import HTTP_PORT
-from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT
-from harness.validate.remote.probes import NAME, Probes
+from harness.validate.findings import Mismatch, differs, on_every, unjudged
+from harness.validate.pods import HTTP_PORT
+from harness.validate.probes import NAME, NO_DIALS, PROBE, SERVICE_PORT, Ask, Probes, dial_all, wrong_answers
 
 WORDS = {4: "IPv4", 6: "IPv6"}
 INVALID = 422
@@ -130,7 +126,7 @@ def wrong_records(server: str, given: Given, expected: ExpectedGuest, ask: Ask) 
     """
     names = {f"{name}.{NAME}.svc.{expected.dns_domain}": addresses or () for name, addresses in given.items()}
     wanted = {name: " ".join(str(int(bool(of_family(a, version)))) for version in WORDS) for name, a in names.items()}
-    asked_for = {node: {**NOTHING, "records": [[server, name] for name in names]} for node in expected.nodes}
+    asked_for = {node: {**NO_DIALS, "records": [[server, name] for name in names]} for node in expected.nodes}
 
     def judge(node: str, answers: Sequence[Sequence[Any]]) -> Iterator[Mismatch]:
         seen = {name: told for _, _, name, told in answers}

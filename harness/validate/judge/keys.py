@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from harness.urls import joined
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.keys import Kubeconfig, MachineKeys
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every, together, unjudged
 
 Keys = Mapping[str, MachineKeys]
 AUTHORITIES = ("ca.crt", "etcd/ca.crt", "front-proxy-ca.crt")

@@ -9,16 +9,13 @@ from typing import Any
 import yaml
 
 from harness.kube import Cluster
-from harness.validate.facts.cluster import Json, value_at
+from harness.validate.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.facts.cluster import Json, explicit_settings, settings_in, value_at
 from harness.validate.facts.command_lines import OF_THE_CELL
-from harness.validate.facts.customised import customised_flags, patched_settings, patches_of_others
-from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
-from harness.validate.facts.hardening import hardened_flags
-from harness.validate.facts.setup import MachineSetup
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, differs, on_every, unjudged
 from harness.validate.judge.command_lines import wanted_flags
-from harness.validate.judge.config_maps import given, settings_in
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.variables import customised_flags, hardened_flags, patched_settings, patches_of_others
 
 CLUSTER, KUBELET = "kube-system/kubeadm-config", "kube-system/kubelet-config"
 ETCD = "etcd.local"
@@ -116,7 +113,7 @@ def wrong_kubelet_template(
     patched = patched_settings(expected.variables)  # another check looks at these
 
     def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
-        for path, value in given(kept):
+        for path, value in explicit_settings(kept):
             if path.partition(".")[0] in patched:
                 continue
             there = value_at(seen, path)
@@ -137,10 +134,10 @@ def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expe
         return _missing(KUBELET, expected)
     if patches_of_others(expected.variables):
         return [unjudged("settings in kubelets' files", "the cell has patches, which change them on each machine")]
-    known, patched = dict(given(kept)), patched_settings(expected.variables)
+    known, patched = dict(explicit_settings(kept)), patched_settings(expected.variables)
 
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        for path, value in given(seen.kubelet):
+        for path, value in explicit_settings(seen.kubelet):
             if path not in known and path not in ADDED_ON_NODES and path.partition(".")[0] not in patched:
                 yield Mismatch(f"{name} kubelet's file", f"no setting that {KUBELET} does not have", f"{path}: {value}")
         if seen.kubelet.get("resolvConf") not in RESOLV_CONF:

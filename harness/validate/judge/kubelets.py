@@ -8,11 +8,11 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.client import Unreachable
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import value_at
-from harness.validate.facts.customised import patched_settings
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.remote.probes import words_of
+from harness.validate.findings import Mismatch, differs, on_every
+from harness.validate.probes import words_of
+from harness.validate.variables import patched_settings
 
 # In every cell: kubelet's authentication and authorization.
 KUBELET_SETTINGS: Mapping[str, Any] = {

@@ -13,12 +13,10 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
 from harness.validate.facts.cluster import Json
-from harness.validate.judge.dials import TRIES_PER_BACKEND
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.findings import Mismatch, differs
+from harness.validate.pods import HTTP_PORT
+from harness.validate.probes import NAME, PROBE, SERVICE_PORT, TRIES_PER_BACKEND, Probes
 from harness.validate.remote.client import OutsideAnswer
-from harness.validate.remote.objects import HTTP_PORT
-from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT
-from harness.validate.remote.probes import NAME, Probes
 
 POOL = "cluster_load_balancer_addresses"
 ANY_NODE, OWN_NODE = "balanced", "balanced-local"  # which backends an address leads to

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.model import ip_version
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.programs import RunningPrograms
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.programs import MachineSetup, RunningPrograms
+from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
 
 Setups = Mapping[str, MachineSetup]
 Running = Mapping[str, RunningPrograms]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import of_family
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.machine_dials import NOTHING, Ask
-from harness.validate.judge.mismatch import Mismatch, on_every
-from harness.validate.remote.objects import HTTP_PORT
-from harness.validate.remote.probe_pods import SERVICE_PORT, UDP_PORT
-from harness.validate.remote.probes import Probes
+from harness.validate.findings import Mismatch, on_every
+from harness.validate.pods import HTTP_PORT
+from harness.validate.probes import NO_DIALS, SERVICE_PORT, UDP_PORT, Ask, Probes
 
 API_SERVICE_PORT = 443
 WAYS = ("udp", "tcp")
@@ -30,7 +28,7 @@ def unreached(probes: Probes, api_services: Sequence[str], expected: ExpectedGue
     places[probes.service_address, SERVICE_PORT] = "Service of the probes"
     if api_service := of_family(api_services, expected.version):
         places[api_service, API_SERVICE_PORT] = "Service default/kubernetes"
-    dialled = ask({name: {**NOTHING, "tcp": list(map(list, places))} for name in expected.nodes})
+    dialled = ask({name: {**NO_DIALS, "tcp": list(map(list, places))} for name in expected.nodes})
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
         found = _too_few(name, answers, len(places))
@@ -50,7 +48,7 @@ def cut_packets(probes: Probes, sizes: Mapping[str, int], expected: ExpectedGues
     """
     given = {}
     for name in expected.nodes:
-        given[name] = {**NOTHING, "echo": [[pod.address, UDP_PORT, sizes[name]] for pod in probes.dialled.values()]}
+        given[name] = {**NO_DIALS, "echo": [[pod.address, UDP_PORT, sizes[name]] for pod in probes.dialled.values()]}
     nodes = {pod.address: node for node, pod in probes.dialled.items()}
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
@@ -85,7 +83,7 @@ def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, a
         name: one that the cluster's DNS knows.
     """
     asked = [[server, name, way] for server in servers for way in WAYS]
-    dialled = ask({node: {**NOTHING, "dns": asked} for node in expected.nodes})
+    dialled = ask({node: {**NO_DIALS, "dns": asked} for node in expected.nodes})
 
     def judge(node: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
         found = _too_few(node, answers, len(asked))

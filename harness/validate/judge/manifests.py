@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.layout import static_by_facts
-from harness.validate.judge.mismatch import Mismatch, on_every, same_set
+from harness.validate.findings import Mismatch, on_every, same_set, unjudged
+from harness.validate.layout import static_by_facts
 
 Facts = Mapping[str, NodeFacts]
 

@@ -14,9 +14,9 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.resources import Resource
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, by_name
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every
 
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.kube import Cluster
-from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.rights import AUTHENTICATED, ApiRight, reviewed
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, unjudged
 from harness.validate.judge.rights import CSR, SYSTEM
 
 APPS, DISCOVERY = "apps", "discovery.k8s.io"

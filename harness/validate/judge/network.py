@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.dials import TRIES_PER_BACKEND, _short, dial_all, pairs, unasked_probes, wrong_answers
-from harness.validate.judge.mismatch import Mismatch, differs
-from harness.validate.remote.objects import HTTP_PORT
-from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT, UDP_PORT
-from harness.validate.remote.probes import NAME, DialResult, Probes
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Mismatch, differs
+from harness.validate.pods import HTTP_PORT
+from harness.validate.probes import (
+    NAME,
+    PROBE,
+    SERVICE_PORT,
+    TRIES_PER_BACKEND,
+    UDP_PORT,
+    DialResult,
+    Probes,
+    _short,
+    dial_all,
+    pairs,
+    unasked_probes,
+    wrong_answers,
+)
 
 # Larger than any MTU on the way (1450 inside VXLAN on Ethernet), so that it arrives in several full segments.
 LARGE_BYTES = 8000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, differs, on_every, same_set
 from harness.validate.judge.pod_network import LOOPBACK, pod_networks
 
 FOLDER = "/etc/cni/net.d"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
+from harness.validate.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import lasting, unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.judge.proxy_left_out import NFTABLES_TABLES, running_proxies
+from harness.validate.findings import Mismatch, differs, lasting, on_every, unjudged
+from harness.validate.layout import NFTABLES_TABLES, running_proxies
 
 Facts = Mapping[str, NodeFacts]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.layout import absent, etcd_is_used, runtime_of
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
-from harness.validate.judge.proxy_left_out import running_proxies
+from harness.validate.findings import Mismatch, differs, on_every, together, unjudged
+from harness.validate.layout import absent, etcd_is_used, running_proxies, runtime_of
 
 Facts = Mapping[str, NodeFacts]
 JOURNAL = "systemd-journald.service"  # writes the logs of all others

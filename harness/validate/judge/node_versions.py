@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from harness.spec.models.leaves import Tool
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.layout import absent, runtime_of
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every, together, unjudged
+from harness.validate.layout import absent, runtime_of
 
 Facts = Mapping[str, NodeFacts]
 CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")

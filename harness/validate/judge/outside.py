@@ -7,11 +7,9 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from harness.model import Mirror
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.dials import dial_all, unasked_probes
-from harness.validate.judge.machine_dials import NOTHING, Ask
-from harness.validate.judge.mismatch import Mismatch
-from harness.validate.remote.probes import Probes
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Mismatch
+from harness.validate.probes import NO_DIALS, Ask, Probes, dial_all, unasked_probes
 
 PATH = "client"  # of vmatrix's mirror: it answers with the address that it sees
 HTTP = 80
@@ -23,7 +21,7 @@ def seen_of_nodes(mirror: Mirror, expected: ExpectedGuest, ask: Ask) -> dict[str
     "" where it does not tell, as mirrors do that are not vmatrix's own.
     """
     host, port = _place(mirror)
-    dialled = ask({name: {**NOTHING, "seen": [[host, port, PATH]]} for name in expected.nodes})
+    dialled = ask({name: {**NO_DIALS, "seen": [[host, port, PATH]]} for name in expected.nodes})
     return {name: _address(answers[0][-1]) if answers else "" for name, answers in dialled.items()}
 
 

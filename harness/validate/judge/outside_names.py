@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.machine_dials import NOTHING, Ask
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, differs
+from harness.validate.probes import NO_DIALS, Ask
 
 ANSWERS = (0, 3)  # "no error" and "no such name" (RFC 1035, 4.1.1): the server has asked whoever knows
 WORDS = {-1: "no answer", 2: "SERVFAIL", 5: "REFUSED"}
@@ -16,7 +16,7 @@ WORDS = {-1: "no answer", 2: "SERVFAIL", 5: "REFUSED"}
 def answering(setups: Mapping[str, MachineSetup], name: str, expected: ExpectedGuest, ask: Ask) -> dict[str, str]:
     """Return the name server that answers for a name outside of the cluster, by node; without nodes that have none."""
     asked = {node: [[server, name] for server in setups[node].resolvers] for node in expected.nodes if node in setups}
-    answers = ask({node: {**NOTHING, "code": given} for node, given in asked.items()})
+    answers = ask({node: {**NO_DIALS, "code": given} for node, given in asked.items()})
     found = {node: [server for _, server, _, code in rows if code in ANSWERS] for node, rows in answers.items()}
     return {node: servers[0] for node, servers in found.items() if servers}
 
@@ -32,7 +32,7 @@ def not_passed_on(
         name: one outside of the cluster that nobody has cached.
     """
     nodes = [node for node in expected.nodes if node in own]
-    answers = ask({node: {**NOTHING, "code": [[server, name] for server in servers]} for node in nodes})
+    answers = ask({node: {**NO_DIALS, "code": [[server, name] for server in servers]} for node in nodes})
     found = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
     for node in nodes:
         rows = answers.get(node, ())

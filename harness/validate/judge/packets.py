@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from harness.kube import Cluster
 from harness.kube.resources import ENDPOINT_SLICE, SERVICE
 from harness.spec.models.leaves import FirewallLeaves
+from harness.validate.expected import LEFT_OUT, ExpectedGuest
 from harness.validate.facts.cluster import Json
-from harness.validate.facts.expected import LEFT_OUT, ExpectedGuest
 from harness.validate.facts.packets import Endpoint, MachinePackets
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.findings import Mismatch, on_every, unjudged
 
 Packets = Mapping[str, MachinePackets]
 # Tables that iptables keeps in nftables, with the hooked chains that it has there.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json, by_name
-from harness.validate.facts.customised import DNS_TARGET, KUBELET_TARGET, Patch, patches_of
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import unjudged
+from harness.validate.findings import Mismatch, on_every, unjudged
 from harness.validate.judge.inclusion import lacking, unapplied
-from harness.validate.judge.layout import static_by_view
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.layout import static_by_view
+from harness.validate.variables import DNS_TARGET, KUBELET_TARGET, Patch, patches_of
 
 DNS_SELECTOR = ("k8s-app", "kube-dns")
 

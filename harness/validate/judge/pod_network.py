@@ -8,12 +8,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 
+from harness.validate.expected import ExpectedGuest, Gateway, plugins
 from harness.validate.facts.cluster import ClusterView, of_family, pod_networks_of
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.network_plugins import Gateway, plugins
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.findings import Mismatch, differs, on_every, same_set, together, unjudged
 
 Facts = Mapping[str, NodeFacts]
 TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, as ip names them

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
 from harness.validate.facts.policy_cases import EVERY, Case, Connection
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.findings import Mismatch, differs
+from harness.validate.probes import DialResult
 from harness.validate.remote.policy_pods import PolicyPods
-from harness.validate.remote.probes import DialResult
 
 PARALLEL_DIALS = 8
 

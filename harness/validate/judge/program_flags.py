@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.layout import absent
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.findings import Mismatch, differs, on_every, same_set, together, unjudged
+from harness.validate.layout import absent
 
 Facts = Mapping[str, NodeFacts]
 

@@ -8,14 +8,12 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
-from harness.validate.facts.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
+from harness.validate.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
+from harness.validate.facts.cluster import explicit_settings, settings_in
 from harness.validate.facts.packets import MachinePackets
-from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.programs import MachineSetup, Rule, RunningPrograms
 from harness.validate.facts.proxy_form import UNKNOWN, setting_of
-from harness.validate.facts.setup import MachineSetup, Rule
-from harness.validate.judge.config_maps import given, settings_in
-from harness.validate.judge.finding import lasting, unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, lasting, on_every, unjudged
 
 # Kubernetes' defaults (kubernetes.io, "kube-proxy Configuration (v1alpha1)") of what changes packets or is open.
 DEFAULTS: Mapping[str, Any] = {
@@ -46,7 +44,7 @@ def wrong_proxy_settings(
     if expected.kube_proxy_mode not in PROXY_MODES or place is None:
         return [unjudged("kube-proxy's settings", "product.yml does not say that it runs (kube_proxy)", whole=True)]
     kept = settings_in(api, place, "config.conf") or {}
-    own = dict(given(expected.variables.get("cluster_kube_proxy_config") or {}))
+    own = dict(explicit_settings(expected.variables.get("cluster_kube_proxy_config") or {}))
     of_cell = {
         "bindAddress": EVERYWHERE[expected.version],
         "mode": expected.kube_proxy_mode,
@@ -57,7 +55,7 @@ def wrong_proxy_settings(
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         for path, value in wanted.items():
             yield from _other(f"{name} kube-proxy", path, value, setting_of(seen.kube_proxy, path))
-        for path, value in given(kept):
+        for path, value in explicit_settings(kept):
             where = f"{name} kube-proxy"
             yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(seen.kube_proxy, path))
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from harness.kube import Cluster
 from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import Json
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.rights import AUTHENTICATED, ApiRight, reviewed
-from harness.validate.judge.mismatch import Mismatch, differs, same_set
+from harness.validate.findings import Mismatch, differs, same_set
 
 ACCOUNTS = "system:serviceaccounts"
 # Who must not do what no default role grants to everybody, and the groups that the API server puts them in

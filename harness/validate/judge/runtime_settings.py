@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.programs import LoadedConfig, RunningPrograms
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.programs import LoadedConfig, MachineSetup, RunningPrograms
+from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
 
 SANDBOX = ("sandbox", "sandbox_image", "pause_image")  # of containerd 2, of containerd 1, of CRI-O
 RUNTIMES: Mapping[str, Callable[[RunningPrograms], LoadedConfig | None]] = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER, SCHEDULER_FILE
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.customised_seen import CustomisedFacts
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import hardened_scheduler
+from harness.validate.findings import Mismatch, differs, on_every
 from harness.validate.judge.inclusion import lacking
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.variables import OWN_SCHEDULER, SCHEDULER, SCHEDULER_FILE, hardened_scheduler
 
 OK = 200
 NEWER_SECONDS = 2.0  # what clocks and times of files may differ by

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from harness.kube import Cluster
 from harness.kube.resources import ENDPOINT_SLICE, POD, SERVICE
-from harness.validate.facts.cluster import DEFAULT, Json, addresses_of
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.dns_service import dns_service
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.cluster import DEFAULT, Json, addresses_of, dns_service
+from harness.validate.findings import Mismatch, differs, unjudged
 
 NAME = "kubernetes.io/service-name"  # label of an EndpointSlice
 API = "kubernetes"  # the API server's own Service, in `default`

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json, by_name
-from harness.validate.facts.customised import patches_of, patches_of_others, touched, volumes_of
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import AUDIT, LOGS
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.layout import static_by_view
-from harness.validate.judge.mismatch import Mismatch, differs, same_set
+from harness.validate.findings import Mismatch, differs, same_set, unjudged
+from harness.validate.layout import static_by_view
+from harness.validate.variables import AUDIT, LOGS, patches_of, patches_of_others, touched, volumes_of
 
 PRIORITY = "system-node-critical"
 # What patches may change that is judged here

@@ -11,14 +11,8 @@ from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD, PV, PVC, STORAGE_CLASS
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.cluster import Json
-from harness.validate.judge.mismatch import Mismatch, differs
-from harness.validate.remote.objects import (
-    INTERVAL,
-    container,
-    ensure_namespace,
-    wait_for_service_account,
-    wait_until_gone,
-)
+from harness.validate.findings import Mismatch, differs
+from harness.validate.pods import INTERVAL, container, ensure_namespace, wait_for_service_account, wait_until_gone
 
 NAME = "vmatrix-storage"
 WRITER, READER = "writer", "reader"

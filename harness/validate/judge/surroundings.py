@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.urls import joined
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.programs import RunningPrograms
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every, same_set
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.programs import MachineSetup, RunningPrograms
+from harness.validate.findings import Mismatch, on_every, same_set, unjudged
 
 API_PORT = 6443
 OK = 200

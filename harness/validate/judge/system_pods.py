@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.validate.facts.addons import ADD_ONS
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json, by_name
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
-from harness.validate.judge.finding import lasting, together, unjudged
-from harness.validate.judge.layout import static_by_view
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.findings import Mismatch, differs, lasting, on_every, same_set, together, unjudged
+from harness.validate.layout import static_by_view
+from harness.validate.variables import ADD_ONS
 
 ENDED = ("Succeeded", "Failed")  # phases that a pod does not leave
 RESTARTS = 2  # static pods restart once or twice while a control plane starts; more is a loop

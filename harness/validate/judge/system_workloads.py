@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from harness.kube import Cluster
 from harness.kube.resources import REPLICA_SET, SERVICE_ACCOUNT
-from harness.validate.facts.addons import ADD_ONS
+from harness.validate.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.layout import static_by_view
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, unjudged
+from harness.validate.layout import static_by_view
+from harness.validate.variables import ADD_ONS
 
 CRITICAL = 2_000_000_000  # the priority of system-cluster-critical (kubernetes.io, "Guaranteed Scheduling")
 MIRROR = "kubernetes.io/config.mirror"  # annotation of what the API shows of static pods

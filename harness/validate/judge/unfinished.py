@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from harness.kube import Cluster
 from harness.kube.resources import API_SERVICE, CRD, CSR, NAMESPACE, PV, SECRET
 from harness.validate.facts.cluster import OF_CHECKS, Json
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch
 
 TOKEN_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - the name of a kind of Secret
 ACCOUNT_TYPE = "kubernetes.io/service-account-token"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every, same_set
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, on_every, same_set, together, unjudged
 
 Setups = Mapping[str, MachineSetup]
 

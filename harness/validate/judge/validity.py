@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
 
-from harness.validate.facts.certificates import Certificate
-from harness.validate.facts.customised import CA_VALIDITY, VALIDITY, hours_of
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
 from harness.validate.facts.keys import MachineKeys
-from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.node import Certificate, NodeFacts
+from harness.validate.findings import Mismatch, on_every
 from harness.validate.judge.keys import AUTHORITIES, KUBELET
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.variables import CA_VALIDITY, VALIDITY, hours_of
 
 USUAL = "/etc/kubernetes/pki"
 BACKDATED = timedelta(hours=1)  # at most: kubeadm lets certificates begin a few minutes ago

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.customised import VOLUMES, volumes_of
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.customised_seen import CustomisedFacts
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.findings import Mismatch, on_every, unjudged
+from harness.validate.variables import VOLUMES, volumes_of
 
 
 def other_volumes(seen: Mapping[str, CustomisedFacts], expected: ExpectedGuest) -> list[Mismatch]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.model import Cell
-from harness.validate.judge.mismatch import Mismatch, differs
-from harness.validate.remote.objects import ensure_namespace
+from harness.validate.findings import Mismatch, differs
+from harness.validate.pods import ensure_namespace
 
 LIFE = "vmatrix-life"  # the guest's namespace of all that checks keep there through its phases
 MARK = "mark"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.validate.facts.availability import Availability
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch
 
 
 def interrupted(seen: Availability, *, phase_seconds: float, limit: float | None) -> list[Mismatch]:

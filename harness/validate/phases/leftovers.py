@@ -9,14 +9,13 @@ from urllib.parse import urlsplit
 from harness.kube import Cluster
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD
 from harness.urls import joined
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import by_name
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
+from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
 from harness.validate.judge.etcd import url_of
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.layout import absent
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.layout import absent
 from harness.validate.phases.observation import Observation
 
 LEASES = "kube-node-lease"  # where every kubelet renews the Lease of its Node

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, on_every
-from harness.validate.remote.gather import MachineState
+from harness.validate.findings import Mismatch, on_every, unjudged
+from harness.validate.inspection import MachineState
 
 KINDS = ("file", "mount", "link", "route", "unit", "process", "control group", "kernel setting")  # never empty
 UNSAID = ("file", "unit", "kernel setting")  # not judged where the product does not say what a reset leaves

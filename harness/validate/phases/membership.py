@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.model import Cell
 from harness.validate.facts.cluster import by_name
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every
 from harness.validate.phases.observation import Observation
 
 

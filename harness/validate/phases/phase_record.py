@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from harness.errors import HarnessBug, InfraError, VmatrixError
 from harness.validate.facts.availability import Availability
+from harness.validate.inspection import MachineState
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.writes import Writer
-from harness.validate.remote.gather import MachineState
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.validate.facts.addons import METRICS_SERVER
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.upgrade import not_judged, seen_versions, wanted_versions
+from harness.validate.variables import METRICS_SERVER
 
 OF_PLUGINS = {"flannel": "flanneld"}  # the program in a network plugin's image
 IMAGE = ", image"

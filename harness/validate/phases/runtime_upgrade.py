@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.model import Cell
 from harness.validate.facts.cluster import ClusterView, Json, by_name
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every, unjudged
 from harness.validate.phases.observation import Observation
 
 STAYS = {"DaemonSet", "Node"}  # owners of pods that a drain leaves where they are

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import value_at
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.runtime_settings import settings_of
 from harness.validate.phases.observation import Observation, cache_seconds
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.model import Cell
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.findings import Mismatch, differs, unjudged
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.setting_places import LOOKS, OF_RUNTIME, RequestedSetting
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.layout import absent, static_by_facts
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.findings import Mismatch, differs, on_every, unjudged
+from harness.validate.layout import absent, static_by_facts
 from harness.validate.phases.observation import Observation
 
 Versions = Mapping[str, str]

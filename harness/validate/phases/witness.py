@@ -20,7 +20,8 @@ from harness.until import Deadline
 from harness.urls import in_url
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.facts.availability import read_availability
-from harness.validate.inspection import Inspection
+from harness.validate.hosts import open_hosts
+from harness.validate.inspection import Inspection, MachineState, gather_states
 from harness.validate.phases.data import leave_mark
 from harness.validate.phases.local_api import local_api
 from harness.validate.phases.observation import observe
@@ -29,8 +30,6 @@ from harness.validate.phases.restarts import power_cut, restarts
 from harness.validate.phases.workload import place_workload
 from harness.validate.phases.writes import Writer
 from harness.validate.remote.availability import RequestStream, send_requests
-from harness.validate.remote.gather import MachineState, gather_states
-from harness.validate.remote.hosts import open_hosts
 
 API = "API at a node's own address"
 WORKLOAD = "workload"

@@ -17,7 +17,7 @@ from harness.kube.resources import (
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.cluster import Json
 from harness.validate.phases.data import LIFE
-from harness.validate.remote.objects import (
+from harness.validate.pods import (
     HTTP_PORT,
     INTERVAL,
     describe_pods,

@@ -9,7 +9,7 @@ from harness.errors import VmatrixError
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.validate.phases.data import LIFE
-from harness.validate.remote.objects import ensure_namespace
+from harness.validate.pods import ensure_namespace
 
 NAME = "acknowledged"
 PAUSE_SECONDS = 0.1  # between writes, and before the next try

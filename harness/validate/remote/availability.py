@@ -13,7 +13,7 @@ from harness.model import Machine
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.availability import read_requests
-from harness.validate.remote.hosts import MACHINE, remote_command
+from harness.validate.hosts import MACHINE, remote_command
 
 PROGRAM = MACHINE / "availability.py"
 INTERVAL_SECONDS = 0.5  # the resolution of outages
@@ -78,7 +78,7 @@ def send_requests(
     Args:
         login: the command that logs in to it; the remote command is appended.
         addresses: URL and, for https, the file of the CA on that machine, by name.
-        log: gets the lines of on_node_availability.py; overwritten.
+        log: gets the lines of machine/availability.py; overwritten.
     """
     timeout = timeouts.availability_request
     requests = [

@@ -11,14 +11,13 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import POD, SECRET
 from harness.spec.models import Timeouts
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.benchmark_places import HEALTH, HIDDEN, patterns
 from harness.validate.facts.cluster import Json
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening_seen import HardeningFacts, hardening_of
-from harness.validate.remote.hosts import MACHINE, run_on_each
-from harness.validate.remote.objects import HTTP_PORT
-from harness.validate.remote.probe_pods import PROBE
-from harness.validate.remote.probes import NAME, Probes
+from harness.validate.hosts import MACHINE, run_on_each
+from harness.validate.pods import HTTP_PORT
+from harness.validate.probes import NAME, PROBE, Probes
 
 PROGRAM = MACHINE / "hardening.py"
 PLACE = "default"

@@ -14,7 +14,7 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
 from harness.validate.facts.cluster import Json
 from harness.validate.facts.ingress_cases import BLUE, HOSTS, IDLE, INGRESSES, OTHER_CLASS, RED, Given
-from harness.validate.remote.objects import (
+from harness.validate.pods import (
     HTTP_PORT,
     INTERVAL,
     container,

@@ -30,8 +30,8 @@ from harness.validate.facts.policy_cases import (
     Case,
     Connection,
 )
-from harness.validate.remote.objects import INTERVAL, describe_pods, netexec, wait_for_service_account, wait_until_gone
-from harness.validate.remote.probes import DIAL_SECONDS, DialResult, dial_from
+from harness.validate.pods import INTERVAL, describe_pods, netexec, wait_for_service_account, wait_until_gone
+from harness.validate.probes import DIAL_SECONDS, DialResult, dial_from
 
 SERVICE_PORT = 80
 NAMESPACE_OF: Mapping[str, str] = {name: OUTSIDE if name == GUEST else INSIDE for name in (*CLIENTS, *SERVERS)}

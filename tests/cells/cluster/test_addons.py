@@ -6,11 +6,11 @@ from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import addons, corefile, services, system_pods, system_workloads
-from harness.validate.judge.mismatch import eventually, require
 
 
 def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: ExpectedGuest) -> None:

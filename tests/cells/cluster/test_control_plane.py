@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts import cluster
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import (
-    api_servers,
-    apiserver,
-    dns_service,
-    etcd,
-    kubelets,
-    needed_rights,
-    rights,
-    static_pods,
-)
-from harness.validate.judge.mismatch import require
+from harness.validate.judge import api_servers, apiserver, etcd, kubelets, needed_rights, rights, static_pods
 
 
 def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGuest) -> None:
@@ -85,7 +77,7 @@ def test_static_pods_are_as_kubeadm_makes_them(view: ClusterView, expected: Expe
 
 def test_running_kubelets_are_configured_as_the_cell_asks(inspection: Inspection) -> None:
     expected = inspection.expected
-    address = dns_service.dns_address(inspection.api, expected)
+    address = cluster.dns_address(inspection.api, expected)
     settings, silent = kubelets.asked_kubelets(inspection.api, expected)
     require(
         kubelets.wrong_kubelet_settings(settings, address, expected, silent),

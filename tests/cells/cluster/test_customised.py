@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.customised import DNS_TARGET, KUBELET_TARGET, SCHEDULER, STATIC_TARGETS, patches
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import kubelets, patched, scheduler_settings
-from harness.validate.judge.mismatch import require
+from harness.validate.variables import DNS_TARGET, KUBELET_TARGET, SCHEDULER, STATIC_TARGETS, asks, patches
 
 
 @pytest.mark.when(phase=patches(*STATIC_TARGETS))

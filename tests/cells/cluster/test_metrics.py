@@ -9,11 +9,11 @@ import pytest
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.addons import METRICS_SERVER, asked_for
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.findings import eventually, require
 from harness.validate.judge import metrics
-from harness.validate.judge.mismatch import eventually, require
+from harness.validate.variables import METRICS_SERVER, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(METRICS_SERVER))
 LOOK = "metrics-server's log; the APIService v1beta1.metrics.k8s.io; the kubelets' /metrics/resource"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.findings import eventually, require
 from harness.validate.judge import cluster_nodes
-from harness.validate.judge.mismatch import eventually, require
 
 
 def test_every_machine_is_a_ready_node_and_no_other_is(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.facts import cluster
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import admission, dns_service, kubeadm_settings, kubelets, unfinished
-from harness.validate.judge.mismatch import eventually, require
+from harness.validate.judge import admission, kubeadm_settings, kubelets, unfinished
 
 
 def test_nothing_waits_for_ever(api: Cluster, timeouts: Timeouts) -> None:
@@ -44,7 +45,7 @@ def test_kubeadm_keeps_the_settings_of_the_cell(inspection: Inspection) -> None:
 def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspection) -> None:
     expected = inspection.expected
     running = kubelets.kubelet_configurations(inspection.api, expected)
-    address = dns_service.dns_address(inspection.api, expected)
+    address = cluster.dns_address(inspection.api, expected)
     require(
         [
             *kubeadm_settings.wrong_kubelet_template(inspection.api, running, address, expected),

@@ -8,12 +8,12 @@ import pytest
 
 from harness.kube import Cluster
 from harness.spec.models import Waiver
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import AUDIT, EVENTS, HEALTH_ONLY, KEY, PLUGINS, POD_SECURITY, asks
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import hardened_admission, hardened_machines, hardened_secrets
 from harness.validate.judge.controls import unwaived
-from harness.validate.judge.mismatch import require
+from harness.validate.variables import AUDIT, EVENTS, HEALTH_ONLY, KEY, PLUGINS, POD_SECURITY, asks
 
 LOG = "/var/log/kubernetes/audit.log on the control plane"
 

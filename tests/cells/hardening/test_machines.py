@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from harness.spec.models import Waiver
-from harness.validate.facts.hardening import AUDIT, PRIVATE, PROFILING, SECCOMP, SIGNED, TLS, asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import hardened_admission, hardened_machines, hardened_settings, kubelets
 from harness.validate.judge.controls import unwaived
-from harness.validate.judge.mismatch import require
+from harness.validate.probes import Probes
 from harness.validate.remote.hardening import profiles_of_kubelets, statuses_of_pods
-from harness.validate.remote.probes import Probes
+from harness.validate.variables import AUDIT, PRIVATE, PROFILING, SECCOMP, SIGNED, TLS, asks
 
 
 @pytest.mark.when(phase=asks(TLS))

@@ -11,16 +11,16 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts import ingress_cases
-from harness.validate.facts.addons import TRAEFIK, asked_for
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.ingress_cases import EMPTY, FIRST, HOSTS, IDLE, PATHS, RED, Page, Pages
+from harness.validate.findings import Mismatch, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import ingress
-from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.remote import ingress_objects
 from harness.validate.remote.ingress_objects import PublishedIngresses
 from harness.validate.remote.web import fetched
+from harness.validate.variables import TRAEFIK, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(TRAEFIK))
 LOGS = "kubectl --kubeconfig kubeconfig -n traefik logs daemonset/traefik"

@@ -8,12 +8,12 @@ import pytest
 
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.addons import METALLB, asked_for
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import load_balancer
-from harness.validate.judge.mismatch import eventually, require
+from harness.validate.probes import Probes
 from harness.validate.remote.client import asked
-from harness.validate.remote.probes import Probes
+from harness.validate.variables import METALLB, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(METALLB))
 LOGS = "kubectl --kubeconfig kubeconfig -n metallb-system logs"

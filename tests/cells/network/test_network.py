@@ -12,21 +12,14 @@ from harness.kube.resources import SERVICE
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate import probes as dials
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts import cluster
+from harness.validate.findings import Mismatch, eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import (
-    dials,
-    dns_service,
-    ip_families,
-    machine_network,
-    network,
-    outside,
-    outside_names,
-)
-from harness.validate.judge.mismatch import Mismatch, eventually, require
+from harness.validate.judge import ip_families, machine_network, network, outside, outside_names
 from harness.validate.phases.observation import dns_servers
-from harness.validate.remote.probe_pods import UDP_PORT
-from harness.validate.remote.probes import Probes
+from harness.validate.probes import UDP_PORT, Probes
 
 pytestmark = pytest.mark.usefixtures("curated_specs_meanwhile")
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
@@ -218,7 +211,7 @@ def test_packets_of_exactly_the_mtu_arrive_in_one_piece(inspection: Inspection, 
 
 def test_dns_answers_every_machine_by_udp_and_tcp(inspection: Inspection, followed: Followed) -> None:
     expected = inspection.expected
-    service = dns_service.dns_address(inspection.api, expected)
+    service = cluster.dns_address(inspection.api, expected)
     servers = {service: "the DNS Service", **dict.fromkeys(dns_servers(inspection.view), "a DNS pod")}
     name = f"kubernetes.default.svc.{expected.dns_domain}"
     require(
@@ -236,7 +229,7 @@ def test_dns_passes_on_names_outside_of_the_cluster(
     own = asked.result()
     if not own:
         pytest.skip("not run: no name server of the machines answers, so there is nothing to pass on to")
-    servers = {dns_service.dns_address(inspection.api, expected): "the DNS Service"}
+    servers = {cluster.dns_address(inspection.api, expected): "the DNS Service"}
     servers |= dict.fromkeys(dns_servers(inspection.view), "a DNS pod")
     require(
         followed(lambda: outside_names.not_passed_on(own, servers, name, expected, inspection.dial)),
@@ -277,7 +270,7 @@ def test_services_answer_at_their_address_of_each_ip_family(
 def test_dns_has_the_addresses_of_services_by_ip_family(
     services: ip_families.Given, inspection: Inspection, followed: Followed
 ) -> None:
-    expected, server = inspection.expected, dns_service.dns_address(inspection.api, inspection.expected)
+    expected, server = inspection.expected, cluster.dns_address(inspection.api, inspection.expected)
     require(
         followed(lambda: ip_families.wrong_records(server, services, expected, inspection.dial)),
         claim="DNS has an A record of a Service with an IPv4 address, an AAAA record of one with an IPv6 address",

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import (
     authorities,
@@ -21,7 +22,6 @@ from harness.validate.judge import (
     proxy_settings,
 )
 from harness.validate.judge.bad_certificates import CERTIFICATE_MARGIN
-from harness.validate.judge.mismatch import Mismatch, eventually, require
 
 
 def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:

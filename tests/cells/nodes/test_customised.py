@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.customised import CERTIFICATES, gives_volumes, limits_validity
-from harness.validate.facts.hardening import asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import validity, volumes
-from harness.validate.judge.mismatch import require
+from harness.validate.variables import CERTIFICATES, asks, gives_volumes, limits_validity
 
 
 @pytest.mark.when(phase=gives_volumes)

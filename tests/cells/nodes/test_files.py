@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import exposure, files
-from harness.validate.judge.mismatch import require
 
 
 def test_only_root_reads_keys_and_workers_have_none_of_the_control_plane(inspection: Inspection) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import require
 from harness.validate.judge import manifests, node_services
-from harness.validate.judge.mismatch import require
 
 # Units that may fail on a machine -> why that does not matter for the deployment. Ideally empty.
 MAY_FAIL: dict[str, str] = {}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.validate.conformance.registry import digests
+from harness.validate.findings import require, together
 from harness.validate.inspection import Inspection
 from harness.validate.judge import images, machine_names, network_files, runtime_settings, surroundings, unit_amendments
-from harness.validate.judge.finding import together
-from harness.validate.judge.mismatch import require
 
 
 def test_machines_know_each_others_names(inspection: Inspection) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.judge import node_versions
-from harness.validate.judge.mismatch import require
 from harness.validate.phases import running
 from harness.validate.phases.observation import Observation
 

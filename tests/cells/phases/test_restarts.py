@@ -9,8 +9,8 @@ import pytest
 from harness.errors import HarnessBug
 from harness.model import Cell
 from harness.plugin.items import MEASURED
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import require
 from harness.validate.phases import restarts, writes
 from harness.validate.phases.data import LIFE
 from harness.validate.phases.observation import Observation

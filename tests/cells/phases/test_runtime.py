@@ -8,7 +8,7 @@ import pytest
 
 from harness.model import Cell
 from harness.plugin.items import MEASURED
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import require
 from harness.validate.phases import runtime_upgrade
 from harness.validate.phases.observation import Observation
 

@@ -11,14 +11,14 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts.addons import ADD_ONS, KUBE_ROUTER, enforces_policies
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.policy_cases import CASES, FIRST, JOB, OPEN, SECOND, WEB, Case, Connection
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import eventually, require
 from harness.validate.judge.policies import wrong_connections
 from harness.validate.remote import policy_pods
 from harness.validate.remote.policy_pods import PolicyPods
+from harness.validate.variables import ADD_ONS, KUBE_ROUTER, enforces_policies
 
 pytestmark = pytest.mark.when(phase=enforces_policies)
 KUBECTL = "kubectl --kubeconfig kubeconfig"

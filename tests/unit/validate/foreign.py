@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from harness.spec.models.leaves import ClusterLeaves
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts, facts_of
 from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests, moments, views

@@ -14,7 +14,7 @@ from harness.paths import packaged_dir
 from harness.spec.loader import load_file
 from harness.spec.models import FILES
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.facts.expected import ExpectedGuest, expected_of
+from harness.validate.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts, facts_of
 
 RECORDED = Path(__file__).parent / "recorded"

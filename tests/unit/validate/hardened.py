@@ -9,8 +9,8 @@ from typing import Any
 from harness.paths import packaged_dir
 from harness.spec.loader import load_file
 from harness.spec.models import FILES as MATRIX_FILES
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.benchmark_places import FILES, HEALTH, HIDDEN, OWNER
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening_seen import HardeningFacts, hardening_of
 from harness.validate.judge.hardened_secrets import key_name
 from tests.unit.validate import guests

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.phases.observation import Observation

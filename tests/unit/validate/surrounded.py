@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harness.validate.facts.programs import RunningPrograms, programs_of
-from harness.validate.facts.setup import MachineSetup, setup_of
+from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.moments import PAUSE, raw_running

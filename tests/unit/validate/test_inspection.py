@@ -20,10 +20,9 @@ from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, TimedOut
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch, real
 from harness.validate.inspection import Inspection, follow, settle
 from harness.validate.judge import addons
-from harness.validate.judge.finding import real
-from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.node_configuration import wrong_proxy_mode
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import foreign, guests

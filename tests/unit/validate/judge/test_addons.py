@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.addons import ADD_ONS
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
+from harness.validate.variables import ADD_ONS
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.views import (

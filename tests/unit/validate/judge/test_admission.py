@@ -6,8 +6,8 @@ import pytest
 
 from harness.kube.client import ApiFailure, Listing
 from harness.kube.resources import Resource
+from harness.validate.findings import Unjudged
 from harness.validate.judge.admission import strange_admission
-from harness.validate.judge.finding import Unjudged
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.kept import KeptApi, Objects, named
 

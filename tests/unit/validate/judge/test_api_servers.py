@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.validate.findings import Unjudged
 from harness.validate.judge.api_servers import wrong_api_servers
-from harness.validate.judge.finding import Unjudged
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.surrounded import setups
 

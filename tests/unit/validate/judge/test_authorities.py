@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from harness.validate.findings import Unjudged
 from harness.validate.judge.authorities import authority_of, foreign_certificates
-from harness.validate.judge.finding import Unjudged
 from tests.unit.validate import foreign, guests
 
 PKI = "/etc/kubernetes/pki"

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch
 from harness.validate.judge.bad_certificates import bad_certificates
-from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only
 from tests.unit.validate.guests import Change, Json
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.findings import Unjudged
 from harness.validate.judge.command_lines import strange_flags
-from harness.validate.judge.finding import Unjudged
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.changes import replace_flag
 from tests.unit.validate.guests import Change

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from harness.spec.controls import Waiver
+from harness.validate.findings import Mismatch, Unjudged, real
 from harness.validate.judge.controls import against, unwaived
-from harness.validate.judge.finding import Unjudged, real
-from harness.validate.judge.mismatch import Mismatch
 
 ONE = Mismatch("here", "a", "b")
 WAIVERS = (Waiver(control="1.2.9", reason="elsewhere"),)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.findings import Unjudged
 from harness.validate.judge.corefile import LINES, wrong_corefile
-from harness.validate.judge.finding import Unjudged
 from tests.unit.validate import foreign, guests
 
 TEXT = "\n".join(LINES).replace("{domain}", "cluster.local").replace("{cache}", "30")

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.validate.facts.etcd import EtcdView
-from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.node import EtcdView, NodeFacts
 from harness.validate.judge import etcd
 from tests.unit.validate import guests
 from tests.unit.validate.changes import Judge, finds, in_text, passes_a_well_guest_only, put

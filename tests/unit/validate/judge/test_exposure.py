@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.findings import Unjudged, real
 from harness.validate.judge.exposure import open_ports, wrong_boot
-from harness.validate.judge.finding import Unjudged, real
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.changes import put
 from tests.unit.validate.guests import Change

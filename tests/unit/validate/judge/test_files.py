@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.validate.findings import Unjudged, real
 from harness.validate.judge.files import closed_folders, open_files, outdated_processes, wrong_systems
-from harness.validate.judge.finding import Unjudged, real
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.on_disk import files, mode

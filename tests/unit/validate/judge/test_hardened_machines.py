@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.hardening_seen import HardeningFacts
+from harness.validate.findings import Mismatch
 from harness.validate.judge import hardened_machines as judge
-from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate.guests import Json
 from tests.unit.validate.hardened import expected, seen
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.validate.facts.hardening import hardened_flags, hardened_kubelet
 from harness.validate.judge.command_lines import wanted_flags
 from harness.validate.judge.hardened_settings import loose_flags, loose_kubelets
+from harness.validate.variables import hardened_flags, hardened_kubelet
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Json
 from tests.unit.validate.hardened import PROFILE, expected

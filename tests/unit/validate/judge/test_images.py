@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.images import from_mirror, other_images
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.moments import PAUSE

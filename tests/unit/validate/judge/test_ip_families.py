@@ -10,18 +10,18 @@ from typing import Any, cast
 import pytest
 
 from harness.kube.client import ApiFailure, Cluster
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate import probes
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import facts_of
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge import dials, ip_families, pod_network
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, Unjudged
+from harness.validate.judge import ip_families, pod_network
 from harness.validate.judge.cluster_nodes import wrong_node_networks
 from harness.validate.judge.command_lines import wanted_flags
-from harness.validate.judge.finding import Unjudged
 from harness.validate.judge.kernel import wrong_kernel_settings
-from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.network_files import wrong_network_files
 from harness.validate.judge.node_configuration import wrong_proxy_mode
-from harness.validate.remote.probes import DialResult, ProbePod, Probes
+from harness.validate.probes import DialResult, ProbePod, Probes
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.views import named, view
@@ -236,13 +236,13 @@ def test_each_family_is_judged_with_the_probes_of_its_own_addresses() -> None:
         asked.append((probes.dialled["w-0"].address, probes.service_address))
         return [Mismatch("w-0", "anything", expected.addresses["w-0"])]
 
-    found = dials.of_each_family(PROBES, DUAL, judge)
+    found = probes.of_each_family(PROBES, DUAL, judge)
     assert asked == [("10.243.1.9", "10.95.0.7"), ("fd10:243:0:1::9", "fd10:95::7")]
     assert [one.seen for one in found] == ["10.222.1.3", "fd76:6d78::3"]
-    assert len(dials.of_each_family(PROBES, SINGLE, judge)) == 1
+    assert len(probes.of_each_family(PROBES, SINGLE, judge)) == 1
     nobody_says = replace(SINGLE, pod_cidr="")
     six = replace(PROBES, dialled={"w-0": ProbePod("p", "w-0", ("fd10::9",))}, service_addresses=("fd10:95::7",))
-    dials.of_each_family(six, nobody_says, judge)
+    probes.of_each_family(six, nobody_says, judge)
     assert asked[-1] == ("fd10::9", "fd10:95::7")
 
 

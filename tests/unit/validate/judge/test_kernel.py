@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch
 from harness.validate.judge.kernel import confused_identities, wrong_kernel_settings
-from harness.validate.judge.mismatch import Mismatch
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import guests
 from tests.unit.validate.changes import Judge, finds, passes_a_well_guest_only, put

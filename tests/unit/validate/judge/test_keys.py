@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.facts.keys import MachineKeys, keys_of
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.keys import strange_kubeconfigs, unfit_keys
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change, Json

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.validate.judge.finding import Unjudged, real
+from harness.validate.findings import Mismatch, Unjudged, real
 from harness.validate.judge.kubeadm_settings import (
     strange_kubelet_files,
     wrong_cluster_settings,
     wrong_kubelet_template,
 )
-from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import foreign, guests, surrounded
 from tests.unit.validate.kept import KeptApi, Objects, named, recorded
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.validate.facts.customised import SKIPPED, without_kube_proxy
-from harness.validate.facts.expected import LEFT_OUT, ExpectedGuest
+from harness.validate.expected import LEFT_OUT, ExpectedGuest
 from harness.validate.facts.node import HttpAnswer, NodeFacts
 from harness.validate.judge.addons import unready_daemon_sets
 from harness.validate.judge.node_configuration import wrong_proxy_mode
@@ -14,6 +13,7 @@ from harness.validate.judge.node_services import unhealthy_agents
 from harness.validate.judge.packets import strayed_rules
 from harness.validate.judge.proxy_settings import missing_rules
 from harness.validate.judge.system_pods import wrong_image_versions
+from harness.validate.variables import SKIPPED, without_kube_proxy
 from tests.unit.validate import guests, surrounded, views
 from tests.unit.validate.guests import Json
 

@@ -8,8 +8,8 @@ import pytest
 
 from harness.kube import Cluster, Resource
 from harness.validate.judge import load_balancer
+from harness.validate.probes import ProbePod, Probes
 from harness.validate.remote.client import OutsideAnswer
-from harness.validate.remote.probes import ProbePod, Probes
 from tests.unit.validate.guests import NOWHERE, Json
 
 POOL = load_balancer.pool_of({load_balancer.POOL: ["10.0.0.240-10.0.0.241", "10.0.1.0/30"]})

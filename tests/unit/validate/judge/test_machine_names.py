@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.machine_names import wrong_names
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change

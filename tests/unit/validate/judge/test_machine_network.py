@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.validate.judge.machine_network import cut_packets, packet_size, unanswered, unreached
-from harness.validate.remote.probes import ProbePod, Probes
+from harness.validate.probes import ProbePod, Probes
 from tests.unit.validate import foreign, guests
 
 PODS = {name: ProbePod(f"p-{name}", name, (f"10.243.{place}.9",)) for place, name in enumerate(("cp-0", "w-0"))}

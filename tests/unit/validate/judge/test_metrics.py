@@ -11,8 +11,8 @@ import pytest
 
 from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.client import Unreachable
+from harness.validate.findings import Mismatch
 from harness.validate.judge import metrics
-from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE, Json
 from tests.unit.validate.views import view

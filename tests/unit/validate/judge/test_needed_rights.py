@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.needed_rights import lost_rights
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Json

@@ -10,9 +10,10 @@ import pytest
 from harness.kube import Cluster
 from harness.kube.client import Answer, Unreachable
 from harness.until import Deadline
-from harness.validate.judge import dials, network
-from harness.validate.judge.mismatch import Mismatch, eventually
-from harness.validate.remote.probes import DialResult, ProbePod, Probes
+from harness.validate import probes as dials
+from harness.validate.findings import Mismatch, eventually
+from harness.validate.judge import network
+from harness.validate.probes import DialResult, ProbePod, Probes
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch
 from harness.validate.judge.network_files import wrong_network_files
 from tests.unit.validate import foreign, guests, views
 from tests.unit.validate.guests import Change

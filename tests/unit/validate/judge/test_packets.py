@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.validate.facts.packets import MachinePackets, packets_of
-from harness.validate.judge.finding import Unjudged
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, Unjudged
 from harness.validate.judge.packets import endpoints_of, obstacles, strayed_rules
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change, Json

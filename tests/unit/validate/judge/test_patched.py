@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.customised import patched_settings, patches_of, patches_of_others
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.patched import unpatched_dns, unpatched_kubelets, unpatched_pods
+from harness.validate.variables import patched_settings, patches_of, patches_of_others
 from tests.unit.validate import customised, guests, views
 from tests.unit.validate.guests import Change, Json
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch, NotJudged, real, require
 from harness.validate.judge import pod_network
-from harness.validate.judge.finding import NotJudged, real
-from harness.validate.judge.mismatch import Mismatch, require
 from harness.validate.judge.system_pods import wrong_image_versions
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Change, Json

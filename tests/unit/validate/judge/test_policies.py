@@ -10,8 +10,8 @@ import pytest
 from harness.validate.facts import policy_cases as facts
 from harness.validate.facts.policy_cases import CASES, EVERY, OPEN, Case, Connection
 from harness.validate.judge.policies import Outcome, differing, outcome_of
+from harness.validate.probes import DialResult
 from harness.validate.remote.policy_pods import NAMESPACE_OF, ROLE_OF
-from harness.validate.remote.probes import DialResult
 from tests.unit.validate.guests import Json
 
 AT = {"near": "10.243.0.2", "far": "10.243.1.2", "web": "10.243.0.3", "job": "10.243.1.3", "guest": "10.243.1.4"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.judge.rights import excessive_rights
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Json

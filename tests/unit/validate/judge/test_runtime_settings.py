@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.runtime_settings import wrong_runtime_settings
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change

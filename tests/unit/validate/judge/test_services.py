@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.judge.finding import Unjudged
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, Unjudged
 from harness.validate.judge.services import wrong_services
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change, Json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.finding import Unjudged
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Unjudged
 from harness.validate.judge.static_pods import strange_static_pods
 from tests.unit.validate import foreign, guests, views
 from tests.unit.validate.guests import Change, Json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.surroundings import silent_api, wrong_backends
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.surrounded import running, setups

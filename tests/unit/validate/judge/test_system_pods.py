@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from harness.validate.facts.addons import ADD_ONS
 from harness.validate.judge.system_pods import foreign_images, unready_pods, wrong_image_versions
+from harness.validate.variables import ADD_ONS
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.views import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.unit_amendments import amended_units
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.surrounded import setups

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from harness.validate.facts.certificates import Certificate
 from harness.validate.facts.files import FileRights, MachineFiles
 from harness.validate.facts.keys import Kubeconfig, MachineKeys
-from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.node import Certificate, NodeFacts
 from harness.validate.judge.validity import other_validity, strayed_certificates
 from tests.unit.validate import customised, guests, on_disk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.facts.customised_seen import CustomisedFacts, SeenVolume
-from harness.validate.judge.finding import Unjudged
+from harness.validate.findings import Unjudged
 from harness.validate.judge.volumes import other_volumes
 from tests.unit.validate import customised, guests
 

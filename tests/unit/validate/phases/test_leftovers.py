@@ -10,7 +10,7 @@ import pytest
 
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD, Resource
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.judge.finding import real
+from harness.validate.findings import real
 from harness.validate.phases import leftovers
 from harness.validate.phases.leftovers import ApiTraces
 from tests.unit.validate import foreign

@@ -7,11 +7,10 @@ import copy
 import pytest
 
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.judge.finding import real
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch, real
+from harness.validate.inspection import MachineState
 from harness.validate.phases import machine_state
 from harness.validate.phases.machine_state import KINDS, LISTED
-from harness.validate.remote.gather import MachineState
 from tests.unit.validate import guests
 
 ALL = (*KINDS, "firewall rule")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.judge.finding import real
+from harness.validate.findings import real
 from harness.validate.phases.running import wrong_running
 from tests.unit.validate import foreign
 from tests.unit.validate.guests import Json

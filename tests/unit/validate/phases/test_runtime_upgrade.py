@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.model import Cell
-from harness.validate.judge.finding import Unjudged, real
+from harness.validate.findings import Unjudged, real
 from harness.validate.phases import runtime_upgrade
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.runtime_upgrade import (

@@ -12,8 +12,7 @@ from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
-from harness.validate.judge.finding import NotJudged, together
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import NotJudged, require, together
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.setting_places import RequestedSetting

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.judge.finding import real
+from harness.validate.findings import real
 from harness.validate.phases import upgrade
 from tests.unit.validate import foreign
 from tests.unit.validate.guests import Json
