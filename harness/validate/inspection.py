@@ -19,21 +19,20 @@ from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.expected import ExpectedGuest, expected_of, plugins
-from harness.validate.facts.authority import MachineAuthority, authority_of
 from harness.validate.facts.cluster import ClusterView, view_of
-from harness.validate.facts.customised_seen import CustomisedFacts, customised_of
 from harness.validate.facts.files import MachineFiles, files_of
-from harness.validate.facts.keys import MachineKeys, keys_of
 from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
-from harness.validate.facts.packets import MachinePackets, packets_of
 from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from harness.validate.findings import Mismatch, eventually
 from harness.validate.hosts import MACHINE, open_hosts, run_on_each
-from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
-from harness.validate.judge.cluster_nodes import unready_nodes
-from harness.validate.judge.node_configuration import wrong_proxy_mode
-from harness.validate.judge.system_pods import unready_pods
-from harness.validate.remote.hardening import HardeningLook, look_at_hardening
+from harness.validate.topics.addons import unavailable_deployments, unready_daemon_sets
+from harness.validate.topics.certificates import MachineKeys, keys_of
+from harness.validate.topics.customised import CustomisedFacts, customised_of
+from harness.validate.topics.external_ca import MachineAuthority, authority_of
+from harness.validate.topics.hardening.facts import HardeningLook, look_at_hardening
+from harness.validate.topics.kube_proxy import MachinePackets, packets_of, wrong_proxy_mode
+from harness.validate.topics.nodes import unready_nodes
+from harness.validate.topics.system_pods import unready_pods
 from harness.validate.variables import asked_volumes
 
 FACTS = MACHINE / "node.py"

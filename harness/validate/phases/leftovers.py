@@ -14,9 +14,9 @@ from harness.validate.facts.cluster import by_name
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
-from harness.validate.judge.etcd import url_of
 from harness.validate.layout import absent
 from harness.validate.phases.observation import Observation
+from harness.validate.topics.etcd import url_of
 
 LEASES = "kube-node-lease"  # where every kubelet renews the Lease of its Node
 KUBERNETES_SLICES = "kubernetes.io/service-name=kubernetes"

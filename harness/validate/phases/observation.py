@@ -14,7 +14,7 @@ from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json, dns_ser
 from harness.validate.facts.node import EtcdView, NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.inspection import Inspection, asked_of_programs, gather_programs
-from harness.validate.judge.kubelets import kubelet_configurations
+from harness.validate.topics.kubelet import kubelet_configurations
 
 # Services whose addresses DNS is asked to resolve: another one after a phase than before it, so that no answer was
 # cached under the old settings.

@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import value_at
-from harness.validate.judge.runtime_settings import settings_of
 from harness.validate.phases.observation import Observation, cache_seconds
+from harness.validate.topics.runtime import settings_of
 
 
 @dataclass(frozen=True)

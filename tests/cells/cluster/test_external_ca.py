@@ -6,7 +6,7 @@ import pytest
 
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import external_ca
+from harness.validate.topics import external_ca
 from harness.validate.variables import EXTERNAL_CA, asks
 
 

@@ -8,7 +8,7 @@ import yaml
 
 from harness.paths import packaged_dir
 from harness.validate.expected import ExpectedGuest
-from harness.validate.facts.customised_seen import SeenScheduler, SeenVolume
+from harness.validate.topics.customised import SeenScheduler, SeenVolume
 from harness.validate.variables import OWN_SCHEDULER, SCHEDULER_FILE
 from tests.unit.validate import guests, views
 from tests.unit.validate.guests import Json

@@ -14,21 +14,18 @@ from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import Mismatch, Unjudged, real
-from harness.validate.judge import (
+from harness.validate.topics import (
     addons,
-    bad_certificates,
-    cluster_nodes,
     etcd,
-    kernel,
-    kubelets,
-    manifests,
-    node_configuration,
-    node_services,
-    node_versions,
+    kube_proxy,
+    kubelet,
+    nodes,
+    operating_system,
     pod_network,
-    program_flags,
+    programs,
     system_pods,
 )
+from harness.validate.topics.certificates import bad_certificates
 from tests.unit.validate import foreign, guests, views
 from tests.unit.validate.changes import put, replace_flag, second_process, without_process
 from tests.unit.validate.foreign import SAID, UNSAID
@@ -39,15 +36,15 @@ Facts = Mapping[str, NodeFacts]
 
 
 def certificates(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
-    return bad_certificates.bad_certificates(seen, wanted, RECORDED_AT)
+    return bad_certificates(seen, wanted, RECORDED_AT)
 
 
 def failed(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
-    return node_services.failed_units(seen, wanted, {})
+    return programs.failed_units(seen, wanted, {})
 
 
 def identities(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
-    return kernel.confused_identities(seen, wanted, 60.0)
+    return operating_system.confused_identities(seen, wanted, 60.0)
 
 
 def routes(seen: Facts, wanted: ExpectedGuest) -> list[Mismatch]:
@@ -59,18 +56,18 @@ def members(judge: Callable[[Any, ExpectedGuest], list[Mismatch]]) -> Callable[[
 
 
 OF_FACTS = {
-    "services": node_services.stopped_services,
+    "services": programs.stopped_services,
     "failed": failed,
-    "processes": node_services.misplaced_processes,
-    "manifests": manifests.wrong_manifests,
-    "agents": node_services.unhealthy_agents,
-    "flags": program_flags.wrong_flags,
-    "kernel": kernel.wrong_kernel_settings,
+    "processes": programs.misplaced_processes,
+    "manifests": programs.wrong_manifests,
+    "agents": programs.unhealthy_agents,
+    "flags": programs.wrong_flags,
+    "kernel": operating_system.wrong_kernel_settings,
     "certificates": certificates,
     "identities": identities,
-    "proxy mode": node_configuration.wrong_proxy_mode,
-    "binaries": node_versions.wrong_binaries,
-    "replaced": node_versions.replaced_binaries,
+    "proxy mode": kube_proxy.wrong_proxy_mode,
+    "binaries": programs.wrong_binaries,
+    "replaced": programs.replaced_binaries,
     "routes": routes,
     "tunnels": pod_network.wrong_tunnels,
     "units": pod_network.wrong_plugin_units,
@@ -80,10 +77,10 @@ OF_FACTS = {
     "etcd version": members(etcd.wrong_versions),
 }
 OF_VIEW = {
-    "nodes": cluster_nodes.unready_nodes,
-    "versions": cluster_nodes.wrong_node_versions,
-    "networks": cluster_nodes.wrong_node_networks,
-    "roles": cluster_nodes.wrong_roles,
+    "nodes": nodes.unready_nodes,
+    "versions": nodes.wrong_node_versions,
+    "networks": nodes.wrong_node_networks,
+    "roles": nodes.wrong_roles,
     "deployments": addons.unavailable_deployments,
     "daemon sets": addons.unready_daemon_sets,
     "pods": system_pods.unready_pods,
@@ -259,10 +256,10 @@ def test_a_unit_that_nothing_shows_is_not_judged_unless_the_product_names_it() -
         )
         for name, facts in seen.items()
     }
-    found = node_services.stopped_services(bare, foreign.expected(UNSAID))
+    found = programs.stopped_services(bare, foreign.expected(UNSAID))
     assert {one.expected for one in found} == {"the unit of kubelet", "the unit of containerd"}
     assert all(isinstance(one, Unjudged) and one.whole for one in found)
-    assert real(node_services.stopped_services(bare, foreign.expected(SAID)))
+    assert real(programs.stopped_services(bare, foreign.expected(SAID)))
 
 
 def test_our_own_layout_is_wrong_for_a_product_that_says_another() -> None:
@@ -312,12 +309,12 @@ def test_kubelets_give_pods_the_dns_service_or_a_server_on_the_node(given: list[
         "clusterDomain": "cluster.local",
         "clusterDNS": given,
     }
-    assert (kubelets.wrong_kubelet_settings({"cp-0": well, "w-0": well}, address, wanted) == []) is good
+    assert (kubelet.wrong_kubelet_settings({"cp-0": well, "w-0": well}, address, wanted) == []) is good
 
 
 def test_a_product_may_name_the_address_that_kubelets_give_to_pods() -> None:
     said = UNSAID.model_copy(update={"dns": UNSAID.dns.model_copy(update={"kubelet_address": "169.254.25.10"})})
-    found = kubelets.wrong_kubelet_settings({n: {} for n in ("cp-0", "w-0")}, "10.95.0.3", foreign.expected(said))
+    found = kubelet.wrong_kubelet_settings({n: {} for n in ("cp-0", "w-0")}, "10.95.0.3", foreign.expected(said))
     assert "clusterDNS ['169.254.25.10']" in {one.expected for one in found}
 
 

@@ -38,9 +38,7 @@ def test_the_command_asks_until_it_is_ended() -> None:
     with serving(200) as port:
         question = {"name": "it", "url": f"http://127.0.0.1:{port}/", "timeout": 1, "interval": 0.01}
         given = json.dumps({"seconds": 0.3, "requests": [question]})
-        command = hosts.remote_command(
-            hosts.LIBRARY.with_name("availability.py"), given, timeouts=TIMEOUTS, seconds=30
-        )
+        command = hosts.remote_command(hosts.LIBRARY.with_name("availability.py"), given, timeouts=TIMEOUTS, seconds=30)
         done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=SECONDS, check=True)
     first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert "started" in first

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.validate.facts.customised_seen import customised_of
 from harness.validate.machine import customised
 from harness.validate.machine.customised import main, volume
+from harness.validate.topics.customised import customised_of
 
 
 def test_a_volume_is_the_machines_own_or_not(tmp_path: Path) -> None:

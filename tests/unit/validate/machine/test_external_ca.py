@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.validate.facts.authority import MachineAuthority, authority_of
 from harness.validate.machine import external_ca
+from harness.validate.topics.external_ca import MachineAuthority, authority_of
 
 
 def made(folder: Path, name: str) -> str:
