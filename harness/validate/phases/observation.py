@@ -1,4 +1,4 @@
-"""A guest at one moment, before or after a phase: what the checks around phases compare."""
+"""Observation: a guest at one moment, before or after a phase, which the checks of phases compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What restarted machines must have kept, and what shows that they have restarted."""
+"""Restarts: what restarted machines must have kept, and what shows that they have restarted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a second run of a phase has changed: by its own account, on machines, and of the cluster's containers."""
+"""Second run: what it changed by its own account, on machines, and of the cluster's containers (idempotence)."""
 
 from __future__ import annotations
 

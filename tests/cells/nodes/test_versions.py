@@ -6,7 +6,7 @@ from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.phases import running
+from harness.validate.phases import upgrade
 from harness.validate.phases.observation import Observation
 from harness.validate.topics import programs
 
@@ -23,7 +23,7 @@ def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFact
 def test_running_programs_have_the_expected_versions(inspection: Inspection) -> None:
     seen = Observation(inspection.expected, inspection.view, inspection.facts, inspection.running, {}, {})
     require(
-        running.wrong_running(seen),
+        upgrade.wrong_running(seen),
         claim="every program that runs has the cell's version, whatever its image or its unit is called",
         look="the file that the process runs; what its image really holds",
         do=f"{inspection.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",

@@ -6,7 +6,7 @@ import pytest
 
 from harness.model import Cell, GuestCluster
 from harness.validate.findings import require
-from harness.validate.phases.machine_state import not_as_before
+from harness.validate.phases.leftovers import not_as_before
 from harness.validate.phases.witness import Witness
 
 

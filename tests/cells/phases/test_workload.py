@@ -11,9 +11,9 @@ from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
 from harness.validate.findings import NotJudged, require
 from harness.validate.phases import witness as seen
+from harness.validate.phases.availability import interrupted
 from harness.validate.phases.data import LIFE
-from harness.validate.phases.interruptions import interrupted
-from harness.validate.phases.phase_record import PhaseRecord
+from harness.validate.phases.witness import PhaseRecord
 
 Note = Callable[[str, object], None]
 

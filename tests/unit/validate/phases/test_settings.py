@@ -15,7 +15,7 @@ from harness.spec.project import matrix_dir
 from harness.validate.findings import NotJudged, require, together
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.setting_places import RequestedSetting
+from harness.validate.phases.settings import RequestedSetting
 from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import COREFILE, moment
 
