@@ -30,8 +30,8 @@ from harness.kube.resources import (
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.judge.mismatch import Mismatch, require
-from harness.validate.remote.probes import DialResult, Probes
+from harness.validate.findings import Mismatch, require
+from harness.validate.probes import DialResult, Probes
 
 __all__ = [
     "CONFIG_MAP",

@@ -17,9 +17,8 @@ from harness.report.submission import Submission, read_product, write
 from harness.rundir import RunDir
 from harness.spec.settings import load_settings
 from harness.spec.suites import CERTIFICATION
-from harness.validate.conformance.listing import listed_images, listed_specs
-from harness.validate.conformance.upstream import as_text, chosen, load_selection
-from harness.validate.facts.expected import minor_of
+from harness.validate.conformance.upstream import as_text, chosen, listed_images, listed_specs, load_selection
+from harness.validate.expected import minor_of
 
 app = CommandSet(no_args_is_help=True, help="Upstream's own specs: list them, and export a run of them.")
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from harness.model import GuestCluster, Mirror
     from harness.session import Cells
     from harness.spec.models import Timeouts, Waiver
+    from harness.validate.expected import ExpectedGuest
     from harness.validate.facts.cluster import ClusterView
-    from harness.validate.facts.expected import ExpectedGuest
     from harness.validate.facts.node import NodeFacts
     from harness.validate.inspection import Inspection
-    from harness.validate.remote.probes import Probes
+    from harness.validate.probes import Probes
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +89,7 @@ def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterat
     """Probe pods on every node: created before a module's first check that asks for them, removed after its last."""
     from harness.until import Deadline
     from harness.validate.conformance.curated import AGNHOST
-    from harness.validate.remote.probe_pods import place_probes, remove_probes
+    from harness.validate.probes import place_probes, remove_probes
 
     image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
     try:

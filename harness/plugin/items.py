@@ -162,7 +162,7 @@ def note_setup(item: pytest.Item, seconds: float) -> None:
 def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> CheckOutcome:
     """Return what is written down about a check that has ended."""
     from harness.session.cells import CheckOutcome
-    from harness.validate.remote.hosts import is_no_login, no_login
+    from harness.validate.hosts import is_no_login, no_login
 
     own = item.config.stash.get(OWN, None)
     if isinstance(error, RuntimeError) and is_no_login(error):

@@ -29,7 +29,7 @@ def judged(item: pytest.Item) -> Generator[None, object, object]:
     """Run a check, and write down what it does not judge; if the product requires all, that is a failure."""
     if not _is_check(item):
         return (yield)
-    from harness.validate.judge.finding import NotJudged, parts_not_judged
+    from harness.validate.findings import NotJudged, parts_not_judged
 
     with parts_not_judged() as parts:
         try:

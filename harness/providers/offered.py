@@ -24,7 +24,7 @@ from harness.spec import product_sources
 from harness.spec.project import Project
 from harness.spec.suites import PERFORMANCE, UPSTREAM
 from harness.validate.conformance.curated import load_curated
-from harness.validate.facts.expected import minor_of
+from harness.validate.expected import minor_of
 from harness.validate.performance import tools
 
 ProductVariables = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.spec.suites import UPSTREAM
-from harness.validate.conformance.told import NOT_RUN, OWN_WORDS
+from harness.validate.conformance.upstream_run import NOT_RUN, OWN_WORDS
 
 PASSED, FAILED, SKIPPED, NOT_STARTED = "passed", "failed", "skipped by the spec itself", "not run"
 SPEC_ITEM = "test_spec["

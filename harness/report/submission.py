@@ -19,10 +19,10 @@ from harness.reading import read_text
 from harness.recorded import recorded
 from harness.rundir import RunDir
 from harness.spec.suites import CERTIFICATION
-from harness.validate.conformance.run import LOG, REPORT
+from harness.validate.conformance.ginkgo import LOG, REPORT
 from harness.validate.conformance.upstream import load_upstream
 from harness.validate.conformance.verdicts import SpecOutcome, read_verdicts
-from harness.validate.facts.expected import minor_of
+from harness.validate.expected import minor_of
 
 REQUIRED = ("vendor", "name", "version", "website_url", "documentation_url", "type", "description")
 OPTIONAL = ("repo_url", "product_logo_url", "contact_email_address")

@@ -34,7 +34,7 @@ from harness.spec.settings import Settings, load_settings
 from harness.spec.shape import unknown
 from harness.spec.suites import CONFORMANCE, suites_of
 from harness.spec.usual_names import GROUPS
-from harness.validate.facts.network_plugins import plugins
+from harness.validate.expected import plugins
 
 NAME, STAGE = "cluster", "given"
 NO_KEY = Path("none")

@@ -1,9 +1,10 @@
 """Checks of a guest cluster. tests/cells turns each judgement into a pytest item.
 
-remote: programs that run on the guest's machines, probe pods, and how to run both.
-facts: what the inventory asks for, and what machines and API reported.
-judge: what must be true of the facts.
+topics: one module a topic: what a cell asks for, what machines and API show of it, and what must be true.
 phases: what a phase must have done to the guest.
-conformance: the curated upstream specs.
-inspection: one guest, asked each thing once; all of the above start here.
+conformance: upstream conformance specs.
+performance: how fast the guest is.
+machine: programs that are sent to machines and run there; facts: what they and the API reported.
+expected, variables: what the inventory and the matrix ask for.  findings: what checks return.
+inspection: one guest, asked each thing once; checks start here.
 """

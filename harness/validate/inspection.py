@@ -1,4 +1,4 @@
-"""One guest under inspection: everything is looked up once, when the first check needs it."""
+"""Inspection: one guest, whose API and machines are asked for each thing once, when the first check needs it."""
 
 from __future__ import annotations
 
@@ -18,36 +18,192 @@ from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
-from harness.validate.facts.authority import MachineAuthority
+from harness.validate.expected import ExpectedGuest, expected_of, plugins
 from harness.validate.facts.cluster import ClusterView, view_of
-from harness.validate.facts.customised import CustomisedFacts
-from harness.validate.facts.etcd import EtcdView
-from harness.validate.facts.expected import ExpectedGuest, expected_of
-from harness.validate.facts.files import MachineFiles
-from harness.validate.facts.keys import MachineKeys
-from harness.validate.facts.node import NodeFacts
-from harness.validate.facts.packets import MachinePackets
-from harness.validate.facts.programs import RunningPrograms
-from harness.validate.facts.setup import MachineSetup
-from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
-from harness.validate.judge.cluster_nodes import unready_nodes
-from harness.validate.judge.mismatch import Mismatch, eventually
-from harness.validate.judge.node_configuration import wrong_proxy_mode
-from harness.validate.judge.system_pods import unready_pods
-from harness.validate.remote.gather import (
-    asked_of_programs,
-    gather_authorities,
-    gather_customised,
-    gather_dials,
-    gather_facts,
-    gather_files,
-    gather_keys,
-    gather_packets,
-    gather_programs,
-    gather_setups,
-)
-from harness.validate.remote.hardening import HardeningLook, look_at_hardening
-from harness.validate.remote.hosts import open_hosts
+from harness.validate.facts.files import MachineFiles, files_of
+from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
+from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
+from harness.validate.findings import Mismatch, eventually
+from harness.validate.hosts import MACHINE, open_hosts, run_on_each
+from harness.validate.topics.addons import unavailable_deployments, unready_daemon_sets
+from harness.validate.topics.certificates import MachineKeys, keys_of
+from harness.validate.topics.customised import CustomisedFacts, customised_of
+from harness.validate.topics.external_ca import MachineAuthority, authority_of
+from harness.validate.topics.hardening.facts import HardeningLook, look_at_hardening
+from harness.validate.topics.kube_proxy import MachinePackets, packets_of, wrong_proxy_mode
+from harness.validate.topics.nodes import unready_nodes
+from harness.validate.topics.system_pods import unready_pods
+from harness.validate.variables import asked_volumes
+
+FACTS = MACHINE / "node.py"
+PROGRAMS = MACHINE / "programs.py"
+FILES = MACHINE / "files.py"
+SETUP = MACHINE / "setup.py"
+PACKETS = MACHINE / "packets.py"
+KEYS = MACHINE / "keys.py"
+CUSTOMISED = MACHINE / "customised.py"
+AUTHORITY = MACHINE / "external_ca.py"
+DIALS = MACHINE / "dials.py"
+STATE = MACHINE / "state.py"
+
+JOURNAL = "systemd-journald.service"  # without which programs of the machine write no logs
+
+MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
+
+
+def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, NodeFacts]:
+    """Return every machine's facts.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given, called = asked_of_machines(expected), time.time()
+    # the same moment for all: whoever had to wait for a turn only has its clock judged less strictly
+    read = lambda raw: facts_of({**raw, "called": called, "answered": time.time()})  # noqa: E731
+    return run_on_each(hosts, FACTS, read, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
+    """Return what machine/node.py takes: which units to look at, and where the product's files are."""
+    leaves, own = expected.leaves, [expected.plugin] if expected.plugin is not None else []
+    units = {leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit}
+    units |= {JOURNAL, *(plugin.unit for plugin in [*plugins().values(), *own])}
+    tools = {"kubectl": leaves.kubectl, "kubeadm": leaves.kubeadm}
+    return {
+        "units": sorted(unit for unit in units if unit is not None),
+        "certificates": leaves.certificates or "",
+        "manifests": leaves.control_plane.manifests or "",
+        "cni_plugins": leaves.cni_plugins or "",
+        "tools": {name: tool.path for name, tool in tools.items() if tool is not None and tool.path is not None},
+        "environment_file": leaves.etcd.environment_file or "",
+    }
+
+
+def gather_files(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineFiles]:
+    """Return every machine's files, listeners and next boot.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {"certificates": expected.leaves.certificates or ""}
+    return run_on_each(hosts, FILES, files_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_programs(
+    hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts
+) -> dict[str, RunningPrograms]:
+    """Return what every machine runs.
+
+    Args:
+        given: what machine/programs.py takes, by machine.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    return run_on_each(hosts, PROGRAMS, programs_of, timeouts, given=given)
+
+
+def asked_of_programs(expected: ExpectedGuest, address: str = "127.0.0.1") -> dict[str, Any]:
+    """Return what machine/programs.py takes of a machine, without DNS servers.
+
+    Args:
+        address: whose name DNS servers are asked for.
+    """
+    leaves = expected.leaves
+    return {
+        "address": address,
+        "hosts": leaves.host_names or "",
+        "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
+        "proxy": leaves.local_api.backends or "",
+        "dns": [],
+    }
+
+
+def gather_setups(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineSetup]:
+    """Return how every machine is set up around its programs.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    leaves, plugin = expected.leaves, expected.plugin
+    units = (leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit)
+    given = {
+        "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
+        "units": [unit for unit in (*units, plugin.unit if plugin is not None else None) if unit is not None],
+        "registries": str((leaves.runtime_settings or {}).get("config_path", "")),
+        "names": expected.machines if leaves.host_names is not None else [],
+    }
+    return run_on_each(hosts, SETUP, setup_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_packets(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, MachinePackets]:
+    """Return what every machine does with packets.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    return run_on_each(hosts, PACKETS, packets_of, timeouts, given={name: {} for name in hosts})
+
+
+def gather_keys(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineKeys]:
+    """Return every machine's keys and kubeconfigs.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {"certificates": expected.leaves.certificates or ""}
+    return run_on_each(hosts, KEYS, keys_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_customised(
+    hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest
+) -> dict[str, CustomisedFacts]:
+    """Return what every control plane shows of a customised kubeadm.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    chosen = {name: hosts[name] for name in expected.control_plane}
+    given = {"volumes": asked_volumes(expected.variables)}
+    return run_on_each(chosen, CUSTOMISED, customised_of, timeouts, given=dict.fromkeys(chosen, given))
+
+
+def gather_authorities(
+    hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest
+) -> dict[str, MachineAuthority]:
+    """Return of every machine the keys of CAs that it has, and its certificates.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {"certificates": expected.leaves.certificates or "/etc/kubernetes/pki", "places": []}
+    return run_on_each(hosts, AUTHORITY, authority_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts) -> dict[str, list[list[Any]]]:
+    """Return what machines themselves got: [kind, what was given..., why it failed].
+
+    Args:
+        given: what machine/dials.py takes, by machine.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    chosen = {name: hosts[name] for name in given}
+    return run_on_each(chosen, DIALS, list, timeouts, given=given)
+
+
+def gather_states(
+    hosts: Mapping[str, Any], timeouts: Timeouts, *, with_files: bool = True, with_starts: bool = False
+) -> dict[str, MachineState]:
+    """Return the whole state of every machine, on request without files, or with when services began.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {name: {"files": with_files, "starts": with_starts} for name in hosts}
+    return run_on_each(hosts, STATE, dict, timeouts, given=given, seconds=timeouts.machine_state)
+
 
 OK = 200
 RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
@@ -192,7 +348,7 @@ class Inspection:
         return look_at_hardening(self.api, self.hosts, self.expected, self.timeouts)
 
     def dial(self, given: Mapping[str, Any]) -> dict[str, list[list[Any]]]:
-        """Let machines themselves dial; see on_node_dials.py."""
+        """Let machines themselves dial; see machine/dials.py."""
         return gather_dials(self.hosts, given, self.timeouts)
 
     @property

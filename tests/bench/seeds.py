@@ -21,7 +21,7 @@ from harness.artifacts.store import Store
 from harness.validate.conformance.curated import load_curated
 from harness.validate.conformance.ginkgo import PROCESSES, focus
 from harness.validate.conformance.verdicts import read_verdicts
-from harness.validate.facts.expected import minor_of
+from harness.validate.expected import minor_of
 
 TRY_SECONDS = 300.0  # to start e2e.test and have it list specs, on a busy host
 SHOWN = 5

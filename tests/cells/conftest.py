@@ -19,13 +19,18 @@ from harness.plugin.state import PLAN
 from harness.spec.models import Timeouts
 from harness.spec.suites import CONFORMANCE, UPSTREAM
 from harness.until import Deadline
-from harness.validate.conformance.curated import load_curated
-from harness.validate.conformance.curated_run import FOLDER, SpecRun, run_curated
+from harness.validate.conformance.curated import (
+    FOLDER,
+    SpecRun,
+    left_of_specs,
+    load_curated,
+    run_curated,
+    specs_namespaces,
+)
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.leftovers import left_of_specs, specs_namespaces
 from harness.validate.conformance.upstream import load_selection, load_upstream
-from harness.validate.conformance.whole import SpecSet, WholeRun, run_whole
-from harness.validate.facts.expected import minor_of
+from harness.validate.conformance.upstream_run import SpecSet, WholeRun, run_whole
+from harness.validate.expected import minor_of
 from harness.validate.inspection import Inspection
 
 # Without a tier; from cheap to expensive, and last what may change the cluster.

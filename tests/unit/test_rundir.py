@@ -25,7 +25,7 @@ OWN = {
     "report/output/files.py": "summary.md",
     "cli/artifacts.py": "logs",
     "gitlab/access.py": "kubeconfig",
-    "validate/judge/kubeadm_settings.py": "kubeconfig.conf",
+    "validate/topics/kubeadm.py": "kubeconfig.conf",
 }
 
 

@@ -26,7 +26,7 @@ from harness.spec.models import Timeouts
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings
 from harness.validate.conformance.ginkgo import Tools, ginkgo_command
-from harness.validate.remote.hosts import LIBRARY, remote_command
+from harness.validate.hosts import LIBRARY, remote_command
 from tests.unit.shipped_timeouts import FILE, TIMEOUTS
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_a_file_without_keys_that_have_a_default_is_still_valid() -> None:
 def test_a_scale_stretches_what_a_program_on_a_machine_gets(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        "from harness.validate.remote.on_node import COMMAND_SECONDS, DNS_SECONDS, HTTP_SECONDS\n"
+        "from harness.validate.machine.library import COMMAND_SECONDS, DNS_SECONDS, HTTP_SECONDS\n"
         "print(COMMAND_SECONDS, HTTP_SECONDS, DNS_SECONDS)\n",
         encoding="utf-8",
     )

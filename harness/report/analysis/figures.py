@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from harness.history.record import Record
 from harness.validate.performance.comparison import Comparison, by_key, compare
-from harness.validate.performance.figures import Figure, Key, named, took
-from harness.validate.performance.kinds import KINDS
+from harness.validate.performance.figures import KINDS, Figure, Key, named, took
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from typing import Any
 
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.story import CellStory
-from harness.validate.performance.figures import over_slo, rounded
-from harness.validate.performance.kinds import KINDS
+from harness.validate.performance.figures import KINDS, over_slo, rounded
 
 
 def kinds_of(analysis: Analysis) -> list[str]:

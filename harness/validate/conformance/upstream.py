@@ -1,21 +1,25 @@
-"""All of upstream's own specs that a suite runs: matrix/conformance/upstream/<minor>.yml, as e2e.test names them.
+"""Upstream's own specs: matrix/conformance/upstream/<minor>.yml, and what an e2e.test lists.
 
-`vmatrix conformance list VERSION` writes the file; the suite compares it with the e2e.test that it runs.
+All of upstream's own specs that a suite runs: matrix/conformance/upstream/<minor>.yml, as e2e.test names them. `vmatrix
+conformance list VERSION` writes the file; the suite compares it with the e2e.test that it runs.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 
-from harness.errors import BadInput
+from harness import proc
+from harness.errors import BadInput, InfraError
 from harness.indented import IndentedDumper
 from harness.paths import MATRIX, packaged_dir
 from harness.reading import read_text
@@ -177,3 +181,51 @@ def _sets(minor: str, raw: Any) -> UpstreamSets:
     if not sets[CERTIFICATION]:
         raise ValueError(f"`{CERTIFICATION}` is empty")
     return UpstreamSets(minor, sets)
+
+
+SECONDS = 60.0  # a dry run takes one second
+SPEC = "It"  # ginkgo's word for a node that is a spec
+
+
+def listed_specs(e2e_test: Path) -> tuple[ListedSpec, ...]:
+    """Return all specs of an e2e.test, by a dry run of ginkgo: no cluster is asked.
+
+    Raises:
+        InfraError: it does not run.
+    """
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "specs.json"
+        argv = ["--ginkgo.dry-run", f"--ginkgo.json-report={report}", "--ginkgo.silence-skips"]
+        _asked(e2e_test, argv, folder, "specs")
+        found = json.loads(report.read_text(encoding="utf-8"))
+    return tuple(_specs(found))
+
+
+def listed_images(e2e_test: Path) -> frozenset[str]:
+    """Return the images that an e2e.test names, as repository:tag without the registry's host.
+
+    Raises:
+        InfraError: it does not run, or lists none.
+    """
+    with TemporaryDirectory() as folder:
+        said = _asked(e2e_test, ["--list-images"], folder, "images")
+    images = frozenset(line.partition("/")[2] for line in said.split() if "/" in line)
+    if not images:
+        raise InfraError(f"{e2e_test} --list-images lists none")
+    return images
+
+
+def _asked(e2e_test: Path, words: list[str], folder: str, what: str) -> str:
+    """Return what it prints; even while it lists, it writes folders of its own, and these lie in the folder."""
+    own = {"TMPDIR": folder, "HOME": folder, "KUBECACHEDIR": f"{folder}/kube"}
+    with proc.failing_as_infra(f"{e2e_test} does not list its {what}", hint="vmatrix artifacts build e2e.test"):
+        return proc.run([e2e_test, *words], timeout=SECONDS, cwd=Path(folder), env=own).stdout
+
+
+def _specs(report: list[dict[str, Any]]) -> Iterator[ListedSpec]:
+    for spec in (one for suite in report for one in suite["SpecReports"] or ()):
+        if spec["LeafNodeType"] != SPEC:
+            continue
+        texts = [*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]]
+        around = [label for labels in spec["ContainerHierarchyLabels"] or () for label in labels or ()]
+        yield ListedSpec(" ".join(texts), frozenset([*around, *(spec["LeafNodeLabels"] or ())]))

@@ -1,1 +1,1 @@
-"""What is known of a guest: what its inventory asks for, what its machines and its API reported."""
+"""Facts: what machines and the API of a guest reported, as frozen dataclasses. They judge nothing."""

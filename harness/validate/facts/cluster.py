@@ -1,14 +1,18 @@
-"""The objects of a guest cluster at one moment."""
+"""Objects of a guest cluster at one moment, as its API returns them."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from harness.kube import Cluster
-from harness.kube.resources import DAEMON_SET, DEPLOYMENT, NODE, POD
+from harness.kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NODE, POD, SERVICE
+from harness.validate.expected import ExpectedGuest
 
 Json = dict[str, Any]
 DNS_LABEL = ("k8s-app", "kube-dns")  # of the DNS server's objects, whatever runs it (kubernetes.io, "Using CoreDNS")
@@ -95,3 +99,45 @@ def view_of(api: Cluster, namespaces: frozenset[str] | None = None) -> ClusterVi
         tuple(api.list(kind).items) for kind in (NODE, POD, DAEMON_SET, DEPLOYMENT)
     )
     return ClusterView(nodes, pods, daemon_sets, deployments, namespaces=namespaces)
+
+
+def dns_address(api: Cluster, expected: ExpectedGuest) -> str:
+    """Return the address of the DNS server's Service, "" when it has none in the Service network."""
+    service = dns_service(api, expected)
+    address = service["spec"].get("clusterIP", "") if service else ""
+    if not expected.service_cidr:
+        return str(address)
+    inside = address and ipaddress.ip_address(address) in ipaddress.ip_network(expected.service_cidr)
+    return address if inside else ""
+
+
+def dns_service(api: Cluster, expected: ExpectedGuest) -> Json | None:
+    """Return the DNS server's Service: the one that the product names, else the one with the label of DNS servers."""
+    said = expected.leaves.dns.service
+    if said is not None:
+        namespace, _, name = said.partition("/")
+        return api.get(SERVICE, name, namespace)
+    return next(iter(api.list(SERVICE, labels="=".join(DNS_LABEL)).items), None)
+
+
+ZERO: tuple[Any, ...] = (None, "", 0, "0", "0s", {}, [])  # what kubeadm writes for "the kubelet's default"
+
+
+OF_THE_NODE = ("resolvConf", "kind", "apiVersion")  # kubeadm sets the first by what runs on each machine
+
+
+def settings_in(api: Cluster, place: str, key: str) -> Json | None:
+    """Return the YAML under a key of a ConfigMap (NAMESPACE/NAME), None where it has none."""
+    namespace, _, name = place.partition("/")
+    text = ((api.get(CONFIG_MAP, name, namespace) or {}).get("data") or {}).get(key)
+    read: Any = yaml.safe_load(text) if text is not None else None
+    return read if isinstance(read, dict) else None
+
+
+def explicit_settings(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings that are not left to the kubelet's default, each with its path of keys, joined by dots."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from explicit_settings(value, f"{above}{key}.")
+        elif not (value in ZERO and value is not False) and key not in OF_THE_NODE:
+            yield f"{above}{key}", value

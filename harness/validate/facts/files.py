@@ -1,4 +1,4 @@
-"""A machine's files, listeners and next boot, as on_node_files.py prints them."""
+"""Files of a machine, its listeners and next boot, as machine/files.py prints them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class MachineFiles:
 
 
 def files_of(raw: Mapping[str, Any]) -> MachineFiles:
-    """Read what on_node_files.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/files.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     boot = raw["at_boot"]
     return MachineFiles(
         files={path: FileRights(*row) for path, row in raw["files"].items()},

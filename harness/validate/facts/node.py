@@ -1,14 +1,125 @@
-"""A machine's facts, as on_node_facts.py prints them."""
+"""Facts of a machine, as machine/node.py prints them: processes, units, certificates, etcd, network."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from harness.validate.facts.certificates import Certificate, certificate_of
-from harness.validate.facts.etcd import EtcdView, etcd_view_of
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Where a certificate lies, its subject (RFC 4514), its beginning and end, its alternative names, its text."""
+
+    path: str
+    subject: str
+    not_before: datetime
+    not_after: datetime
+    names: tuple[str, ...]
+    pem: str = ""
+
+    def signed_by(self, authority: Certificate) -> bool:
+        """Tell whether an authority has signed it."""
+        mine, theirs = (x509.load_pem_x509_certificate(one.pem.encode()) for one in (self, authority))
+        try:
+            mine.verify_directly_issued_by(theirs)
+        except (InvalidSignature, TypeError, ValueError):
+            return False
+        return True
+
+
+def certificate_of(path: str, pem: str) -> Certificate:
+    """Read one PEM certificate."""
+    read = x509.load_pem_x509_certificate(pem.encode())
+    try:
+        extension = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = tuple(str(name.value) for name in extension)
+    except x509.ExtensionNotFound:
+        names = ()
+    return Certificate(
+        path=path,
+        subject=read.subject.rfc4514_string(),
+        not_before=read.not_valid_before_utc,
+        not_after=read.not_valid_after_utc,
+        names=names,
+        pem=pem.strip(),
+    )
+
+
+@dataclass(frozen=True)
+class Member:
+    """One line of a member list. A member that was added and never started has no name and no client URLs."""
+
+    id: str
+    name: str
+    peer_urls: tuple[str, ...]
+    started: bool
+    learner: bool
+
+
+@dataclass(frozen=True)
+class EtcdView:
+    """One member's answers about itself and about the cluster's members. Ids are decimal numbers."""
+
+    healthy: bool
+    version: str
+    leader: str
+    term: str
+    cluster: str
+    members: tuple[Member, ...]
+    alarms: tuple[str, ...]
+    errors: tuple[str, ...]
+
+
+def etcd_view_of(raw: Mapping[str, Any]) -> EtcdView:
+    """Read the answers of a machine's etcd (see machine/node.py).
+
+    Field names are those of etcd's gRPC gateway (rpc.proto as JSON): false and empty values are left out there.
+    """
+    errors = [str(raw["error"])] if "error" in raw else []
+    answers: dict[str, Any] = {}
+    for part in ("health", "members", "status", "alarms"):
+        answer = raw.get(part, {"status": 0, "body": "was not asked"})
+        answers[part] = _decoded(answer["body"]) if answer["status"] == 200 else {}
+        if answer["status"] != 200:
+            errors.append(f"{part}: {answer['status']} {answer['body'][:200]}")
+    status = answers["status"]
+    return EtcdView(
+        healthy=answers["health"].get("health") == "true",
+        version=str(status.get("version", "")),
+        leader=str(status.get("leader", "")),
+        term=str(status.get("raftTerm", "")),
+        cluster=str(status.get("header", {}).get("cluster_id", "")),
+        members=tuple(_member(m) for m in answers["members"].get("members", [])),
+        alarms=tuple(f"{a.get('alarm')} of {a.get('memberID')}" for a in answers["alarms"].get("alarms", [])),
+        errors=(*errors, *(str(e) for e in status.get("errors", []))),
+    )
+
+
+def _member(raw: Mapping[str, Any]) -> Member:
+    name, client_urls = str(raw.get("name", "")), raw.get("clientURLs", [])
+    return Member(
+        id=str(raw.get("ID", "")),
+        name=name,
+        peer_urls=tuple(raw.get("peerURLs", [])),
+        started=bool(name and client_urls),
+        learner=bool(raw.get("isLearner", False)),
+    )
+
+
+def _decoded(body: str) -> dict[str, Any]:
+    try:
+        decoded = json.loads(body)
+    except ValueError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
 
 UNIT = re.compile(r"/([^/]+\.service)")
 VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?)")
@@ -130,7 +241,7 @@ def version_in(text: str | None) -> str:
 
 
 def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
-    """Read what on_node_facts.py printed, and when, by the harness's clock, it was `called` and had `answered`.
+    """Read what machine/node.py printed, and when, by the harness's clock, it was `called` and had `answered`.
 
     Raises ValueError, KeyError or TypeError when it is malformed.
     """

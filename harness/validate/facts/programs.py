@@ -1,4 +1,4 @@
-"""The running programs of a machine and the configuration that they loaded, as on_node_programs.py prints them."""
+"""Running programs of a machine and their settings, and what is set up around them (machine/programs.py, setup.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.validate.facts.node import version_in
+import yaml
+
+from harness.validate.facts.node import HttpAnswer, version_in
 
 CLOCK_SECONDS = 2.0  # the kernel reports its own start and that of a process in whole seconds
 OK = 200
@@ -65,7 +67,7 @@ class RunningPrograms:
 
 
 def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
-    """Read what on_node_programs.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what machine/programs.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     hosts: dict[str, tuple[str, ...]] = {}
     for address, *names in raw["hosts"]:
         hosts[address] = (*hosts.get(address, ()), *names)
@@ -117,3 +119,61 @@ def _configz(answer: Mapping[str, Any]) -> Mapping[str, Any]:
         return {}
     found: Mapping[str, Any] = json.loads(answer["body"])["kubeproxy.config.k8s.io"]
     return found
+
+
+Rule = tuple[str, str, int]  # a Service's address, its protocol, its port
+
+
+@dataclass(frozen=True)
+class MachineSetup:
+    """One machine.
+
+    api: what its API server answers to a stranger, by path; empty where none runs.
+    resolvers: the name servers of /etc/resolv.conf.  search: its domains and options.
+    resolved: addresses that programs get for machines' names.
+    kubelets_api: what answers at the API's address that kubelet uses, and that address; None where no kubelet runs.
+    cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
+    rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
+    images: digests by name.  kubelet: the settings in its file.
+    drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.
+    registries: registries with a file for containerd.  servers: the URLs in each such file.
+    registries_conf: what CRI-O's files for registries say, by path.
+    """
+
+    api: Mapping[str, HttpAnswer]
+    resolvers: tuple[str, ...]
+    cni: Mapping[str, Any]
+    bridged: Mapping[str, int]
+    rules: frozenset[Rule] | None
+    images: Mapping[str, str]
+    kubelet: Mapping[str, Any]
+    drop_ins: Mapping[str, tuple[str, ...]]
+    registries: tuple[str, ...]
+    search: tuple[str, ...]
+    resolved: Mapping[str, tuple[str, ...]]
+    kubelets_api: tuple[str, HttpAnswer] | None
+    limits: tuple[tuple[str, str, str], ...]
+    servers: Mapping[str, tuple[str, ...]]
+    registries_conf: Mapping[str, Mapping[str, Any]]
+
+
+def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
+    """Read what machine/setup.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    rules, api = raw["rules"], raw["kubelets_api"]
+    return MachineSetup(
+        api={path: HttpAnswer(int(a["status"]), a["body"]) for path, a in raw["api"].items()},
+        resolvers=tuple(raw["resolvers"]),
+        cni=raw["cni"],
+        bridged={name: int(count) for name, count in raw["bridged"].items()},
+        rules=None if rules is None else frozenset((address, name, int(port)) for address, name, port in rules),
+        images=raw["images"],
+        kubelet=yaml.safe_load(raw["kubelet"]) or {},
+        drop_ins={unit: tuple(files) for unit, files in raw["drop_ins"].items()},
+        registries=tuple(raw["registries"]),
+        search=tuple(raw["search"]),
+        resolved={name: tuple(addresses) for name, addresses in raw["resolved"].items()},
+        kubelets_api=None if api is None else (api["server"], HttpAnswer(int(api["status"]), api["body"])),
+        limits=tuple((program, path, value) for program, path, value in raw["limits"]),
+        servers={path: tuple(urls) for path, urls in raw["servers"].items()},
+        registries_conf={path: tomllib.loads(text) for path, text in raw["registries_conf"].items()},
+    )

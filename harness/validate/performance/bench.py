@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
 from harness.validate.performance import calibration
 from harness.validate.performance.calibration import Calibration
-from harness.validate.phases.running import OF_PLUGINS
+from harness.validate.phases.upgrade import OF_PLUGINS
 
 T = TypeVar("T")
 Told = Callable[..., None]  # takes figures, and `words` in their place for people

@@ -1,25 +1,23 @@
-"""How fast the machines are, told by fixed work: just before and just after each measurement.
+"""Calibration: how long machines take for fixed work, and what they use while nobody asks anything of the cluster.
 
-A figure that is twice as large on a host that is twice as slow is no slower cluster. Machines are calibrated one after
-the other: they may share a host, and would slow each other down.
+How fast the machines are, told by fixed work: just before and just after each measurement. A figure that is twice as
+large on a host that is twice as slow is no slower cluster. Machines are calibrated one after the other: they may share
+a host, and would slow each other down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from typing import Any, TypeVar
 
 from harness.spec.models import Timeouts
-from harness.validate.performance.figures import Figure
-from harness.validate.performance.kinds import KINDS
-from harness.validate.remote import hosts as remote
-from harness.validate.remote.hosts import run_on_each
+from harness.validate.hosts import MACHINE, run_on_each
+from harness.validate.performance.figures import KINDS, Figure
 
 T = TypeVar("T")
-PROGRAM = Path(remote.__file__).with_name("on_node_calibration.py")
+CALIBRATION = MACHINE / "calibration.py"
 ROUNDS = 3  # of each work, of which the median counts
 DISK = "/var/lib/etcd"  # on its file system, or that of its nearest parent
 WORKS = ("cpu", "disk", "network")
@@ -59,7 +57,7 @@ def calibrate(hosts: Mapping[str, Any], timeouts: Timeouts) -> Calibration:
     given = {"rounds": ROUNDS, "folder": DISK}
     found: dict[str, Mapping[str, float]] = {}
     for name, host in hosts.items():
-        found |= run_on_each({name: host}, PROGRAM, _read, timeouts, given={name: given})
+        found |= run_on_each({name: host}, CALIBRATION, _read, timeouts, given={name: given})
     return Calibration(found)
 
 
@@ -78,3 +76,40 @@ def beside(calibrated: Callable[[], Calibration], measure: Callable[[], T]) -> t
 
 def _read(raw: Mapping[str, Any]) -> dict[str, float]:
     return {work: float(raw[work]) for work in WORKS}
+
+
+USAGE = MACHINE / "usage.py"
+SECONDS = 10.0  # long enough for the kubelet's and the controllers' periods
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Memory in MiB and CPU time in ms for each second, of all programs together, and by program."""
+
+    mib: float
+    cpu: float
+    programs: Mapping[str, float]
+
+
+def idle_usage(hosts: Mapping[str, Any], timeouts: Timeouts, more: tuple[str, ...]) -> dict[str, Usage]:
+    """Return what each machine's programs use.
+
+    Args:
+        more: names of programs besides those of Kubernetes, such as the network plugin's.
+
+    Raises:
+        InfraError: a machine does not answer.
+    """
+    given = {"seconds": SECONDS, "names": list(more)}
+    limit = timeouts.machine_program + SECONDS
+    return run_on_each(hosts, USAGE, usage_of, timeouts, given=dict.fromkeys(hosts, given), seconds=limit)
+
+
+def usage_of(raw: Mapping[str, Any]) -> Usage:
+    """Return a machine's usage."""
+    cpu = sum(float(one["cpu"]) for one in raw.values()) * 1000
+    return Usage(
+        mib=sum(float(one["kib"]) for one in raw.values()) / 1024,
+        cpu=cpu,
+        programs={name: float(one["kib"]) / 1024 for name, one in raw.items()},
+    )

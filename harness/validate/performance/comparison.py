@@ -1,20 +1,119 @@
-"""The figures of a run against those of the runs before: what is slower, what is over its SLO, what cannot be said."""
+"""Comparison with earlier runs: whether a figure is slower, by more than its own noise.
+
+Is a figure slower than usual: by more than its own noise, judged beside many others. Pure functions of numbers. All is
+done in logarithms, so that a band is a ratio. A figure is slower if each of the last three runs lies outside of a band
+around the median of the runs before them. One odd run, however odd, is not enough: among some sixty figures of a run
+there often is one. That is why the band may be near enough to find a change of 30 %.
+
+The band is a quantile of Student's t for the number of runs, times the spread of those runs. The quantile is such that
+all figures of a run together raise far less than one false alarm in 200 runs if noise is normal; the rest of the budget
+is for noise that is not (tests/unit/validate/performance/test_comparison.py counts).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist, median
 
-from harness.validate.performance.figures import (
-    Figure,
-    Key,
-    amount,
-    calibrated,
-    label_of,
-    over_slo,
-    took,
-)
-from harness.validate.performance.noise import FEWEST, NOTICED, NOW, PAST, Band, band, slower
+from harness.validate.performance.figures import Figure, Key, amount, calibrated, label_of, over_slo, took
+
+NOW = 3  # runs that have to agree
+PAST = 20  # runs before them that are "usual"
+FEWEST = 8  # of these, below which nothing is said
+BUDGET = 6000.0  # runs in which all figures together raise one false alarm, were noise normal
+NOTICED = 1.10  # a smaller ratio is not worth a word, however little noise there is
+SHARE = 0.8  # of the deviations, the one that stands for the spread: a fifth of the runs may be odd
+LEAST_SPREAD = 0.01  # figures are rounded, and a spread of nothing is luck
+OF_NORMAL = NormalDist().inv_cdf((1 + SHARE) / 2)
+DEGREES = 0.3  # of freedom that such a quantile has, for each of a standard deviation's
+FEWEST_DEGREES = 3.0  # below, the expansion of t is not to be used
+
+
+@dataclass(frozen=True)
+class Band:
+    """What is usual for a figure: the median of so many runs, and the ratio to it that is within the noise.
+
+    noise: the spread of these runs, as a ratio less 1 (0.08: 8 %).  edge: the ratio that three runs have to exceed.
+    """
+
+    usual: float
+    runs: int
+    noise: float
+    edge: float
+
+    @property
+    def finds(self) -> float:
+        """Return the ratio from which on a slow-down is found within three runs, nearly always.
+
+        All three runs have to leave the band, and the unluckiest of three lies about 1.5 spreads below their middle.
+        """
+        return float(self.edge * (1.0 + self.noise) ** 1.5)
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """A figure that is slower: what is usual for it, and how many times that the last three runs took (median)."""
+
+    band: Band
+    ratio: float
+
+
+def band(past: Sequence[float], figures: int) -> Band | None:
+    """Return what is usual; None with too few runs.
+
+    Args:
+        past: of each run before, what it took: seconds, or any amount of which less is better. Oldest first; positive.
+        figures: how many are judged together.
+    """
+    if len(past) < FEWEST:
+        return None
+    recent = [math.log(amount) for amount in past[-PAST:]]
+    count, middle = len(recent), median(recent)
+    above = sorted(one - middle for one in recent if one >= middle)
+    both = sorted(abs(one - middle) for one in recent)
+    spread = max(LEAST_SPREAD, *(quantile(of, SHARE) / OF_NORMAL for of in (both, above)))
+    chance = (1.0 / (BUDGET * max(1, figures))) ** (1.0 / NOW)
+    edge = student(chance, DEGREES * (count - 1)) * spread * math.sqrt(1.0 + 1.0 / count)
+    return Band(math.exp(middle), count, math.expm1(spread), max(NOTICED, math.exp(edge)))
+
+
+def slower(amounts: Sequence[float], figures: int) -> Slowdown | None:
+    """Return how much slower the last three runs are than those before; None where they are not, or too few.
+
+    Args:
+        amounts: as `band` takes them, with the last run as the last one.
+    """
+    usual = band(amounts[:-NOW], figures)
+    if usual is None:
+        return None
+    ratios = [amount / usual.usual for amount in amounts[-NOW:]]
+    return Slowdown(usual, median(ratios)) if min(ratios) > usual.edge else None
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return a quantile of ordered numbers, interpolated between two of them."""
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def student(chance: float, degrees: float) -> float:
+    """Return what Student's t of so many degrees of freedom exceeds with this chance.
+
+    An expansion about the normal quantile (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5), exact to
+    some per cent from three degrees on.
+    """
+    z, n = NormalDist().inv_cdf(1.0 - chance), max(FEWEST_DEGREES, degrees)
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+    )
+
 
 History = Sequence[Mapping[Key, Figure]]  # of each run the figures by key; oldest first
 

@@ -1,21 +1,37 @@
-"""The pod network between nodes and within them: throughput by iperf3, round trips by sockperf, both over TCP.
+"""Network performance: throughput and latency between pods, DNS lookups, and how soon a Service answers.
 
-Each node has a pod that answers. A pod on each node asks that of its own node and that of the next one, one after the
-other, so that no two measurements share a wire. Does not cover every pair: the suite `network` does, without times.
+The pod network between nodes and within them: throughput by iperf3, round trips by sockperf, both over TCP. Each node
+has a pod that answers. A pod on each node asks that of its own node and that of the next one, one after the other, so
+that no two measurements share a wire. Does not cover every pair: the suite `network` does, without times.
+
+DNS as pods of each node get it: how long an answer takes under a steady load, and how many there are at most. dnsperf
+(https://www.dns-oarc.net/tools/dnsperf) asks the DNS Service for names of the cluster: first so many times a second,
+then as fast as answers come. Does not cover names outside of the cluster, whose answers others give.
+
+How long it takes from a Service's endpoint being ready until the Service answers on each node. As upstream's network
+programming latency, but seen from outside of kube-proxy: Services without endpoints get one, one after the other, and
+every node asks for all of them all the time.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
 from harness.kube import Cluster
-from harness.kube.resources import POD
+from harness.kube.resources import ENDPOINT_SLICE, POD, SERVICE
+from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.performance.pods import output, pod, started, wait_for
-from harness.validate.remote.objects import container
+from harness.validate.facts.cluster import Json
+from harness.validate.hosts import MACHINE, run_on_each
+from harness.validate.performance.pods import NAME, output, pod, ready, started, wait_for
+from harness.validate.pods import HTTP_PORT, container, netexec
 
 SECONDS = 2  # of each measurement
 BYTES = 64  # of a message whose round trip is measured
@@ -94,3 +110,157 @@ def round_trip_of(text: str) -> float:
         raise ValueError(f"sockperf printed no summary: {text[-300:]!r}")
     usual = float(middle[1]) if middle is not None else float(summary[2])
     return usual * (2.0 if summary[1] == "Latency" else 1.0) / 1e6
+
+
+STEADY, STEADY_SECONDS = 200, 6  # questions a second
+MOST_SECONDS = 4  # of asking, for a rate that is steady
+CLIENTS = 4  # sockets that ask side by side
+FOUND = {
+    "rate": re.compile(r"^\s*Queries per second:\s+([\d.]+)", re.MULTILINE),
+    "latency": re.compile(r"^\s*Average Latency \(s\):\s+([\d.]+)", re.MULTILINE),
+    "sent": re.compile(r"^\s*Queries sent:\s+(\d+)", re.MULTILINE),
+    "completed": re.compile(r"^\s*Queries completed:\s+(\d+)", re.MULTILINE),
+}
+
+
+@dataclass(frozen=True)
+class DnsTimes:
+    """What dnsperf says: seconds for an answer (mean), answers a second, questions sent and answered."""
+
+    latency: float
+    rate: float
+    sent: int
+    completed: int
+
+
+def dns_of_node(
+    api: Cluster, node: str, image: str, server: str, domain: str, deadline: Deadline
+) -> tuple[DnsTimes, DnsTimes]:
+    """Return how DNS answers a pod on a node: under the steady load, and at most.
+
+    Args:
+        server: address of the DNS Service.  domain: of the cluster.
+
+    Raises:
+        TimedOut: the pod does not end.  AssertionError: dnsperf fails.
+    """
+    names = (f"kubernetes.default.svc.{domain} A", f"kube-dns.kube-system.svc.{domain} A")
+    questions = "\\n".join(names)
+    ask = f"dnsperf -s {server} -d /tmp/questions -c {CLIENTS}"
+    script = (
+        f"printf '{questions}\\n' > /tmp/questions; {ask} -l {STEADY_SECONDS} -Q {STEADY}; echo {MARK!r}; "
+        f"{ask} -l {MOST_SECONDS}"
+    )
+    steady, _, most = output(api, f"dns-{node}", image, node, script, deadline).partition(MARK)
+    return dns_times(steady), dns_times(most)
+
+
+def dns_times(text: str) -> DnsTimes:
+    """Return what a run of dnsperf printed. Raises ValueError when it lacks a number."""
+    numbers: dict[str, float] = {}
+    for name, pattern in FOUND.items():
+        found = pattern.search(text)
+        if found is None:
+            raise ValueError(f"dnsperf printed no {name}: {text[-300:]!r}")
+        numbers[name] = float(found[1])
+    return DnsTimes(numbers["latency"], numbers["rate"], int(numbers["sent"]), int(numbers["completed"]))
+
+
+FIRST_ANSWERS = MACHINE / "services.py"
+ROUNDS = 5
+PORT = 80
+BEFORE = 3.0  # seconds that nodes ask in vain first: their programs have to be running
+BETWEEN = 1.6  # seconds from one Service's endpoint to the next: more than kube-proxy's minSyncPeriod of 1 s
+AFTER = 15.0  # seconds that nodes go on asking
+
+
+@dataclass(frozen=True)
+class FirstAnswers:
+    """When Services first answered a machine, by address, in seconds of the harness's clock."""
+
+    began: float
+    first: Mapping[str, float]
+
+
+def programming_seconds(
+    api: Cluster, hosts: Mapping[str, Any], image: str, timeouts: Timeouts, deadline: Deadline
+) -> dict[str, list[float | None]]:
+    """Return how long each Service took to answer on each node, by node; None where it never did.
+
+    Args:
+        hosts: the nodes.
+
+    Raises:
+        TimedOut: the pod behind the Services does not start.
+    """
+    api.create(POD, pod("backend-0", [netexec(image)]))
+    found = wait_for(api, ["backend-0"], ready, deadline, "the pod behind the Services")
+    backend = str(found["backend-0"]["status"]["podIP"])
+    addresses = [api.create(SERVICE, _service(number))["spec"]["clusterIP"] for number in range(ROUNDS)]
+    seconds = BEFORE + ROUNDS * BETWEEN + AFTER
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(_ask, hosts, addresses, seconds, timeouts)
+        time.sleep(BEFORE)
+        given = []
+        for number in range(ROUNDS):
+            api.create(ENDPOINT_SLICE, _slice(number, backend))
+            given.append(time.time())
+            time.sleep(BETWEEN)
+        answers = asking.result()
+    return {name: taken(given, addresses, found) for name, found in answers.items()}
+
+
+def taken(given: Sequence[float], addresses: Sequence[str], found: FirstAnswers) -> list[float | None]:
+    """Return how long each Service took on one node; those that got their endpoint before it asked are left out."""
+    return [
+        max(0.0, first - at) if (first := found.first.get(f"{address}:{PORT}")) is not None else None
+        for at, address in zip(given, addresses, strict=True)
+        if at > found.began
+    ]
+
+
+def median_of(took: Sequence[float | None]) -> float:
+    """Return the median of those that answered. There is at least one."""
+    return median(one for one in took if one is not None)
+
+
+def first_answers(raw: Mapping[str, Any], called: float, answered: float) -> FirstAnswers:
+    """Return a machine's answers in the harness's time.
+
+    The machine began after it was called, and ended before it had answered: between these two its clock may differ. If
+    they leave it possible that the clocks agree, they do.
+    """
+    least, most = called - raw["began"], answered - raw["ended"]
+    ahead = 0.0 if least <= 0.0 <= most else (least + most) / 2
+    return FirstAnswers(raw["began"] + ahead, {name: at + ahead for name, at in raw["first"].items()})
+
+
+def _ask(
+    hosts: Mapping[str, Any], addresses: Sequence[str], seconds: float, timeouts: Timeouts
+) -> dict[str, FirstAnswers]:
+    given = {"services": [[address, PORT] for address in addresses], "seconds": seconds}
+    called = time.time()
+    read = lambda raw: first_answers(raw, called, time.time())  # noqa: E731
+    limit = timeouts.machine_program + seconds
+    return run_on_each(hosts, FIRST_ANSWERS, read, timeouts, given=dict.fromkeys(hosts, given), seconds=limit)
+
+
+def _service(number: int) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"round-{number}", "namespace": NAME},
+        "spec": {"ports": [{"name": "http", "port": PORT, "targetPort": HTTP_PORT}]},
+    }
+
+
+def _slice(number: int, address: str) -> Json:
+    labels = {"kubernetes.io/service-name": f"round-{number}", "endpointslice.kubernetes.io/managed-by": "vmatrix"}
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": f"round-{number}", "namespace": NAME, "labels": labels},
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": HTTP_PORT, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+    }

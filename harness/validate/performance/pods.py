@@ -1,4 +1,13 @@
-"""The namespace of the measurements and the pods in it: created, watched, run to their end, removed."""
+"""Pods of the measurements: how long pods take to start, and how many the scheduler places in a second.
+
+How long pods take from their creation until a watch shows that their containers have started. As upstream's pod startup
+latency: stateless pods whose images are there already, as a watch sees them. The load: sixty pods on one node, ten at a
+time, created as fast as the API takes them; the next ten when these are gone.
+
+How many pods the scheduler places in a second. A hundred pods wait for a label that no node has. When a node gets it,
+all can be placed at once. They never start: each wants a volume of a ConfigMap that does not exist, for which its node
+waits before it makes anything.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +19,11 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.failures import ApiFailure, Unreachable
-from harness.kube.resources import NAMESPACE, POD
+from harness.kube.resources import NAMESPACE, NODE, POD
 from harness.until import Deadline, NotYet, until
 from harness.validate.facts.cluster import Json
-from harness.validate.remote.objects import (
+from harness.validate.performance.comparison import quantile
+from harness.validate.pods import (
     INTERVAL,
     container,
     describe_pods,
@@ -170,3 +180,98 @@ class PodsSeen:
             return NotYet(f"{len(left)} left: {', '.join(left[:5])}") if left else True
 
         until(look, deadline=deadline, what=what, describe=lambda: describe_pods(self.api, NAME), interval=0.05)
+
+
+STARTED_PODS, AT_ONCE = 60, 10
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def pod_starts(api: Cluster, node: str, image: str, deadline: Deadline) -> list[float]:
+    """Return the seconds that each pod took, in order of their size.
+
+    Args:
+        image: that does nothing when it is called with `pause`.
+
+    Raises:
+        TimedOut: a pod does not start in time.
+    """
+    api.create(POD, _starting_pod("warm-0", node, image))  # so that the image is there
+    wait_for(api, ["warm-0"], started, deadline, f"a first pod on {node} to start")
+    remove_pods(api, deadline)
+    took: list[float] = []
+    with PodsSeen(api, started) as seen:
+        for first in range(0, STARTED_PODS, AT_ONCE):
+            created: dict[str, float] = {}
+            for number in range(first, first + AT_ONCE):
+                name = f"start-{number}"
+                created[name] = time.monotonic()
+                api.create(POD, _starting_pod(name, node, image))
+            seen.wait(list(created), deadline, f"{AT_ONCE} pods on {node} to start")
+            took += [seen.at[name] - at for name, at in created.items()]
+            remove_pods(api, deadline)
+    return sorted(took)
+
+
+def p50_p99(took: list[float]) -> tuple[float, float]:
+    """Return the two quantiles of ordered seconds."""
+    return quantile(took, 0.5), quantile(took, 0.99)
+
+
+def _starting_pod(name: str, node: str, image: str) -> dict[str, object]:
+    """Return a pod that the scheduler puts on a node: its work is part of a start."""
+    everywhere = [{"operator": "Exists"}]
+    pause = [container("pause", image, args=["pause"])]
+    return pod(name, pause, nodeSelector={HOSTNAME: node}, tolerations=everywhere)
+
+
+SCHEDULED_PODS = 100
+LABEL = "vmatrix.dev/performance"
+SPARE = 5  # pods that a node keeps room for
+BACKOFF = 1.5  # seconds; the scheduler tries a pod again at the earliest after 1 (podInitialBackoffSeconds)
+
+
+def scheduled_per_second(api: Cluster, node: str, image: str, deadline: Deadline) -> tuple[float, int]:
+    """Return how many pods are placed in a second, and of how many that was told.
+
+    Raises:
+        TimedOut: a pod is not placed in time.
+    """
+    names = [f"place-{number}" for number in range(_room(api, node))]
+    try:
+        with PodsSeen(api, lambda found: bool(found["spec"].get("nodeName"))) as seen:
+            for name in names:
+                api.create(POD, _pending_pod(name, image))
+            wait_for(api, names, _refused, deadline, f"{len(names)} pods to wait for a node")
+            time.sleep(BACKOFF)
+            began = time.monotonic()
+            api.merge(NODE, node, {"metadata": {"labels": {LABEL: "here"}}})
+            seen.wait(names, deadline, f"{len(names)} pods to be placed on {node}")
+            took = max(seen.at[name] for name in names) - began
+    finally:
+        api.merge(NODE, node, {"metadata": {"labels": {LABEL: None}}})
+        remove_pods(api, deadline)
+    return len(names) / took, len(names)
+
+
+def _room(api: Cluster, node: str) -> int:
+    """Return for how many more pods a node has room, of at most PODS."""
+    most = int((api.get(NODE, node) or {}).get("status", {}).get("allocatable", {}).get("pods", 0))
+    there = len(api.list(POD, fields=f"spec.nodeName={node}").items)
+    room = min(SCHEDULED_PODS, most - there - SPARE)
+    assert room > 0, f"node {node} has no room for pods: {there} of {most}"  # noqa: S101 - a finding of the check
+    return room
+
+
+def _refused(found: Json) -> bool:
+    conditions = found.get("status", {}).get("conditions") or ()
+    return any(c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable" for c in conditions)
+
+
+def _pending_pod(name: str, image: str) -> Json:
+    mount = {"name": "never", "mountPath": "/never"}
+    own: dict[str, Any] = {
+        "nodeSelector": {LABEL: "here"},
+        "tolerations": [{"operator": "Exists"}],
+        "volumes": [{"name": "never", "configMap": {"name": "there-is-none"}}],
+    }
+    return pod(name, [container("never", image, volumeMounts=[mount])], **own)

@@ -1,14 +1,17 @@
-"""Data that are written into a cluster before each phase, and which of them must exist after a later one."""
+"""Data: marks written before each phase, and writes during one that the API acknowledged, must still be there."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from harness.errors import VmatrixError
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.model import Cell
-from harness.validate.judge.mismatch import Mismatch, differs
-from harness.validate.remote.objects import ensure_namespace
+from harness.validate.findings import Mismatch, differs
+from harness.validate.pods import ensure_namespace
 
 LIFE = "vmatrix-life"  # the guest's namespace of all that checks keep there through its phases
 MARK = "mark"
@@ -78,3 +81,54 @@ def old_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[
         for number, mark in before.items()
         if mark in seen.values()
     ]
+
+
+NAME = "acknowledged"
+PAUSE_SECONDS = 0.1  # between writes, and before the next try
+JOIN_SECONDS = 60.0  # the longest request ends within the client's own time-outs
+
+
+@dataclass
+class Writer:
+    """Adds one key after the other to a ConfigMap: a write that is lost is a key that is missing.
+
+    acknowledged: the keys whose writes the API has answered with success.
+    """
+
+    api: Cluster
+    acknowledged: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to write.
+
+        Raises:
+            VmatrixError: the ConfigMap cannot be made.
+        """
+        ensure_namespace(self.api, LIFE)
+        metadata = {"name": NAME, "namespace": LIFE}
+        self.api.ensure(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}})
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stop.wait(PAUSE_SECONDS):
+            key, number = f"{number:06}", number + 1
+            try:
+                self.api.merge(CONFIG_MAP, NAME, {"data": {key: ""}}, LIFE)
+            except VmatrixError:
+                continue  # not acknowledged: it may be there or not
+            self.acknowledged.append(key)
+
+    def stop(self) -> None:
+        """Write no more. Idempotent."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
+
+
+def written(api: Cluster) -> list[str]:
+    """Return the keys that are there."""
+    return sorted((api.get(CONFIG_MAP, NAME, LIFE) or {}).get("data") or {})

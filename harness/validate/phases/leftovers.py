@@ -1,23 +1,61 @@
-"""What is left of machines that a cluster has lost or removed."""
+"""Leftovers: of machines that left a cluster, in its API and on other machines, and on machines that were reset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from harness.kube import Cluster
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD
+from harness.model import Cell
+from harness.spec.models.leaves import ClusterLeaves
 from harness.urls import joined
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import by_name
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
-from harness.validate.judge.etcd import url_of
-from harness.validate.judge.finding import unjudged
-from harness.validate.judge.layout import absent
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
+from harness.validate.inspection import MachineState
+from harness.validate.layout import absent
 from harness.validate.phases.observation import Observation
+from harness.validate.topics.etcd import url_of
+
+
+def gone_by(cell: Cell, index: int) -> tuple[str, ...]:
+    """Return the machines that were removed from the cluster or lost in a phase or an earlier one."""
+    return tuple(name for phase in cell.phases[: index + 1] for name in (*phase.removed, *phase.lost))
+
+
+def joined_in(cell: Cell, index: int) -> tuple[str, ...]:
+    """Return the machines of a phase's inventory that the one before did not have."""
+    if index == 0:
+        return ()
+    return tuple(name for name in cell.phases[index].machines if name not in cell.phases[index - 1].machines)
+
+
+def not_joined(before: Observation, after: Observation, joined: tuple[str, ...]) -> list[Mismatch]:
+    """Return the machines that were part of the cluster before they joined it, or are not after."""
+    was, now = by_name(before.view.nodes), by_name(after.view.nodes)
+
+    def judge(name: str, _: str) -> Iterator[Mismatch]:
+        if name in after.expected.nodes:
+            yield from differs(f"{name}, before the phase", "is a node", False, name in was)
+            ready = {c["type"]: c["status"] for c in now.get(name, {}).get("status", {}).get("conditions", [])}
+            yield from differs(f"{name}, after it", "Ready", "True", ready.get("Ready"))
+        if name in after.expected.etcd:
+            yield from differs(f"{name}, before the phase", "is a member of etcd", False, name in _members(before))
+            yield from differs(f"{name}, after it", "is a member of etcd", True, name in _members(after))
+
+    found = [] if before.view.nodes and before.etcd else [Mismatch("before the phase", "nodes and members", "none")]
+    return found + on_every(joined, {name: name for name in joined}, judge)
+
+
+def _members(seen: Observation) -> set[str]:
+    return {member.name for view in seen.etcd.values() for member in view.members}
+
 
 LEASES = "kube-node-lease"  # where every kubelet renews the Lease of its Node
 KUBERNETES_SLICES = "kubernetes.io/service-name=kubernetes"
@@ -150,3 +188,74 @@ def _wrong_etcd_servers(seen: Observation) -> list[Mismatch]:
             yield from same_set(f"{machine} kube-apiserver --etcd-servers", "members", wanted, servers)
 
     return on_every(expected.control_plane, seen.facts, judge)
+
+
+KINDS = ("file", "mount", "link", "route", "unit", "process", "control group", "kernel setting")  # never empty
+UNSAID = ("file", "unit", "kernel setting")  # not judged where the product does not say what a reset leaves
+PROGRAMS = re.compile(r"(^|/)(kube[a-z-]*|etcd|containerd-shim\S*|conmon|coredns|flanneld|pause)( |$)")  # of a cluster
+LISTED = 15  # differences of one machine that a message names
+
+
+def not_as_before(
+    names: Sequence[str],
+    before: Mapping[str, MachineState],
+    after: Mapping[str, MachineState],
+    leaves: ClusterLeaves,
+) -> list[Mismatch]:
+    """Return how machines differ from what they were before their deployment.
+
+    Args:
+        leaves: of the product. Where it does not say what a reset leaves, only what would disturb another cluster is
+            judged: no process of the cluster, mount, interface, route, rule or control group may be left.
+    """
+    allowed = leaves.reset_leaves
+
+    def judge(name: str, now: MachineState) -> Iterator[Mismatch]:
+        was = before.get(name)
+        if was is None:
+            yield Mismatch(name, "a record of the machine before its deployment", "none")
+            return
+        for kind in KINDS:
+            if not was.get(kind) or not now.get(kind):
+                yield Mismatch(f"{name}, {kind}", "something to compare", "nothing")
+        found = differences(was, now, allowed)
+        more = len(found) - LISTED
+        for seen in [*found[:LISTED], *([f"{more} more differences"] if more > 0 else [])]:
+            yield Mismatch(name, "the state before the deployment", seen)
+
+    found = on_every(names, after, judge)
+    why = "product.yml does not say what a reset leaves (reset_leaves)"
+    return found if allowed is not None else [*found, *(unjudged(f"each {kind}", why) for kind in UNSAID)]
+
+
+def differences(before: MachineState, after: MachineState, allowed: Sequence[str] | None = ()) -> list[str]:
+    """Return what one state has that the other has not, one line each, sorted.
+
+    Args:
+        allowed: globs of `KIND NAME` that may differ; None: only what is judged of any product may not.
+    """
+    before, after = (_judged(state, allowed) for state in (before, after))
+    found = []
+    for kind in before:
+        was, now = before[kind], after[kind]
+        found += [f"{kind} left behind: {name} {now[name]}".rstrip() for name in now.keys() - was.keys()]
+        found += [f"{kind} lost: {name} {was[name]}".rstrip() for name in was.keys() - now.keys()]
+        both = was.keys() & now.keys()
+        found += [f"{kind} changed: {name}: {was[name]} -> {now[name]}" for name in both if was[name] != now[name]]
+    return sorted(found)
+
+
+def _judged(state: MachineState, allowed: Sequence[str] | None) -> MachineState:
+    """Return the part of a state that is compared."""
+    if allowed is None:
+        kept = {kind: names for kind, names in state.items() if kind not in UNSAID}
+        commands = {name: value for name, value in state.get("process", {}).items() if PROGRAMS.search(name)}
+        return {**kept, "process": commands}
+    return {
+        kind: {name: value for name, value in names.items() if not _matches(f"{kind} {name}", allowed)}
+        for kind, names in state.items()
+    }
+
+
+def _matches(what: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(what, glob) for glob in globs)

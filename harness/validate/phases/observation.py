@@ -1,4 +1,4 @@
-"""A guest at one moment, before or after a phase: what the checks around phases compare."""
+"""Observation: a guest at one moment, before or after a phase, which the checks of phases compare."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, SERVICE
-from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json
-from harness.validate.facts.etcd import EtcdView
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.node import NodeFacts
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json, dns_service
+from harness.validate.facts.node import EtcdView, NodeFacts
 from harness.validate.facts.programs import RunningPrograms
-from harness.validate.inspection import Inspection
-from harness.validate.judge.kubelets import dns_service, kubelet_configurations
-from harness.validate.remote.gather import asked_of_programs, gather_programs
+from harness.validate.inspection import Inspection, asked_of_programs, gather_programs
+from harness.validate.topics.kubelet import kubelet_configurations
 
 # Services whose addresses DNS is asked to resolve: another one after a phase than before it, so that no answer was
 # cached under the old settings.

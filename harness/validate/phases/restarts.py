@@ -1,4 +1,4 @@
-"""What restarted machines must have kept, and what shows that they have restarted."""
+"""Restarts: what restarted machines must have kept, and what shows that they have restarted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from harness.model import Cell
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.judge.mismatch import Mismatch, on_every
-from harness.validate.remote.gather import MachineState
+from harness.validate.findings import Mismatch, on_every
+from harness.validate.inspection import MachineState
 
 # Policy: a control plane's containers wait for each other by ending and being started again, a few times.
 MOST_CONTAINER_RESTARTS = 8

@@ -1,4 +1,4 @@
-"""What a second run of a phase has changed: by its own account, on machines, and of the cluster's containers."""
+"""Second run: what it changed by its own account, on machines, and of the cluster's containers (idempotence)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from harness.model import Cell
 from harness.validate.facts.cluster import view_of
-from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.findings import Mismatch, on_every
+from harness.validate.inspection import Inspection, MachineState, gather_states
 from harness.validate.phases.restarts import container_restarts, lasting
-from harness.validate.remote.gather import MachineState, gather_states
 
 # Whose files deployments write. A cluster that runs writes to the others all the time.
 TREES = re.compile(r"^/(boot|etc|home|opt|root|srv|usr)/")

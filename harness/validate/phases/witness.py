@@ -1,36 +1,130 @@
-"""Watches a cell's phases: the guest before each, the addresses that must answer during it, data that must last.
+"""Witness: watches a cell's phases: the guest before each, addresses that must answer during it, data that must last.
 
-Nothing that goes wrong here ends a phase. The error is kept, and the check that needs what is missing fails with it.
+Watches a cell's phases: the guest before each, the addresses that must answer during it, data that must last. Nothing
+that goes wrong here ends a phase. The error is kept, and the check that needs what is missing fails with it.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
-from harness.errors import VmatrixError
+from harness.errors import HarnessBug, InfraError, VmatrixError
 from harness.model import Cell, Environment, GuestCluster, Machine
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline
 from harness.urls import in_url
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts.availability import read_availability
-from harness.validate.inspection import Inspection
-from harness.validate.phases.data import leave_mark
-from harness.validate.phases.local_api import local_api
-from harness.validate.phases.observation import observe
-from harness.validate.phases.phase_record import PhaseRecord
+from harness.validate.expected import ExpectedGuest
+from harness.validate.hosts import open_hosts
+from harness.validate.inspection import Inspection, MachineState, gather_states
+from harness.validate.phases.availability import (
+    Availability,
+    RequestStream,
+    place_workload,
+    read_availability,
+    send_requests,
+)
+from harness.validate.phases.data import Writer, leave_mark
+from harness.validate.phases.observation import Observation, observe
 from harness.validate.phases.restarts import power_cut, restarts
-from harness.validate.phases.workload import place_workload
-from harness.validate.phases.writes import Writer
-from harness.validate.remote.availability import RequestStream, send_requests
-from harness.validate.remote.gather import MachineState, gather_states
-from harness.validate.remote.hosts import open_hosts
+
+
+@dataclass(frozen=True)
+class LocalApi:
+    """Where a node reaches the API on itself; `why` it does not, where there is no URL.  ca: the file of its CA."""
+
+    url: str = ""
+    ca: str = ""
+    why: str = ""
+
+
+@dataclass
+class PhaseRecord:
+    """What was seen of one phase; `trouble` is why something was not.
+
+    before: the guest when the phase began.  availability: of the addresses requested during it, by name.
+    client: the machine that sent the requests.  seconds: how long the phase took.
+    single: whether the workload had only one node.  api: where the client reaches the API on itself.
+    states: each machine's state before a restart, by name.  writer: writes all through a phase that cuts the power.
+    """
+
+    before: Observation | None = None
+    states: Mapping[str, MachineState] = field(default_factory=dict)
+    writer: Writer | None = None
+    availability: Mapping[str, Availability] = field(default_factory=dict)
+    client: str = ""
+    seconds: float = 0.0
+    single: bool = False
+    trouble: VmatrixError | None = None
+    api: LocalApi = field(default_factory=LocalApi)
+
+    def of(self, name: str) -> Availability:
+        """Return the availability of one address.
+
+        Raises:
+            VmatrixError: what went wrong; or no request was sent, which is the harness's fault.
+        """
+        if isinstance(self.trouble, InfraError):  # no requests to the end
+            raise self.trouble
+        self.need(self.availability)
+        if name not in self.availability:
+            raise HarnessBug(
+                f"{name} got no request during the phase", hint="the scenario says that it keeps answering"
+            )
+        return self.availability[name]
+
+    def guest_before(self) -> Observation:
+        """Return the guest when the phase began.
+
+        Raises:
+            VmatrixError: what went wrong; or nobody looked, which is the harness's fault.
+        """
+        self.need(self.before)
+        if self.before is None:
+            raise HarnessBug(
+                "the guest was not looked at before the phase", hint="the first phase has no guest before it"
+            )
+        return self.before
+
+    def need(self, what: object) -> None:
+        """Raise what went wrong (a VmatrixError) when that is why something is missing."""
+        if self.trouble is not None and not what:
+            raise self.trouble
+
+
+NO_KUBELET = "no process named kubelet runs, and product.yml does not name the address (local_api.address)"
+
+
+def local_api(expected: ExpectedGuest, before: Observation | None, machine: str) -> LocalApi:
+    """Return the address on one machine; without a URL where there is none that is the machine's own."""
+    said = expected.leaves.local_api
+    facts = before.facts.get(machine) if before is not None else None
+    kubelet = facts.kubelet if facts is not None else {}
+    ca = said.ca or kubelet.get("ca") or kubelet.get("kubeconfig", "")
+    if said.address is not None:
+        return LocalApi(f"https://{said.address}", ca)
+    server = kubelet.get("server", "")
+    if not server:
+        return LocalApi(why=NO_KUBELET)
+    if _is_local(urlsplit(server).hostname or ""):
+        return LocalApi(server.rstrip("/"), ca)
+    return LocalApi(why=f"its kubelet uses {server}, which is no address of its own")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 API = "API at a node's own address"
 WORKLOAD = "workload"

@@ -6,11 +6,11 @@ from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import addons, corefile, services, system_pods, system_workloads
-from harness.validate.judge.mismatch import eventually, require
+from harness.validate.topics import addons, dns, system_pods
 
 
 def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: ExpectedGuest) -> None:
@@ -62,7 +62,7 @@ def test_images_come_from_the_mirror(view: ClusterView, expected: ExpectedGuest)
 def test_coredns_is_configured_as_the_cell_asks(inspection: Inspection) -> None:
     kept = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
     require(
-        corefile.wrong_corefile(kept.get("data") or {}, inspection.expected),
+        dns.wrong_corefile(kept.get("data") or {}, inspection.expected),
         claim="CoreDNS is configured as kubeadm does it, with the cell's domain and time of caching",
         look="what changed the ConfigMap; running pods go on with the last configuration that they understood",
         do="kubectl --kubeconfig kubeconfig -n kube-system get configmap coredns -o yaml",
@@ -73,7 +73,7 @@ def test_the_systems_namespaces_have_the_systems_pods_only(
     api: Cluster, view: ClusterView, expected: ExpectedGuest
 ) -> None:
     require(
-        system_workloads.strange_system_pods(api, view, expected),
+        system_pods.strange_system_pods(api, view, expected),
         claim="pods in the cluster's namespaces are the product's, and have the accounts and priorities of its add-ons",
         look="who made them: metadata.managedFields of the pod's owner",
         do="kubectl --kubeconfig kubeconfig get pods,serviceaccounts -A -o wide",
@@ -85,7 +85,7 @@ def test_services_of_the_system_lead_to_pods_that_exist(
 ) -> None:
     require(
         eventually(
-            lambda: services.wrong_services(api, expected),
+            lambda: dns.wrong_services(api, expected),
             deadline=Deadline.after(timeouts.probe_follow),
             what="EndpointSlices to follow pods",
         ),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts import cluster
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import api_servers, apiserver, etcd, kubelets, needed_rights, rights, static_pods
-from harness.validate.judge.mismatch import require
+from harness.validate.topics import api_server, etcd, kubelet, rbac, static_pods
 
 
 def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGuest) -> None:
     require(
-        apiserver.wrong_version(api, expected),
+        api_server.wrong_version(api, expected),
         claim="the API server reports the cell's version",
         look="the API server's image in /etc/kubernetes/manifests",
         do="kubectl --kubeconfig kubeconfig version",
@@ -21,7 +22,7 @@ def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGue
 
 def test_api_server_is_ready_and_live_in_every_part(api: Cluster) -> None:
     require(
-        apiserver.failing_probes(api),
+        api_server.failing_probes(api),
         claim="every check of /readyz and /livez of the API server passes",
         look="the API server's log",
         do="kubectl --kubeconfig kubeconfig get --raw '/readyz?verbose'",
@@ -29,9 +30,9 @@ def test_api_server_is_ready_and_live_in_every_part(api: Cluster) -> None:
 
 
 def test_api_server_refuses_strangers(inspection: Inspection) -> None:
-    nobody = apiserver.anonymous(inspection.guest.kubeconfig, inspection.directory / "anonymous.kubeconfig")
+    nobody = api_server.anonymous(inspection.guest.kubeconfig, inspection.directory / "anonymous.kubeconfig")
     require(
-        apiserver.admitted_strangers(nobody),
+        api_server.admitted_strangers(nobody),
         claim="the API refuses to list objects without credentials",
         look="--anonymous-auth of the API server; bindings to system:anonymous and system:unauthenticated",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
@@ -40,7 +41,7 @@ def test_api_server_refuses_strangers(inspection: Inspection) -> None:
 
 def test_every_api_server_is_ready_and_of_the_expected_version(inspection: Inspection) -> None:
     require(
-        api_servers.wrong_api_servers(inspection.setups, inspection.expected),
+        api_server.wrong_api_servers(inspection.setups, inspection.expected),
         claim="the API server of every control plane is ready, has the cell's version and refuses strangers",
         look="the API server's log and manifest on that machine",
         do=f"{inspection.expected.login()}, then curl -k https://ADDRESS:6443/readyz?verbose",
@@ -49,7 +50,7 @@ def test_every_api_server_is_ready_and_of_the_expected_version(inspection: Inspe
 
 def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster, expected: ExpectedGuest) -> None:
     require(
-        rights.excessive_rights(api, expected),
+        rbac.excessive_rights(api, expected),
         claim="nobody but admins may read secrets, create pods or take others' rights, whatever group they are in",
         look="ClusterRoleBindings that are not bootstrap defaults",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
@@ -58,7 +59,7 @@ def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster, expected: Expecte
 
 def test_the_clusters_own_accounts_have_their_rights(api: Cluster, expected: ExpectedGuest) -> None:
     require(
-        needed_rights.lost_rights(api, expected),
+        rbac.lost_rights(api, expected),
         claim="scheduler, controllers, kube-proxy, CoreDNS and machines that join may do what they are for",
         look="bindings that are gone or changed; the API server makes its own ones again when it starts",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings,rolebindings -A -o wide",
@@ -76,10 +77,10 @@ def test_static_pods_are_as_kubeadm_makes_them(view: ClusterView, expected: Expe
 
 def test_running_kubelets_are_configured_as_the_cell_asks(inspection: Inspection) -> None:
     expected = inspection.expected
-    address = kubelets.dns_address(inspection.api, expected)
-    settings, silent = kubelets.asked_kubelets(inspection.api, expected)
+    address = cluster.dns_address(inspection.api, expected)
+    settings, silent = kubelet.asked_kubelets(inspection.api, expected)
     require(
-        kubelets.wrong_kubelet_settings(settings, address, expected, silent),
+        kubelet.wrong_kubelet_settings(settings, address, expected, silent),
         claim="each running kubelet has the cell's settings, authenticates, authorizes, and gives pods the right DNS",
         look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
         do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.customised import DNS_TARGET, KUBELET_TARGET, SCHEDULER, STATIC_TARGETS, patches
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import kubelets, patched, scheduler_settings
-from harness.validate.judge.mismatch import require
+from harness.validate.topics import customised, kubelet
+from harness.validate.variables import DNS_TARGET, KUBELET_TARGET, SCHEDULER, STATIC_TARGETS, asks, patches
 
 
 @pytest.mark.when(phase=patches(*STATIC_TARGETS))
 def test_static_pods_have_the_patches_of_the_cell(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        patched.unpatched_pods(view, expected),
+        customised.unpatched_pods(view, expected),
         claim="each static pod of a control plane runs with the cell's patches",
         look="/etc/kubernetes/patches and /etc/kubernetes/manifests on the machine; patches of kubeadm's configuration",
         do="kubectl --kubeconfig kubeconfig -n kube-system get pod POD -o yaml",
@@ -25,9 +24,9 @@ def test_static_pods_have_the_patches_of_the_cell(view: ClusterView, expected: E
 
 @pytest.mark.when(phase=patches(KUBELET_TARGET))
 def test_kubelets_have_the_patches_of_the_cell(inspection: Inspection) -> None:
-    settings, silent = kubelets.asked_kubelets(inspection.api, inspection.expected)
+    settings, silent = kubelet.asked_kubelets(inspection.api, inspection.expected)
     require(
-        patched.unpatched_kubelets(settings, silent, inspection.expected),
+        customised.unpatched_kubelets(settings, silent, inspection.expected),
         claim="each running kubelet has the cell's patches of its configuration",
         look="/etc/kubernetes/patches and /var/lib/kubelet/config.yaml on the machine; was kubelet restarted?",
         do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
@@ -37,7 +36,7 @@ def test_kubelets_have_the_patches_of_the_cell(inspection: Inspection) -> None:
 @pytest.mark.when(phase=patches(DNS_TARGET))
 def test_coredns_has_the_patches_of_the_cell(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        patched.unpatched_dns(view, expected),
+        customised.unpatched_dns(view, expected),
         claim="CoreDNS' Deployment and its pods have the cell's patches",
         look="/etc/kubernetes/patches on control planes; kubeadm init phase addon coredns",
         do="kubectl --kubeconfig kubeconfig -n kube-system get deployment,pods -l k8s-app=kube-dns -o yaml",
@@ -47,7 +46,7 @@ def test_coredns_has_the_patches_of_the_cell(view: ClusterView, expected: Expect
 @pytest.mark.when(phase=asks(SCHEDULER))
 def test_schedulers_have_the_configuration_of_the_cell(inspection: Inspection) -> None:
     require(
-        scheduler_settings.other_scheduler(inspection.customised, inspection.expected),
+        customised.other_scheduler(inspection.customised, inspection.expected),
         claim="each running scheduler has read the cell's KubeSchedulerConfiguration and has its settings in effect",
         look="/etc/kubernetes/scheduler/config.yml and the manifest of kube-scheduler on the machine",
         do=f"{inspection.expected.login()}, then curl -k https://127.0.0.1:10259/configz with the admin's certificate",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.authority import EXTERNAL_CA
-from harness.validate.facts.hardening import asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import external_ca
-from harness.validate.judge.mismatch import require
+from harness.validate.topics import external_ca
+from harness.validate.variables import EXTERNAL_CA, asks
 
 
 @pytest.mark.when(phase=asks(EXTERNAL_CA))

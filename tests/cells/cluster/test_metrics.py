@@ -9,11 +9,11 @@ import pytest
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.addons import METRICS_SERVER, asked_for
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge import metrics
-from harness.validate.judge.mismatch import eventually, require
+from harness.validate.findings import eventually, require
+from harness.validate.topics import addons
+from harness.validate.variables import METRICS_SERVER, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(METRICS_SERVER))
 LOOK = "metrics-server's log; the APIService v1beta1.metrics.k8s.io; the kubelets' /metrics/resource"
@@ -22,7 +22,7 @@ LOOK = "metrics-server's log; the APIService v1beta1.metrics.k8s.io; the kubelet
 def test_the_usage_of_every_node_is_measured(api: Cluster, expected: ExpectedGuest, timeouts: Timeouts) -> None:
     require(
         eventually(
-            lambda: metrics.unmeasured_nodes(api, expected, timedelta(seconds=timeouts.metrics_age)),
+            lambda: addons.unmeasured_nodes(api, expected, timedelta(seconds=timeouts.metrics_age)),
             deadline=Deadline.after(timeouts.metrics),
             what="metrics-server to measure every node",
         ),
@@ -37,7 +37,7 @@ def test_the_usage_of_pods_on_every_node_is_measured(
 ) -> None:
     require(
         eventually(
-            lambda: metrics.unmeasured_pods(api, view, expected),
+            lambda: addons.unmeasured_pods(api, view, expected),
             deadline=Deadline.after(timeouts.metrics),
             what="metrics-server to measure pods on every node",
         ),

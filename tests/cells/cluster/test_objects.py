@@ -5,15 +5,16 @@ from __future__ import annotations
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.facts import cluster
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import admission, kubeadm_settings, kubelets, unfinished
-from harness.validate.judge.mismatch import eventually, require
+from harness.validate.topics import cluster_objects, kubeadm, kubelet
 
 
 def test_nothing_waits_for_ever(api: Cluster, timeouts: Timeouts) -> None:
     require(
         eventually(
-            lambda: unfinished.unfinished(api),
+            lambda: cluster_objects.unfinished(api),
             deadline=Deadline.after(timeouts.settle),
             what="requests, deletions and APIServices to come to an end",
         ),
@@ -25,7 +26,7 @@ def test_nothing_waits_for_ever(api: Cluster, timeouts: Timeouts) -> None:
 
 def test_bootstrap_tokens_expire(inspection: Inspection) -> None:
     require(
-        unfinished.lasting_tokens(inspection.api, namespaces=inspection.expected.namespaces),
+        cluster_objects.lasting_tokens(inspection.api, namespaces=inspection.expected.namespaces),
         claim="every bootstrap token expires within a day, and the cluster's own accounts have no lasting tokens",
         look="how the deployment makes tokens: kubeadm token create --ttl",
         do="kubectl --kubeconfig kubeconfig -n kube-system get secrets; kubeadm token list on a control plane",
@@ -34,7 +35,7 @@ def test_bootstrap_tokens_expire(inspection: Inspection) -> None:
 
 def test_kubeadm_keeps_the_settings_of_the_cell(inspection: Inspection) -> None:
     require(
-        kubeadm_settings.wrong_cluster_settings(inspection.api, inspection.guest.kubeconfig, inspection.expected),
+        kubeadm.wrong_cluster_settings(inspection.api, inspection.guest.kubeconfig, inspection.expected),
         claim="kubeadm-config and cluster-info, which upgrades and joins read, are those of the cell",
         look="what wrote the ConfigMaps: kubeadm init phase upload-config, kubeadm upgrade apply",
         do="kubectl --kubeconfig kubeconfig -n kube-system get configmap kubeadm-config -o yaml",
@@ -43,12 +44,12 @@ def test_kubeadm_keeps_the_settings_of_the_cell(inspection: Inspection) -> None:
 
 def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspection) -> None:
     expected = inspection.expected
-    running = kubelets.kubelet_configurations(inspection.api, expected)
-    address = kubelets.dns_address(inspection.api, expected)
+    running = kubelet.kubelet_configurations(inspection.api, expected)
+    address = cluster.dns_address(inspection.api, expected)
     require(
         [
-            *kubeadm_settings.wrong_kubelet_template(inspection.api, running, address, expected),
-            *kubeadm_settings.strange_kubelet_files(inspection.api, inspection.setups, expected),
+            *kubeadm.wrong_kubelet_template(inspection.api, running, address, expected),
+            *kubeadm.strange_kubelet_files(inspection.api, inspection.setups, expected),
         ],
         claim="kubelet-config, which the next machine gets, has the cell's settings, and every kubelet runs with them",
         look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
@@ -58,7 +59,7 @@ def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspect
 
 def test_nobody_else_changes_or_refuses_objects(inspection: Inspection) -> None:
     require(
-        admission.strange_admission(inspection.api, inspection.expected),
+        cluster_objects.strange_admission(inspection.api, inspection.expected),
         claim="nothing changes, refuses, delays or limits objects but what is the product's: webhook, policy, quota",
         look="who made the object: its metadata.managedFields",
         do="kubectl --kubeconfig kubeconfig get mutatingwebhookconfigurations,validatingwebhookconfigurations,"

@@ -10,10 +10,10 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import BUSYBOX
-from harness.validate.facts.addons import LOCAL_PATH_PROVISIONER, asked_for
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import storage
-from harness.validate.judge.mismatch import require
+from harness.validate.topics import storage
+from harness.validate.variables import LOCAL_PATH_PROVISIONER, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(LOCAL_PATH_PROVISIONER))
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.errors import BadInput
-from harness.validate.conformance.curated_run import FOLDER, SpecRun
-from harness.validate.conformance.run import LOG, cut_short, refuse_missing
+from harness.validate.conformance.curated import FOLDER, SpecRun
+from harness.validate.conformance.ginkgo import LOG, cut_short, refuse_missing
 from harness.validate.conformance.verdicts import SpecOutcome
 from harness.validate.inspection import Inspection
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.spec.suites import E2E
-from harness.validate.conformance import told
-from harness.validate.conformance.run import LOG, cut_short
+from harness.validate.conformance import upstream_run
+from harness.validate.conformance.ginkgo import LOG, cut_short
+from harness.validate.conformance.upstream_run import WholeRun
 from harness.validate.conformance.verdicts import SpecOutcome
-from harness.validate.conformance.whole import WholeRun
 from harness.validate.inspection import Inspection
 
 Artifact = Callable[[str, str], Path]
@@ -30,9 +30,9 @@ def test_spec(
     spec_name: str, found: WholeRun, inspection: Inspection, record_property: Callable[[str, object], None]
 ) -> None:
     verdict = found.verdicts[spec_name]
-    for name, value in told.properties(verdict).items():
+    for name, value in upstream_run.properties(verdict).items():
         record_property(name, value)
-    if why := told.unjudged(verdict):
+    if why := upstream_run.unjudged(verdict):
         pytest.skip(why)
     if verdict.outcome is not SpecOutcome.PASSED:
         log = inspection.directory / E2E / LOG
@@ -46,13 +46,13 @@ def test_the_specs_had_enough_time(found: WholeRun, inspection: Inspection) -> N
 
 def test_the_list_of_specs_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:
     version, minor = inspection.expected.kubernetes, inspection.expected.minor
-    if lines := told.other_specs(artifact("e2e.test", version) / "e2e.test", minor, E2E):
+    if lines := upstream_run.other_specs(artifact("e2e.test", version) / "e2e.test", minor, E2E):
         do = f"vmatrix conformance list {version} > matrix/conformance/upstream/{minor}.yml"
         raise AssertionError("\n".join([f"the list of specs of {minor} is not that of e2e.test {version}", *lines, do]))
 
 
 def test_the_mirror_has_every_image_that_vmatrix_makes(found: WholeRun) -> None:
-    told.refuse_unpushed(found)
+    upstream_run.refuse_unpushed(found)
 
 
 def test_the_specs_pods_are_gone(found: WholeRun) -> None:

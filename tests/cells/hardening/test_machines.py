@@ -7,19 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from harness.spec.models import Waiver
-from harness.validate.facts.hardening import AUDIT, PRIVATE, PROFILING, SECCOMP, SIGNED, TLS, asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import hardened_admission, hardened_machines, hardened_settings, kubelets
-from harness.validate.judge.controls import unwaived
-from harness.validate.judge.mismatch import require
-from harness.validate.remote.hardening import profiles_of_kubelets, statuses_of_pods
-from harness.validate.remote.probes import Probes
+from harness.validate.probes import Probes
+from harness.validate.topics import kubelet
+from harness.validate.topics.hardening import admission, benchmark, machines
+from harness.validate.topics.hardening.benchmark import unwaived
+from harness.validate.topics.hardening.facts import profiles_of_kubelets, statuses_of_pods
+from harness.validate.variables import AUDIT, PRIVATE, PROFILING, SECCOMP, SIGNED, TLS, asks
 
 
 @pytest.mark.when(phase=asks(TLS))
 def test_every_listener_refuses_what_is_old_or_weak(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(hardened_machines.weak_listeners(inspection.hardening.seen, inspection.expected), waivers),
+        unwaived(machines.weak_listeners(inspection.hardening.seen, inspection.expected), waivers),
         claim="API servers, controller managers, schedulers, kubelets and etcd accept strong TLS, and nothing else",
         look="--tls-min-version and --tls-cipher-suites of the program; tlsCipherSuites of the kubelet",
         do=f"{inspection.expected.login()}, then openssl s_client -connect ADDRESS:PORT -tls1_1",
@@ -31,7 +32,7 @@ def test_nobody_gets_profiles(inspection: Inspection, waivers: Sequence[Waiver])
     expected = inspection.expected
     asked = profiles_of_kubelets(inspection.api, expected)
     require(
-        unwaived(hardened_machines.shown_profiles(inspection.hardening.seen, asked, expected), waivers),
+        unwaived(machines.shown_profiles(inspection.hardening.seen, asked, expected), waivers),
         claim="no program of the control plane and no kubelet shows a profile, not even to an admin",
         look="--profiling of the program; enableProfiling in a scheduler's file; enableProfilingHandler of the kubelet",
         do="kubectl --kubeconfig kubeconfig get --raw /debug/pprof/",
@@ -41,7 +42,7 @@ def test_nobody_gets_profiles(inspection: Inspection, waivers: Sequence[Waiver])
 @pytest.mark.when(phase=asks(SIGNED))
 def test_kubelets_serve_with_certificates_of_the_cluster(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(hardened_machines.unsigned_kubelets(inspection.hardening.seen, inspection.expected), waivers),
+        unwaived(machines.unsigned_kubelets(inspection.hardening.seen, inspection.expected), waivers),
         claim="every kubelet serves with a certificate that the cluster signed for its address",
         look="serverTLSBootstrap of the kubelet; kubectl get certificatesigningrequests",
         do=f"{inspection.expected.login()}, then ls -l /var/lib/kubelet/pki",
@@ -51,7 +52,7 @@ def test_kubelets_serve_with_certificates_of_the_cluster(inspection: Inspection,
 @pytest.mark.when(phase=asks(SIGNED))
 def test_kubelets_answer_no_strangers(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(hardened_machines.kubelets_for_strangers(inspection.hardening.seen, inspection.expected), waivers),
+        unwaived(machines.kubelets_for_strangers(inspection.hardening.seen, inspection.expected), waivers),
         claim="no kubelet answers without credentials, and none has a read-only port",
         look="authentication, authorization and readOnlyPort in /var/lib/kubelet/config.yaml",
         do=f"{inspection.expected.login()}, then curl -ik https://ADDRESS:10250/pods",
@@ -61,7 +62,7 @@ def test_kubelets_answer_no_strangers(inspection: Inspection, waivers: Sequence[
 @pytest.mark.when(phase=asks(TLS))
 def test_etcd_answers_no_strangers(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(hardened_machines.etcd_for_strangers(inspection.hardening.seen, inspection.expected), waivers),
+        unwaived(machines.etcd_for_strangers(inspection.hardening.seen, inspection.expected), waivers),
         claim="etcd refuses clients and members without a certificate",
         look="--client-cert-auth and --peer-client-cert-auth of etcd",
         do=f"{inspection.expected.login()}, then curl -ik https://ADDRESS:2379/health",
@@ -71,7 +72,7 @@ def test_etcd_answers_no_strangers(inspection: Inspection, waivers: Sequence[Wai
 @pytest.mark.when(phase=asks(PRIVATE))
 def test_files_are_left_to_root_alone(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(hardened_machines.open_to_others(inspection.hardening.seen, inspection.expected), waivers),
+        unwaived(machines.open_to_others(inspection.hardening.seen, inspection.expected), waivers),
         claim="files of the cluster are root's, with no more permissions than the benchmark allows",
         look="ls -l on the machine; private-files.yml takes the rights of others away",
         do=f"{inspection.expected.login()}, then stat FILE",
@@ -81,7 +82,7 @@ def test_files_are_left_to_root_alone(inspection: Inspection, waivers: Sequence[
 @pytest.mark.when(phase=asks(AUDIT))
 def test_programs_have_the_flags_of_the_benchmark(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(hardened_settings.loose_flags(inspection.facts, inspection.expected), waivers),
+        unwaived(benchmark.loose_flags(inspection.facts, inspection.expected), waivers),
         claim="programs run with the flags that the CIS Kubernetes Benchmark asks for",
         look="/etc/kubernetes/manifests on the control plane",
         do=f"{inspection.expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
@@ -90,9 +91,9 @@ def test_programs_have_the_flags_of_the_benchmark(inspection: Inspection, waiver
 
 @pytest.mark.when(phase=asks(SECCOMP))
 def test_kubelets_have_the_settings_of_the_benchmark(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
-    settings, silent = kubelets.asked_kubelets(inspection.api, inspection.expected)
+    settings, silent = kubelet.asked_kubelets(inspection.api, inspection.expected)
     require(
-        unwaived(hardened_settings.loose_kubelets(settings, silent, inspection.expected), waivers),
+        unwaived(benchmark.loose_kubelets(settings, silent, inspection.expected), waivers),
         claim="running kubelets have the settings that the CIS Kubernetes Benchmark asks for",
         look="/var/lib/kubelet/config.yaml on the machine",
         do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
@@ -104,7 +105,7 @@ def test_pods_get_the_runtimes_seccomp_profile(
     probes: Probes, inspection: Inspection, waivers: Sequence[Waiver]
 ) -> None:
     require(
-        unwaived(hardened_admission.unconfined(statuses_of_pods(probes), inspection.hardening.seen), waivers),
+        unwaived(admission.unconfined(statuses_of_pods(probes), inspection.hardening.seen), waivers),
         claim="a pod that names no seccomp profile runs with the runtime's, on every node",
         look="seccompDefault in /var/lib/kubelet/config.yaml",
         do="kubectl --kubeconfig kubeconfig exec POD -- grep Seccomp_filters /proc/self/status",

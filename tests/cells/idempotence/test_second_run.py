@@ -9,8 +9,8 @@ import pytest
 from harness.cell.life import Life
 from harness.model import Cell
 from harness.plugin.items import MEASURED
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import require
 from harness.validate.phases import second_run
 
 Note = Callable[[str, object], None]

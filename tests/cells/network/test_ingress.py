@@ -11,16 +11,23 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts import ingress_cases
-from harness.validate.facts.addons import TRAEFIK, asked_for
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.ingress_cases import EMPTY, FIRST, HOSTS, IDLE, PATHS, RED, Page, Pages
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Mismatch, eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import ingress
-from harness.validate.judge.mismatch import Mismatch, eventually, require
-from harness.validate.remote import ingress_objects
-from harness.validate.remote.ingress_objects import PublishedIngresses
-from harness.validate.remote.web import fetched
+from harness.validate.topics import ingress
+from harness.validate.topics.ingress import (
+    EMPTY,
+    FIRST,
+    HOSTS,
+    IDLE,
+    PATHS,
+    RED,
+    Page,
+    Pages,
+    PublishedIngresses,
+    get_page,
+)
+from harness.validate.variables import TRAEFIK, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(TRAEFIK))
 LOGS = "kubectl --kubeconfig kubeconfig -n traefik logs daemonset/traefik"
@@ -36,7 +43,7 @@ def ask(inspection: Inspection, timeouts: Timeouts) -> ingress.Ask:
     """Return what asks as a browser outside of the cluster: this process."""
     if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
         pytest.skip(UNREACHED)
-    return partial(fetched, seconds=timeouts.probe_proxy)
+    return partial(get_page, seconds=timeouts.probe_proxy)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +53,9 @@ def published(
     """Return Ingresses and what is behind them, which are there for the checks of this module."""
     image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
     try:
-        yield ingress_objects.place(inspection.api, inspection.expected.nodes, image, timeouts)
+        yield ingress.place(inspection.api, inspection.expected.nodes, image, timeouts)
     finally:
-        ingress_objects.remove(inspection.api, Deadline.after(timeouts.probe_remove))
+        ingress.remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
 def nodes(expected: ExpectedGuest) -> dict[str, str]:
@@ -69,7 +76,7 @@ def test_every_node_serves_each_host_from_its_backend(
     published: PublishedIngresses, expected: ExpectedGuest, ask: ingress.Ask, timeouts: Timeouts
 ) -> None:
     require(
-        become(ingress_cases.HOST_PAGES, expected, ask, timeouts),
+        become(ingress.HOST_PAGES, expected, ask, timeouts),
         claim="every node answers for each host of an Ingress from the backend of its rule, and for others with 404",
         look=SERVED,
         do=LOGS,
@@ -80,7 +87,7 @@ def test_paths_lead_to_the_backend_of_the_rule_that_fits_best(
     published: PublishedIngresses, expected: ExpectedGuest, ask: ingress.Ask, timeouts: Timeouts
 ) -> None:
     require(
-        become(ingress_cases.PATH_PAGES, expected, ask, timeouts),
+        become(ingress.PATH_PAGES, expected, ask, timeouts),
         claim="of type Prefix, a path is followed by elements, and the longest counts; of type Exact, by nothing",
         look="--providers.kubernetesingress.strictprefixmatching of Traefik; the rules of the Ingress paths",
         do=LOGS,
@@ -92,7 +99,7 @@ def test_tls_shows_the_certificate_in_the_secret_of_the_host(
 ) -> None:
     def judge() -> list[Mismatch]:
         shown = ingress.foreign_certificates(published.certificates, nodes(expected), ask)
-        return shown or ingress.misrouted(ingress_cases.SECURE_PAGES, nodes(expected), ask)
+        return shown or ingress.misrouted(ingress.SECURE_PAGES, nodes(expected), ask)
 
     for renewed in (False, True):
         if renewed:
@@ -109,7 +116,7 @@ def test_a_service_without_endpoints_is_unavailable_until_it_has_one(
     published: PublishedIngresses, expected: ExpectedGuest, ask: ingress.Ask, timeouts: Timeouts
 ) -> None:
     page = Page(EMPTY, "/")
-    for pod, pages in ((IDLE, ingress_cases.EMPTY_PAGES), (RED, {page: RED}), (IDLE, ingress_cases.EMPTY_PAGES)):
+    for pod, pages in ((IDLE, ingress.EMPTY_PAGES), (RED, {page: RED}), (IDLE, ingress.EMPTY_PAGES)):
         published.stand_behind(IDLE, pod)
         require(
             become(pages, expected, ask, timeouts),
@@ -124,7 +131,7 @@ def test_an_ingress_is_served_if_its_class_is_the_controllers(
 ) -> None:
     default = bool(expected.variables.get(DEFAULT_CLASS, True))
     require(
-        become(ingress_cases.class_pages(default=default), expected, ask, timeouts),
+        become(ingress.class_pages(default=default), expected, ask, timeouts),
         claim="an Ingress of another class is not served; one of none is if Traefik's class is the default",
         look="the annotation is-default-class of the IngressClasses; the arguments of Traefik",
         do="kubectl --kubeconfig kubeconfig get ingressclasses -o yaml",
@@ -150,7 +157,7 @@ def test_the_status_of_an_ingress_shows_where_it_is_served(
 def test_a_rule_that_changes_and_one_that_goes_is_followed(
     published: PublishedIngresses, expected: ExpectedGuest, ask: ingress.Ask, timeouts: Timeouts
 ) -> None:
-    for what, given, pages in ingress_cases.CHANGES:
+    for what, given, pages in ingress.CHANGES:
         if given is None:
             published.take(HOSTS.name)
         else:

@@ -8,12 +8,12 @@ import pytest
 
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.addons import METALLB, asked_for
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import load_balancer
-from harness.validate.judge.mismatch import eventually, require
-from harness.validate.remote.client import asked
-from harness.validate.remote.probes import Probes
+from harness.validate.probes import Probes
+from harness.validate.topics import load_balancer
+from harness.validate.topics.load_balancer import get_from_outside
+from harness.validate.variables import METALLB, asked_for
 
 pytestmark = pytest.mark.when(phase=asked_for(METALLB))
 LOGS = "kubectl --kubeconfig kubeconfig -n metallb-system logs"
@@ -33,7 +33,7 @@ def ask(inspection: Inspection, timeouts: Timeouts) -> load_balancer.Ask:
     """Return what dials as a client outside of the cluster: this process."""
     if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
         pytest.skip(UNREACHED)
-    return partial(asked, seconds=timeouts.probe_proxy)
+    return partial(get_from_outside, seconds=timeouts.probe_proxy)
 
 
 def test_services_for_outside_have_addresses_of_the_pool(

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch, eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import authorities, command_lines, keys, node_configuration, packets, proxy_settings
-from harness.validate.judge.mismatch import Mismatch, eventually, require
-from harness.validate.judge.node_configuration import CERTIFICATE_MARGIN
+from harness.validate.topics import certificates, kube_proxy, kubeadm, operating_system, programs
+from harness.validate.topics.certificates import CERTIFICATE_MARGIN
 
 
 def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.wrong_flags(facts, expected),
+        programs.wrong_flags(facts, expected),
         claim="the flags of the running processes are those of the cell",
         look="/etc/kubernetes/manifests and systemctl cat kubelet on the machine",
         do=f"{expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
@@ -25,7 +25,7 @@ def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], 
 
 def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.wrong_kernel_settings(facts, expected),
+        operating_system.wrong_kernel_settings(facts, expected),
         claim="the kernel forwards packets, bridged packets pass the firewall, and swap is off",
         look="/etc/sysctl.d and /etc/modules-load.d on the machine",
         do=f"{expected.login()}, then sysctl SETTING; swapon --show",
@@ -34,7 +34,7 @@ def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: 
 
 def test_certificates_are_valid_and_name_the_machine(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.bad_certificates(facts, expected),
+        certificates.bad_certificates(facts, expected),
         claim=f"certificates are valid for {CERTIFICATE_MARGIN.days} more days and name their machine",
         look="/etc/kubernetes/pki and /var/lib/kubelet/pki on the machine",
         do=f"{expected.login()}, then kubeadm certs check-expiration",
@@ -45,7 +45,7 @@ def test_machines_have_identities_of_their_own(
     facts: dict[str, NodeFacts], expected: ExpectedGuest, timeouts: Timeouts
 ) -> None:
     require(
-        node_configuration.confused_identities(facts, expected, timeouts.clock_margin),
+        operating_system.confused_identities(facts, expected, timeouts.clock_margin),
         claim="hostnames are those of the inventory, machine-ids are unique, clocks agree",
         look="/etc/machine-id; cloud-init's log",
         do=f"{expected.login()}, then hostnamectl; timedatectl",
@@ -54,7 +54,7 @@ def test_machines_have_identities_of_their_own(
 
 def test_kube_proxy_runs_in_the_expected_mode(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_configuration.wrong_proxy_mode(facts, expected),
+        kube_proxy.wrong_proxy_mode(facts, expected),
         claim=f"kube-proxy runs in {expected.kube_proxy_mode} mode on every node and has written its rules",
         look="the logs of the kube-proxy pod; the ConfigMap kube-system/kube-proxy",
         do=f"{expected.login()}, then curl http://127.0.0.1:10249/proxyMode; nft list tables",
@@ -63,7 +63,7 @@ def test_kube_proxy_runs_in_the_expected_mode(facts: dict[str, NodeFacts], expec
 
 def test_no_program_runs_with_flags_that_nobody_asked_for(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        command_lines.strange_flags(facts, expected),
+        kubeadm.strange_flags(facts, expected),
         claim="every flag of a program is kubeadm's, the product's or the cell's, and none is missing",
         look="/etc/kubernetes/manifests, kubeadm-flags.env and the units on the machine",
         do=f"{expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
@@ -72,7 +72,7 @@ def test_no_program_runs_with_flags_that_nobody_asked_for(facts: dict[str, NodeF
 
 def test_certificates_are_of_the_clusters_own_authorities(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        authorities.foreign_certificates(facts, expected),
+        certificates.foreign_certificates(facts, expected),
         claim="the cluster's own authorities signed every certificate, and all machines know the same ones",
         look="what made or copied the certificate; is the machine of an earlier cluster?",
         do=f"{expected.login()}, then openssl verify -CAfile CA CERTIFICATE",
@@ -81,7 +81,7 @@ def test_certificates_are_of_the_clusters_own_authorities(facts: dict[str, NodeF
 
 def test_keys_belong_to_their_certificates(inspection: Inspection) -> None:
     require(
-        keys.unfit_keys(inspection.keys, inspection.expected),
+        certificates.unfit_keys(inspection.keys, inspection.expected),
         claim="keys belong to the certificates beside them, CAs are single ones, and tokens have one pair of keys",
         look="what wrote the file after kubeadm; a program that runs has read the former one",
         do=f"{inspection.expected.login()}, then openssl x509 -noout -pubkey -in FILE; openssl pkey -pubout -in KEY",
@@ -90,7 +90,7 @@ def test_keys_belong_to_their_certificates(inspection: Inspection) -> None:
 
 def test_kubeconfigs_are_those_of_kubeadm(inspection: Inspection) -> None:
     require(
-        keys.strange_kubeconfigs(inspection.keys, inspection.expected),
+        certificates.strange_kubeconfigs(inspection.keys, inspection.expected),
         claim="the kubeconfigs in /etc/kubernetes are kubeadm's: their users, the cluster's CA, the API's address",
         look="what wrote the file; a program that runs has read the former one",
         do=f"{inspection.expected.login()}, then kubectl config view --kubeconfig FILE",
@@ -99,7 +99,7 @@ def test_kubeconfigs_are_those_of_kubeadm(inspection: Inspection) -> None:
 
 def test_no_rules_or_queues_are_in_the_way_of_packets(inspection: Inspection) -> None:
     require(
-        packets.obstacles(inspection.packets, inspection.expected),
+        kube_proxy.obstacles(inspection.packets, inspection.expected),
         claim="machines have no rules for packets but the product's, and nothing delays what they send",
         look="firewalls; what a former network plugin or mode of kube-proxy has left",
         do=f"{inspection.expected.login()}, then iptables-save; nft list ruleset; ip link",
@@ -109,8 +109,8 @@ def test_no_rules_or_queues_are_in_the_way_of_packets(inspection: Inspection) ->
 def test_kube_proxy_has_the_settings_of_the_cell(inspection: Inspection) -> None:
     require(
         [
-            *proxy_settings.wrong_proxy_settings(inspection.api, inspection.running, inspection.expected),
-            *proxy_settings.forgotten_connections(inspection.running, inspection.packets, inspection.expected),
+            *kube_proxy.wrong_proxy_settings(inspection.api, inspection.running, inspection.expected),
+            *kube_proxy.forgotten_connections(inspection.running, inspection.packets, inspection.expected),
         ],
         claim="every running kube-proxy has the cell's settings, else Kubernetes' defaults, and those of its ConfigMap",
         look="the ConfigMap kube-system/kube-proxy; were its pods restarted after it changed?",
@@ -120,11 +120,11 @@ def test_kube_proxy_has_the_settings_of_the_cell(inspection: Inspection) -> None
 
 def test_kube_proxy_has_rules_for_every_service(inspection: Inspection, timeouts: Timeouts) -> None:
     def judge() -> list[Mismatch]:
-        services = proxy_settings.services_of(inspection.api)
-        must, may = packets.endpoints_of(inspection.api)
+        services = kube_proxy.services_of(inspection.api)
+        must, may = kube_proxy.endpoints_of(inspection.api)
         return [
-            *proxy_settings.missing_rules(services, inspection.setups, inspection.expected),
-            *packets.strayed_rules(must, may, inspection.packets, inspection.expected),
+            *kube_proxy.missing_rules(services, inspection.setups, inspection.expected),
+            *kube_proxy.strayed_rules(must, may, inspection.packets, inspection.expected),
         ]
 
     first = judge()

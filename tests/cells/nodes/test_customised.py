@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.customised import CERTIFICATES, gives_volumes, limits_validity
-from harness.validate.facts.hardening import asks
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import validity, volumes
-from harness.validate.judge.mismatch import require
+from harness.validate.topics import certificates, customised
+from harness.validate.variables import CERTIFICATES, asks, gives_volumes, limits_validity
 
 
 @pytest.mark.when(phase=gives_volumes)
 def test_programs_see_the_volumes_of_the_cell(inspection: Inspection) -> None:
     require(
-        volumes.other_volumes(inspection.customised, inspection.expected),
+        customised.other_volumes(inspection.customised, inspection.expected),
         claim="each program of a control plane has the volumes of the cell, from where and with the rights it asks for",
         look="extraVolumes in /etc/kubernetes/kubeadm.yml; the program's manifest",
         do=f"{inspection.expected.login()}, then findmnt --task $(pidof PROGRAM)",
@@ -24,7 +23,7 @@ def test_programs_see_the_volumes_of_the_cell(inspection: Inspection) -> None:
 @pytest.mark.when(phase=asks(CERTIFICATES))
 def test_certificates_are_in_the_folder_of_the_cell(inspection: Inspection) -> None:
     require(
-        validity.strayed_certificates(inspection.files, inspection.expected),
+        certificates.strayed_certificates(inspection.files, inspection.expected),
         claim="certificates and keys are in the folder that the cell asks for, and none in kubeadm's usual one",
         look="certificatesDir in /etc/kubernetes/kubeadm.yml; caCertPath in /etc/kubernetes/kubeadm-join.yml",
         do=f"{inspection.expected.login()}, then ls -R /etc/kubernetes",
@@ -34,7 +33,7 @@ def test_certificates_are_in_the_folder_of_the_cell(inspection: Inspection) -> N
 @pytest.mark.when(phase=limits_validity)
 def test_certificates_are_valid_for_as_long_as_the_cell_asks(inspection: Inspection) -> None:
     require(
-        validity.other_validity(inspection.facts, inspection.keys, inspection.expected),
+        certificates.other_validity(inspection.facts, inspection.keys, inspection.expected),
         claim="what kubeadm has signed is valid for the time that the cell asks for",
         look="certificateValidityPeriod and caCertificateValidityPeriod in the ConfigMap kubeadm-config",
         do=f"{inspection.expected.login()}, then kubeadm certs check-expiration",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge import exposure, files
-from harness.validate.judge.mismatch import require
+from harness.validate.topics import files, operating_system
 
 
 def test_only_root_reads_keys_and_workers_have_none_of_the_control_plane(inspection: Inspection) -> None:
@@ -36,7 +36,7 @@ def test_machines_have_the_operating_system_of_the_cell(inspection: Inspection) 
 
 def test_only_the_ports_of_the_role_are_open(inspection: Inspection) -> None:
     require(
-        exposure.open_ports(inspection.files, inspection.expected),
+        operating_system.open_ports(inspection.files, inspection.expected),
         claim="other machines reach programs of the cluster only at the ports of the machine's role",
         look="the program's flags or configuration: bind-address, healthzBindAddress, listen-metrics-urls, bind",
         do=f"{inspection.expected.login()}, then ss -lntp",
@@ -54,7 +54,7 @@ def test_programs_can_write_where_they_must(inspection: Inspection) -> None:
 
 def test_nodes_boot_as_they_run(inspection: Inspection) -> None:
     require(
-        exposure.wrong_boot(inspection.files, inspection.expected),
+        operating_system.wrong_boot(inspection.files, inspection.expected),
         claim="the next start of a node starts services, sets its name and what Kubernetes needs, and no swap",
         look="/etc/sysctl.d, /etc/modules-load.d, /etc/fstab, /etc/hostname on the machine; systemctl get-default",
         do=f"{inspection.expected.login()}, then systemd-analyze cat-config sysctl.d",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge import pod_network
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import require
+from harness.validate.topics import pod_network
 
 
 def test_nodes_have_a_route_to_every_other_nodes_pods(

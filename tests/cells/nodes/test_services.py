@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge import node_services
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import require
+from harness.validate.topics import programs
 
 # Units that may fail on a machine -> why that does not matter for the deployment. Ideally empty.
 MAY_FAIL: dict[str, str] = {}
@@ -15,7 +15,7 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
     facts: dict[str, NodeFacts], expected: ExpectedGuest
 ) -> None:
     require(
-        node_services.stopped_services(facts, expected),
+        programs.stopped_services(facts, expected),
         claim="kubelet and the container runtime run and are enabled",
         look=f"journalctl -u kubelet -u {expected.runtime_process} on the machine",
         do=f"{expected.login()}, then systemctl status kubelet {expected.runtime_process}",
@@ -24,7 +24,7 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
 
 def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_services.failed_units(facts, expected, MAY_FAIL),
+        programs.failed_units(facts, expected, MAY_FAIL),
         claim="no systemd unit has failed, and logs are written",
         look="systemctl --failed on the machine; units that may fail are listed in tests/cells/nodes/test_services.py",
         do=f"{expected.login()}, then systemctl status UNIT",
@@ -35,7 +35,7 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(
     facts: dict[str, NodeFacts], expected: ExpectedGuest
 ) -> None:
     require(
-        node_services.misplaced_processes(facts, expected),
+        programs.misplaced_processes(facts, expected),
         claim="every control-plane program and etcd runs once on each machine of its group, and nowhere else",
         look="/var/log/pods and journalctl -u kubelet on the machine",
         do=f"{expected.login()}, then ctr -n k8s.io tasks list",
@@ -44,7 +44,7 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(
 
 def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_services.wrong_manifests(facts, expected),
+        programs.wrong_manifests(facts, expected),
         claim="control planes have kubeadm's static pods, other nodes have none",
         look="/etc/kubernetes/manifests on the machine",
         do=f"{expected.login()}, then ls -l /etc/kubernetes/manifests",
@@ -53,7 +53,7 @@ def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected
 
 def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        node_services.unhealthy_agents(facts, expected),
+        programs.unhealthy_agents(facts, expected),
         claim="/healthz of kubelet (10248) and of kube-proxy (10256) answer 200 on every node",
         look="journalctl -u kubelet; the logs of the kube-proxy pod",
         do=f"{expected.login()}, then curl -i http://127.0.0.1:10248/healthz",

@@ -10,9 +10,9 @@ from harness.model import Cell, Mirror
 from harness.session import Cells
 from harness.session.past_figures import figures_of_run, past_figures
 from harness.spec.models import Timeouts
-from harness.validate.judge import kubelets
-from harness.validate.judge.mismatch import Mismatch, require
-from harness.validate.performance import api_load, dns, etcd_times, idle, network, pod_start, scheduling, services
+from harness.validate.facts import cluster
+from harness.validate.findings import Mismatch, require
+from harness.validate.performance import calibration, control_plane, network, pods
 from harness.validate.performance.bench import Bench, Told
 from harness.validate.performance.comparison import compare
 from harness.validate.performance.tools import IMAGE, tools_image
@@ -29,7 +29,7 @@ def tools(mirror: Mirror, timeouts: Timeouts) -> str:
 
 def test_idle_programs(bench: Bench, tell: Told) -> None:
     hosts = bench.hosts(bench.expected.machines)
-    used, taken = bench.beside(lambda: idle.idle_usage(hosts, bench.timeouts, bench.programs))
+    used, taken = bench.beside(lambda: calibration.idle_usage(hosts, bench.timeouts, bench.programs))
     require(
         [Mismatch(name, "programs of the cluster", "none") for name, one in used.items() if not one.programs],
         claim="the cluster's programs run on every machine",
@@ -44,15 +44,15 @@ def test_idle_programs(bench: Bench, tell: Told) -> None:
 def test_pod_start(bench: Bench, tell: Told) -> None:
     figures = []
     for node in bench.places:
-        took, taken = bench.beside(partial(pod_start.pod_starts, bench.api, node, bench.image, bench.deadline()))
-        assert len(took) == pod_start.PODS
-        p50, p99 = pod_start.p50_p99(took)
+        took, taken = bench.beside(partial(pods.pod_starts, bench.api, node, bench.image, bench.deadline()))
+        assert len(took) == pods.STARTED_PODS
+        p50, p99 = pods.p50_p99(took)
         figures += [taken.of("pod_start_p50", node, p50, [node]), taken.of("pod_start_p99", node, p99, [node])]
     tell(*figures)
 
 
 def test_api_requests(bench: Bench, tell: Told) -> None:
-    times, taken = bench.beside(lambda: api_load.api_times(bench.api))
+    times, taken = bench.beside(lambda: control_plane.api_times(bench.api))
     require(
         [Mismatch(bench.api.server, "all requests of the load in its histograms", said) for said in times.missing()],
         claim="the API server that is asked counts the requests that it is asked",
@@ -69,30 +69,30 @@ def test_api_requests(bench: Bench, tell: Told) -> None:
 
 
 def test_scheduling(bench: Bench, tell: Told) -> None:
-    place = partial(scheduling.scheduled_per_second, bench.api, bench.places[0], bench.image, bench.deadline())
+    place = partial(pods.scheduled_per_second, bench.api, bench.places[0], bench.image, bench.deadline())
     (rate, _), taken = bench.beside(place)
     tell(taken.of("scheduler_throughput", "", rate, bench.expected.control_plane))
 
 
 def test_services(bench: Bench, tell: Told) -> None:
     nodes = bench.expected.nodes
-    measure = partial(services.programming_seconds, bench.api, bench.hosts(nodes), bench.image, bench.timeouts)
+    measure = partial(network.programming_seconds, bench.api, bench.hosts(nodes), bench.image, bench.timeouts)
     took, taken = bench.beside(lambda: measure(bench.deadline()))
-    wanted = f"answers of all {services.ROUNDS} Services within {services.AFTER:.0f} s"
+    wanted = f"answers of all {network.ROUNDS} Services within {network.AFTER:.0f} s"
     require(
         [Mismatch(node, wanted, str(found)) for node, found in took.items() if None in found or not found],
         claim="a Service answers on every node once it has an endpoint that is ready",
         look="the kube-proxy pods' logs",
         do=f"{bench.expected.login()}, then nft list table ip kube-proxy; iptables -t nat -S",
     )
-    tell(*(taken.of("service_programming", node, services.middle(found), [node]) for node, found in took.items()))
+    tell(*(taken.of("service_programming", node, network.median_of(found), [node]) for node, found in took.items()))
 
 
 def test_dns(bench: Bench, tools: str, tell: Told) -> None:
-    server, domain = kubelets.dns_address(bench.api, bench.expected), bench.expected.dns_domain
+    server, domain = cluster.dns_address(bench.api, bench.expected), bench.expected.dns_domain
     figures, lost = [], []
     for node in bench.expected.nodes:
-        ask = partial(dns.dns_of_node, bench.api, node, tools, server, domain, bench.deadline())
+        ask = partial(network.dns_of_node, bench.api, node, tools, server, domain, bench.deadline())
         (steady, most), taken = bench.beside(ask)
         lost += [Mismatch(node, f"{steady.sent} answers", str(steady.completed))] if not steady.completed else []
         figures.append(taken.of("dns_latency", node, steady.latency, [node]))
@@ -123,13 +123,13 @@ def test_pod_network(bench: Bench, tools: str, tell: Told) -> None:
 
 def test_etcd(bench: Bench, tell: Told) -> None:
     hosts = bench.hosts(bench.expected.etcd)
-    load = partial(api_load.rounds, bench.api, api_load.ROUNDS)
-    found, taken = bench.beside(lambda: etcd_times.etcd_times(hosts, bench.timeouts, load))
+    load = partial(control_plane.rounds, bench.api, control_plane.ROUNDS)
+    found, taken = bench.beside(lambda: control_plane.etcd_times(hosts, bench.timeouts, load))
     require(
         [
             Mismatch(name, "its histograms of fsync and commit to grow", f"of {', '.join(seen) or 'nothing'}")
             for name, seen in found.items()
-            if set(seen) != set(etcd_times.METRICS)
+            if set(seen) != set(control_plane.METRICS)
         ],
         claim="every etcd member counts how long its writes take",
         look="--listen-metrics-urls of etcd",

@@ -6,10 +6,9 @@ import pytest
 
 from harness.model import Cell
 from harness.validate.inspection import Inspection
-from harness.validate.phases.membership import gone_by
+from harness.validate.phases.leftovers import gone_by
 from harness.validate.phases.observation import AFTER, Observation, observe
-from harness.validate.phases.phase_record import PhaseRecord
-from harness.validate.phases.witness import Witness
+from harness.validate.phases.witness import PhaseRecord, Witness
 
 
 @pytest.fixture(scope="session")

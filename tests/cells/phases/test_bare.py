@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell, GuestCluster
-from harness.validate.judge.mismatch import require
-from harness.validate.phases.machine_state import not_as_before
+from harness.validate.findings import require
+from harness.validate.phases.leftovers import not_as_before
 from harness.validate.phases.witness import Witness
 
 

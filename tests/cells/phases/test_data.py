@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import require
 from harness.validate.phases import data
 from harness.validate.phases.witness import Witness
 

@@ -7,11 +7,17 @@ import pytest
 from harness.model import Cell
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import eventually, require
-from harness.validate.phases.leftovers import left_in_api, left_on_others, traces_of
-from harness.validate.phases.machine_state import not_as_before
-from harness.validate.phases.membership import gone_by, joined_in, not_joined
+from harness.validate.phases.leftovers import (
+    gone_by,
+    joined_in,
+    left_in_api,
+    left_on_others,
+    not_as_before,
+    not_joined,
+    traces_of,
+)
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.witness import Witness
 

@@ -9,13 +9,12 @@ import pytest
 from harness.errors import HarnessBug
 from harness.model import Cell
 from harness.plugin.items import MEASURED
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import require
-from harness.validate.phases import restarts, writes
+from harness.validate.phases import data, restarts
 from harness.validate.phases.data import LIFE
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.phase_record import PhaseRecord
-from harness.validate.phases.witness import Witness
+from harness.validate.phases.witness import PhaseRecord, Witness
 
 Note = Callable[[str, object], None]
 
@@ -68,8 +67,8 @@ def test_no_acknowledged_write_is_gone(record: PhaseRecord, inspection: Inspecti
     acknowledged = record.writer.acknowledged
     record_property(MEASURED, f"{len(acknowledged)} acknowledged writes")
     require(
-        restarts.missing_writes(acknowledged, writes.written(inspection.api)),
+        restarts.missing_writes(acknowledged, data.written(inspection.api)),
         claim="every write that the API acknowledged before, during and after the loss of power is there",
         look="etcd's flags (--unsafe-no-fsync?), its disk's cache mode, and its log after the boot",
-        do=f"kubectl --kubeconfig kubeconfig -n {LIFE} get configmap {writes.NAME} -o yaml",
+        do=f"kubectl --kubeconfig kubeconfig -n {LIFE} get configmap {data.NAME} -o yaml",
     )

@@ -8,11 +8,11 @@ import pytest
 
 from harness.model import Cell
 from harness.plugin.items import MEASURED
-from harness.validate.judge.mismatch import require
-from harness.validate.phases import runtime_upgrade
+from harness.validate.findings import require
+from harness.validate.phases import upgrade
 from harness.validate.phases.observation import Observation
 
-pytestmark = pytest.mark.when(phase=runtime_upgrade.replaces)
+pytestmark = pytest.mark.when(phase=upgrade.replaces)
 Note = Callable[[str, object], None]
 
 
@@ -20,7 +20,7 @@ def test_every_node_had_the_old_container_runtime_before_and_has_the_new_one(
     cell: Cell, phase: int, before: Observation, after: Observation
 ) -> None:
     require(
-        runtime_upgrade.not_replaced(before, after),
+        upgrade.not_replaced(before, after),
         claim=f"every node ran {before.expected.runtime} {before.expected.runtime_version} before the phase and runs "
         f"{after.expected.runtime_version} after it, by its Node and by the running process's file",
         look=f"logs/{cell.stage(phase)}.log: was the machine skipped? journalctl -u runtime-replacement on it",
@@ -31,10 +31,10 @@ def test_every_node_had_the_old_container_runtime_before_and_has_the_new_one(
 def test_containers_that_no_drain_moves_run_on(
     cell: Cell, before: Observation, after: Observation, record_property: Note
 ) -> None:
-    was, now = runtime_upgrade.staying(before.view), runtime_upgrade.staying(after.view)
+    was, now = upgrade.staying(before.view), upgrade.staying(after.view)
     record_property(MEASURED, f"{sum(map(len, was.values()))} containers of {len(was)} pods")
     require(
-        runtime_upgrade.started_anew(was, now),
+        upgrade.started_anew(was, now),
         claim="static pods and those of DaemonSets have the containers of before: nothing started them anew",
         look="KillMode of the runtime's unit; the kubelet's journal from when the runtime started",
         do=f"kubectl --kubeconfig kubeconfig get pods -A -o wide; vmatrix login {cell.id} {after.expected.nodes[0]}",
@@ -43,7 +43,7 @@ def test_containers_that_no_drain_moves_run_on(
 
 def test_nodes_keep_their_images(before: Observation, after: Observation) -> None:
     require(
-        runtime_upgrade.lost_images(runtime_upgrade.images_of(before.view), runtime_upgrade.images_of(after.view)),
+        upgrade.lost_images(upgrade.images_of(before.view), upgrade.images_of(after.view)),
         claim="every node has the images of before, by what its runtime tells its kubelet",
         look="the runtime's folder of data and its log: did it begin with an empty one?",
         do=f"{after.expected.login()}, then ctr -n k8s.io images ls; journalctl -u {after.expected.runtime_process}",
@@ -51,9 +51,9 @@ def test_nodes_keep_their_images(before: Observation, after: Observation) -> Non
 
 
 def test_pods_are_run_by_the_runtime_under_which_they_began(after: Observation, record_property: Note) -> None:
-    record_property(MEASURED, runtime_upgrade.older_shims(after))
+    record_property(MEASURED, upgrade.older_shims(after))
     require(
-        runtime_upgrade.wrong_shims(after),
+        upgrade.wrong_shims(after),
         claim="what began after the runtime is run by its version, and no shim was left behind without containers",
         look="which file containerd starts for a pod: its PATH, /usr/local/bin/containerd-shim-runc-v2",
         do=f"{after.expected.login()}, then ps -ef --forest; ls -l /proc/$(pidof -s containerd-shim-runc-v2)/exe",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell
-from harness.validate.judge.finding import together
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import require, together
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from harness.model import Cell
+from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import require
 from harness.validate.phases import upgrade
 from harness.validate.phases.observation import Observation
 

@@ -9,12 +9,11 @@ import pytest
 from harness.model import Cell
 from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
-from harness.validate.judge.finding import NotJudged
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import NotJudged, require
 from harness.validate.phases import witness as seen
+from harness.validate.phases.availability import interrupted
 from harness.validate.phases.data import LIFE
-from harness.validate.phases.interruptions import interrupted
-from harness.validate.phases.phase_record import PhaseRecord
+from harness.validate.phases.witness import PhaseRecord
 
 Note = Callable[[str, object], None]
 

@@ -11,14 +11,23 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts.addons import ADD_ONS, KUBE_ROUTER, enforces_policies
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.policy_cases import CASES, FIRST, JOB, OPEN, SECOND, WEB, Case, Connection
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.judge.mismatch import eventually, require
-from harness.validate.judge.policies import wrong_connections
-from harness.validate.remote import policy_pods
-from harness.validate.remote.policy_pods import PolicyPods
+from harness.validate.topics import policies
+from harness.validate.topics.policies import (
+    CASES,
+    FIRST,
+    JOB,
+    OPEN,
+    SECOND,
+    WEB,
+    Case,
+    Connection,
+    PolicyPods,
+    wrong_connections,
+)
+from harness.validate.variables import ADD_ONS, KUBE_ROUTER, enforces_policies
 
 pytestmark = pytest.mark.when(phase=enforces_policies)
 KUBECTL = "kubectl --kubeconfig kubeconfig"
@@ -64,10 +73,10 @@ def trial(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterato
     expected = inspection.expected
     try:
         networks = [one.pod_cidr for one in expected.families]
-        families = policy_pods.place(inspection.api, expected.nodes, networks, image, timeouts)
+        families = policies.place(inspection.api, expected.nodes, networks, image, timeouts)
         yield Trial(families, timeouts, *_where_it_shows(expected))
     finally:
-        policy_pods.remove(inspection.api, Deadline.after(timeouts.probe_remove))
+        policies.remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
 def _where_it_shows(expected: ExpectedGuest) -> tuple[str, str]:

@@ -33,7 +33,7 @@ from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
-from harness.validate.remote.gather import STATE
+from harness.validate.inspection import STATE
 from tests.embedded.bridges import instance_address
 
 INDEXES, NETWORK = (13, 12, 11), 1  # indices that no embedded infra gets: those count from 0
@@ -123,7 +123,7 @@ class Bench:
         return done
 
     def state(self, machine: int) -> dict[str, dict[str, str]]:
-        """Return the whole state of a machine (see on_node_state.py), by its place in the inventory."""
+        """Return the whole state of a machine (see machine/state.py), by its place in the inventory."""
         where = f"{USER}@{self._address(machine)}"
         script = STATE.read_text(encoding="utf-8")
         done = proc.run(["ssh", "-i", self.key, *SSH, where, "sudo python3 -"], timeout=120, stdin=script)

@@ -14,8 +14,8 @@ from harness.model import Mirror
 from harness.plan import make_cell
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
-from harness.validate.judge.metrics import NODE_METRICS
-from harness.validate.phases.machine_state import differences
+from harness.validate.phases.leftovers import differences
+from harness.validate.topics.addons import NODE_METRICS
 from tests.embedded.playbooks.conftest import Bench, cell_of
 
 SECONDS = 180.0

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness.model import Cell
-from harness.validate.phases.machine_state import differences
+from harness.validate.phases.leftovers import differences
 from tests.embedded.playbooks.conftest import ETCDCTL, KUBECTL, Bench, cell_of, external_members, leaving, nodes
 
 LOG = logging.getLogger(__name__)

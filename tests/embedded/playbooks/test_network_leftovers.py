@@ -38,7 +38,7 @@ print(json.dumps([module.sweep_sets(("KUBE-",), dry=dry) for dry in (True, False
 """
 SEEN = """
 import json, sys
-from harness.validate.remote.on_node_state import ipsets
+from harness.validate.machine.state import ipsets
 print(json.dumps(sorted(ipsets())))
 """
 RULES = """

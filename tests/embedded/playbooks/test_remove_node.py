@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.phases.machine_state import differences
+from harness.validate.phases.leftovers import differences
 from tests.embedded.playbooks.conftest import KUBECTL, Bench, cell_of, leaving, nodes, stacked_members
 
 KUBELETS_OWN = "/var/lib/kubelet/pki/kubelet-client-current.pem"  # which it has as a node of the cluster

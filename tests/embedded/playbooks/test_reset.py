@@ -6,7 +6,7 @@ import pytest
 
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
-from harness.validate.phases.machine_state import differences
+from harness.validate.phases.leftovers import differences
 from tests.embedded.playbooks.conftest import Bench, cell_of
 
 

@@ -38,8 +38,8 @@ def cluster():
     open("looked", "a").close()
 """
 CHECKS = """
-from harness.validate.judge.finding import Mismatch, unjudged
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import Mismatch, unjudged
+from harness.validate.findings import require
 
 SAID = {"claim": "all is well", "look": "there", "do": "that"}
 

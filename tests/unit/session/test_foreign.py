@@ -17,8 +17,8 @@ from harness.machines.access import control_directory
 from harness.session.foreign import ForeignCheck, GivenCluster, plan_foreign
 from harness.session.unsaid import DEFAULT_SUITES
 from harness.spec.settings import Settings
-from harness.validate.facts.addons import enforces_policies
-from harness.validate.facts.expected import expected_of
+from harness.validate.expected import expected_of
+from harness.validate.variables import enforces_policies
 from tests.unit.refusals.lying import kubeconfig
 
 HOSTS = "[masters]\na ansible_host=192.0.2.1\n[workers]\nb ansible_host=192.0.2.2\n[all:vars]\nansible_user=admin\n"

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness.validate.performance.kinds import KINDS
+from harness.validate.performance.figures import KINDS
 from tests.slowness.slow import Slowness, load, named, script
 
 SAID = (

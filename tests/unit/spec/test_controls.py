@@ -10,9 +10,9 @@ import pytest
 from harness.errors import BadInput
 from harness.spec import load_spec
 from harness.spec.controls import Control, controls
-from harness.validate.facts.benchmark_places import FILES
-from harness.validate.judge.hardened_admission import REACHES
-from harness.validate.judge.hardened_settings import FLAGS, SETTINGS
+from harness.validate.topics.hardening.admission import REACHES
+from harness.validate.topics.hardening.benchmark import FLAGS, SETTINGS
+from harness.validate.topics.hardening.facts import FILES
 
 CELLS = Path(__file__).parents[2] / "cells"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 Judge = Callable[[Mapping[str, NodeFacts], ExpectedGuest], list[Mismatch]]
 
 

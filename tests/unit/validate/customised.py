@@ -7,10 +7,11 @@ from typing import Any
 import yaml
 
 from harness.paths import packaged_dir
-from harness.validate.facts.customised import OWN_SCHEDULER, SCHEDULER_FILE, SeenScheduler, SeenVolume
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest
+from harness.validate.topics.customised import SeenScheduler, SeenVolume
+from harness.validate.variables import OWN_SCHEDULER, SCHEDULER_FILE
 from tests.unit.validate import guests, views
-from tests.unit.validate.views import Json
+from tests.unit.validate.guests import Json
 
 AXES = yaml.safe_load((packaged_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
 (CHOSEN,) = [v["vars"] for axis in AXES if axis["name"] == "kubeadm" for v in axis["values"] if v["id"] == "customised"]

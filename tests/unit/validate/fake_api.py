@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from harness.kube.client import Listing
 from harness.kube.resources import DEPLOYMENT, Resource
-
-Json = dict[str, Any]
+from tests.unit.validate.guests import Json
 
 
 class Api:

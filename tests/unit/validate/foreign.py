@@ -8,19 +8,17 @@ coredns, flannel is a DaemonSet of kube-system, kubectl is on control planes onl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from harness.spec.models.leaves import ClusterLeaves
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts, facts_of
 from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests, moments, views
+from tests.unit.validate.guests import Change, Json
 
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 UNSAID = ClusterLeaves()
 SAID = ClusterLeaves.model_validate(
     {

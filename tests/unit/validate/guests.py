@@ -14,12 +14,13 @@ from harness.paths import packaged_dir
 from harness.spec.loader import load_file
 from harness.spec.models import FILES
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.facts.expected import ExpectedGuest, expected_of
+from harness.validate.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts, facts_of
 
 RECORDED = Path(__file__).parent / "recorded"
 NOWHERE = Opened(api=None, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # for clients whose answers are given
 Json = dict[str, Any]
+Change = Callable[[Json], None]
 VARIABLES: Json = {
     "cluster_kubernetes_version": "1.36.3",
     "cluster_container_runtime": "containerd",

@@ -9,13 +9,12 @@ from typing import Any
 from harness.paths import packaged_dir
 from harness.spec.loader import load_file
 from harness.spec.models import FILES as MATRIX_FILES
-from harness.validate.facts.benchmark_places import FILES, HEALTH, HIDDEN, OWNER
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.hardening import HardeningFacts, hardening_of
-from harness.validate.judge.hardened_secrets import key_name
+from harness.validate.expected import ExpectedGuest
+from harness.validate.topics.hardening.facts import FILES, HEALTH, HIDDEN, OWNER, HardeningFacts, hardening_of
+from harness.validate.topics.hardening.secrets import key_name
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Json
 
-Json = dict[str, Any]
 AXES = dict(load_file(packaged_dir() / "matrix" / "axes.yml", MATRIX_FILES["axes.yml"])[0])["axes"]
 (PROFILE,) = [value.vars for axis in AXES if axis.name == "profile" for value in axis.values if value.id == "hardened"]
 VARIABLES: Json = {**guests.VARIABLES, **PROFILE}

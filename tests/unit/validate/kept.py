@@ -10,8 +10,8 @@ from harness.kube import Cluster
 from harness.kube.client import Answer, Listing
 from harness.kube.resources import Resource
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Json
 
-Json = dict[str, Any]
 Objects = dict[str, list[Json]]
 RIGHTS = "/apis/authorization.k8s.io/v1/"
 Allowed = Callable[[Json], bool]

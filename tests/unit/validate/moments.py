@@ -6,16 +6,15 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Json
 
-Json = dict[str, Any]
 RECORDED_VERSION = "1.36.3"
 PROGRAMS = {
     "cp-0": (

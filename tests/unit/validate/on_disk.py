@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from harness.validate.facts.files import MachineFiles, files_of
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.kept import recorded
-
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 
 
 def files(change: Change = lambda _: None, *, of: str = "w-0") -> dict[str, MachineFiles]:

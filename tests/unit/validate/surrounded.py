@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
-from harness.validate.facts.programs import RunningPrograms, programs_of
-from harness.validate.facts.setup import MachineSetup, setup_of
+from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.moments import PAUSE, raw_running
 
-Json = dict[str, Any]
-Change = Callable[[Json], None]
 REGISTRY = "10.222.0.1:5000"
 CONFIG = f"""
 [plugins.'io.containerd.cri.v1.images'.pinned_images]

@@ -20,15 +20,14 @@ from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, TimedOut
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
+from harness.validate.findings import Mismatch, real
 from harness.validate.inspection import Inspection, follow, settle
-from harness.validate.judge import addons
-from harness.validate.judge.finding import real
-from harness.validate.judge.mismatch import Mismatch
-from harness.validate.judge.node_configuration import wrong_proxy_mode
+from harness.validate.topics import addons
+from harness.validate.topics.kube_proxy import wrong_proxy_mode
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.guests import NOWHERE
-from tests.unit.validate.views import Change, Json, condition, named, recorded, without
+from tests.unit.validate.guests import NOWHERE, Change, Json
+from tests.unit.validate.views import condition, named, recorded, without
 
 IMPATIENT = TIMEOUTS.model_copy(update={"settle": 0})
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from typing import Any
 
-from harness.validate.facts.addons import ADD_ONS
+from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.findings import Mismatch
+from harness.validate.variables import ADD_ONS
 from tests.unit.validate import guests
+from tests.unit.validate.guests import Change, Json
 
-Json = dict[str, Any]
 Judge = Callable[[ClusterView, ExpectedGuest], list[Mismatch]]
-Change = Callable[[Json], None]
 
 
 def recorded() -> Json:

@@ -7,7 +7,7 @@ from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output import note
 from harness.report.output.document import document
-from harness.validate.performance.noise import NOW, PAST
+from harness.validate.performance.comparison import NOW, PAST
 from tests.unit.history.make import record
 from tests.unit.history.synthetic import NOW as MOMENT
 

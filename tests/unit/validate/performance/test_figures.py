@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.performance.figures import (
+    KINDS,
     Figure,
     amount,
     calibrated,
@@ -13,9 +14,9 @@ from harness.validate.performance.figures import (
     label_of,
     named,
     over_slo,
+    slo_of,
     took,
 )
-from harness.validate.performance.kinds import KINDS, slo_of
 
 FIGURE = Figure("pod_start_p99", "w-0", 1.234567, 0.25)
 

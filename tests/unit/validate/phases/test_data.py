@@ -1,14 +1,17 @@
-"""Data have to be there after each phase but where a new cluster begins; a restored backup has what was before it."""
+"""Data and acknowledged writes have to be there after each phase but where a new cluster begins."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
+from harness.errors import InfraError
 from harness.kube.resources import CONFIG_MAP
 from harness.model import Cell, Phase
 from harness.validate.phases import data
+from harness.validate.phases.data import Writer, written
 from tests.unit.validate.fake_api import Api
 
 
@@ -68,3 +71,50 @@ def test_marks_are_read_as_they_were_written() -> None:
     data.leave_mark(api, "backup", "a1")
     api.lists = {CONFIG_MAP: [api.made["ConfigMap"], {"metadata": {"name": "kube-root-ca.crt"}}]}
     assert data.found_marks(api) == {"backup": "a1"}
+
+
+class AcknowledgingApi:
+    """An API that takes every second write; `enough` is set after the sixth try."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+        self.tries = 0
+        self.enough = threading.Event()
+
+    def ensure(self, _: object, body: Any) -> Any:
+        return body
+
+    create_if_absent = ensure
+
+    def merge(self, _: object, __: str, patch: Any, ___: str) -> None:
+        self.tries += 1
+        if self.tries >= 6:
+            self.enough.set()
+        if self.tries % 2:
+            raise InfraError("the API does not answer")
+        self.data.update(patch["data"])
+
+    def get(self, *_: object) -> Any:
+        return {"data": self.data}
+
+
+def test_only_what_was_answered_is_acknowledged() -> None:
+    api: Any = AcknowledgingApi()
+    writer = Writer(api)
+    writer.start()
+    assert api.enough.wait(60)
+    writer.stop()
+    tries = api.tries
+    assert writer.acknowledged == written(api)
+    assert len(writer.acknowledged) == tries // 2
+    writer.stop()
+
+
+def test_nothing_is_written_after_the_end() -> None:
+    api: Any = AcknowledgingApi()
+    writer = Writer(api)
+    writer.start()
+    assert api.enough.wait(60)
+    writer.stop()
+    assert writer._thread is not None
+    assert not writer._thread.is_alive()

@@ -1,7 +1,8 @@
-"""Machines that left are forgotten by the API and by every other machine; each trace of them is found."""
+"""Machines that left are forgotten everywhere, and machines that were reset are as before; each trace is found."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,16 +10,61 @@ from typing import Any
 import pytest
 
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD, Resource
+from harness.model import Cell, Phase
 from harness.spec.models.leaves import ClusterLeaves
-from harness.validate.judge.finding import real
+from harness.validate.findings import Mismatch, real
+from harness.validate.inspection import MachineState
 from harness.validate.phases import leftovers
-from harness.validate.phases.leftovers import ApiTraces
-from tests.unit.validate import foreign
+from harness.validate.phases.leftovers import KINDS, LISTED, ApiTraces, gone_by, joined_in, not_joined
+from tests.unit.validate import foreign, guests
 from tests.unit.validate.fake_api import Api
-from tests.unit.validate.foreign import Change
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.moments import moment
 
-Json = dict[str, Any]
+
+def without_worker(raw: Json) -> None:
+    raw["nodes"] = [node for node in raw["nodes"] if node["metadata"]["name"] != "w-0"]
+
+
+def test_a_machine_that_was_no_node_and_is_one_has_joined() -> None:
+    assert not_joined(moment(view=without_worker), moment(), ("w-0",)) == []
+
+
+def not_ready(raw: Json) -> None:
+    for node in raw["nodes"]:
+        for condition in node["status"]["conditions"]:
+            condition["status"] = "False"
+
+
+def test_a_machine_that_was_a_node_before_or_is_no_ready_one_after_has_not_joined() -> None:
+    assert [f.where for f in not_joined(moment(), moment(), ("w-0",))] == ["w-0, before the phase"]
+    for view in (without_worker, not_ready):
+        found = not_joined(moment(view=without_worker), moment(view=view), ("w-0",))
+        assert [f.where for f in found] == ["w-0, after it"]
+
+
+def test_a_member_of_etcd_that_was_one_before_has_not_joined() -> None:
+    assert "is a member of etcd False" in [f.expected for f in not_joined(moment(), moment(), ("cp-0",))]
+
+
+def test_nothing_seen_before_proves_nothing() -> None:
+    empty = moment(view=lambda raw: raw.update(nodes=[]))
+    assert not_joined(empty, moment(), ("w-0",))
+
+
+def test_who_is_gone_and_who_joins_follows_from_the_phases() -> None:
+    deploy = Phase("deploy", machines=("a", "b", "c"))
+    phases = (
+        deploy,
+        Phase("scale-out", machines=("a", "b", "c", "d")),
+        Phase("remove", machines=("a", "b", "c", "d"), removed=("d",)),
+        Phase("recover", machines=("a", "b", "c"), lost=("c",)),
+    )
+    cell = Cell("c", {}, "s", phases, (), {})
+    assert [gone_by(cell, index) for index in range(4)] == [(), (), ("d",), ("d", "c")]
+    assert [joined_in(cell, index) for index in range(4)] == [(), ("d",), (), ()]
+
+
 GONE = {"w-1": "10.222.1.9"}
 CLEAN = ApiTraces(
     nodes=frozenset({"cp-0", "w-0"}),
@@ -146,3 +192,87 @@ def test_api_servers_use_their_own_member_or_every_member() -> None:
     gone = {**seen.expected.addresses, "cp-0": "10.222.1.9"}
     other = replace(seen, expected=replace(seen.expected, addresses=gone))
     assert any("--etcd-servers" in one.where for one in real(leftovers._wrong_etcd_servers(other)))
+
+
+ALL = (*KINDS, "firewall rule")
+WELL: MachineState = {kind: {f"{kind} of the system": "as it is"} for kind in ALL}
+UNSAID = ClusterLeaves()
+
+
+def not_as_before(
+    names: tuple[str, ...],
+    before: dict[str, MachineState],
+    after: dict[str, MachineState],
+    leaves: ClusterLeaves = guests.OURS,
+) -> list[Mismatch]:
+    return leftovers.not_as_before(names, before, after, leaves)
+
+
+def test_a_machine_as_before_passes() -> None:
+    assert not_as_before(("m",), {"m": WELL}, {"m": copy.deepcopy(WELL)}) == []
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_left_behind_lost_or_changed_is_found(kind: str) -> None:
+    left, lost, changed = copy.deepcopy(WELL), copy.deepcopy(WELL), copy.deepcopy(WELL)
+    left[kind]["of the cluster"] = ""
+    lost[kind] = {"another": ""}
+    changed[kind] = dict.fromkeys(WELL[kind], "another")
+    for after in (left, lost, changed):
+        assert any(f.seen.startswith(kind) for f in not_as_before(("m",), {"m": WELL}, {"m": after}))
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, {"m": WELL}), ({"m": WELL}, {}), ({}, {})])
+def test_a_machine_that_was_not_looked_at_is_found(
+    before: dict[str, MachineState], after: dict[str, MachineState]
+) -> None:
+    assert not_as_before(("m",), before, after)
+
+
+def test_two_empty_states_prove_nothing() -> None:
+    assert not_as_before(("m",), {"m": {}}, {"m": {}})
+
+
+def test_many_differences_are_counted() -> None:
+    after = copy.deepcopy(WELL)
+    after["file"] |= {f"/left/{number}": "" for number in range(LISTED + 5)}
+    found = not_as_before(("m",), {"m": WELL}, {"m": after})
+    assert len(found) == LISTED + 1
+    assert found[-1].seen == "5 more differences"
+
+
+def left(kind: str, name: str) -> MachineState:
+    """Return the state of a machine on which one thing more is left."""
+    after = copy.deepcopy(WELL)
+    after[kind][name] = ""
+    return after
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("process", "/usr/local/bin/etcd"),
+        ("process", "/usr/local/bin/containerd-shim-runc-v2 -namespace k8s.io -id 1"),
+        ("mount", "/var/lib/kubelet/pods/1/volumes/token"),
+        ("link", "flannel.1"),
+        ("firewall rule", "1: chain KUBE-SERVICES {"),
+        ("control group", "kubepods"),
+    ],
+)
+def test_what_disturbs_another_cluster_is_found_after_the_reset_of_any_product(kind: str, name: str) -> None:
+    assert real(not_as_before(("m",), {"m": WELL}, {"m": left(kind, name)}, UNSAID))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("file", "/usr/local/bin/crictl"), ("process", "/usr/bin/chronyd")])
+def test_files_and_other_programs_are_not_judged_where_the_product_does_not_say_what_it_leaves(
+    kind: str, name: str
+) -> None:
+    found = not_as_before(("m",), {"m": WELL}, {"m": left(kind, name)}, UNSAID)
+    assert real(found) == []
+    assert [str(one).partition(":")[0] for one in found] == ["each file", "each unit", "each kernel setting"]
+
+
+def test_a_product_may_say_what_a_reset_leaves() -> None:
+    said = ClusterLeaves(reset_leaves=("file /usr/local/bin/*",))
+    assert not_as_before(("m",), {"m": WELL}, {"m": left("file", "/usr/local/bin/crictl")}, said) == []
+    assert real(not_as_before(("m",), {"m": WELL}, {"m": left("file", "/var/lib/etcd/member")}, said))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell, Phase
+from harness.validate.inspection import MachineState
 from harness.validate.phases import restarts
-from harness.validate.remote.gather import MachineState
 
 NODES = ("cp-0", "w-0")
 BEFORE = {"cp-0": "1", "w-0": "2"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell, Phase
+from harness.validate.inspection import MachineState
 from harness.validate.phases import second_run
 from harness.validate.phases.second_run import LastingView, changes, is_idempotent
-from harness.validate.remote.gather import MachineState
 
 STATE: MachineState = {
     "file": {"/etc/kubernetes/admin.conf": "-rw------- 0:0 1 aa", "/usr/local/bin/kubelet": "-rwxr-xr-x 0:0 9 bb"},

@@ -12,14 +12,13 @@ from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
-from harness.validate.judge.finding import NotJudged, together
-from harness.validate.judge.mismatch import require
+from harness.validate.findings import NotJudged, require, together
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.setting_places import RequestedSetting
+from harness.validate.phases.settings import RequestedSetting
+from tests.unit.validate.guests import Json
 from tests.unit.validate.moments import COREFILE, moment
 
-Json = dict[str, Any]
 FLAG = RequestedSetting("cluster_apiserver_extra_args", "max-requests-inflight", "350")
 ETCD = RequestedSetting("cluster_etcd_extra_args", "snapshot-count", "9000")
 KUBELET = RequestedSetting("cluster_kubelet_config", "maxPods", 120)

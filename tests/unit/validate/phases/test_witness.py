@@ -14,9 +14,10 @@ from harness.model import Cell, Environment, Machine, Phase
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.phases import witness as module
-from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, client_of, leaves_bare
-from harness.validate.remote.availability import send_requests
-from tests.unit.validate import guests
+from harness.validate.phases.availability import send_requests
+from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, client_of, leaves_bare, local_api
+from tests.unit.validate import foreign, guests
+from tests.unit.validate.foreign import SAID, UNSAID
 from tests.unit.validate.moments import moment
 from tests.unit.validate.serving import serving
 
@@ -199,3 +200,33 @@ def test_why_nothing_could_be_written_is_told_where_it_is_missed(
     record = cut.record(1)
     with pytest.raises(InfraError, match="the API refuses"):
         record.need(record.writer)
+
+
+def test_ours_is_what_our_product_says() -> None:
+    found = local_api(guests.expected(), moment(), "w-0")
+    assert (found.url, found.ca, found.why) == ("https://127.0.0.1:6445", "/etc/kubernetes/pki/ca.crt", "")
+
+
+def test_a_product_that_does_not_say_has_what_kubelet_uses() -> None:
+    found = local_api(foreign.expected(UNSAID), foreign.moment(UNSAID), "w-0")
+    assert (found.url, found.ca) == ("https://localhost:6443", "/etc/kubernetes/kubelet.conf")
+
+
+def test_a_product_that_says_wins() -> None:
+    assert local_api(foreign.expected(SAID), foreign.moment(SAID), "w-0").url == "https://localhost:6443"
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ("https://10.222.1.2:6443", "its kubelet uses https://10.222.1.2:6443, which is no address of its own"),
+        ("https://api.example.org", "which is no address of its own"),
+        ("", "no process named kubelet runs"),
+    ],
+)
+def test_an_address_of_another_machine_is_not_judged(server: str, why: str) -> None:
+    seen = foreign.moment(UNSAID)
+    object.__setattr__(seen.facts["w-0"], "kubelet", {"server": server})
+    found = local_api(foreign.expected(UNSAID), seen, "w-0")
+    assert found.url == ""
+    assert why in found.why

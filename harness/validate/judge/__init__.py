@@ -1,1 +1,0 @@
-"""Judgements: what must be true of the facts and answers of a guest."""

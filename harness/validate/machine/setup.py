@@ -1,0 +1,195 @@
+"""Prints how a machine is set up around its programs: names, name servers, pod network's files, rules, images, units.
+
+Also whether the API answers at the address that kubelet uses.
+
+facts/programs.py reads the output.
+"""
+
+from __future__ import annotations
+
+import base64
+import glob
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from harness.validate.machine.library import fetch, flag, own_api, processes, read, said, trusting
+
+CNI = "/etc/cni/net.d"
+CRIO_IMAGES = "/var/lib/containers/storage/overlay-images/images.json"
+REGISTRIES = ("/etc/containers/registries.conf", "/etc/containers/registries.conf.d/*.conf")
+PORTS = "/sys/class/net/*/brif"  # what is on a bridge
+API_PATHS = ("/version", "/readyz?verbose", "/api/v1/nodes", "/api/v1/secrets")
+KUBECONFIG = ("server", "certificate-authority", "certificate-authority-data")
+# Files of control groups, with how they begin where there is no limit: of cgroup v2, and of controllers of v1.
+LIMITS = {
+    "": {"cpu.max": "max", "memory.max": "max", "memory.high": "max"},
+    "cpu": {"cpu.cfs_quota_us": "-1"},
+    "cpu,cpuacct": {"cpu.cfs_quota_us": "-1"},
+    "memory": {"memory.limit_in_bytes": "9223372036854"},
+}
+# kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
+NFTABLES = re.compile(r"([0-9a-f.:]+) \. (tcp|udp|sctp) \. (\d+) :")
+IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9a-f.:]+)/(?:32|128) .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
+FAMILIES, PROGRAMS = ("ip", "ip6"), ("iptables-save", "ip6tables-save")
+MAPS = ("service-ips", "no-endpoint-services")
+IMAGE = re.compile(r"^([^@\s]+/[^@\s]+:[^@\s]+)\s+\S+\s+(sha256:[0-9a-f]{64})\s", re.MULTILINE)
+
+
+def api_answers(said_ca: str) -> dict[str, Any]:
+    """Return what this machine's own API server answers to a stranger, by path; nothing where none runs."""
+    answers = own_api(said_ca, API_PATHS, known_only=True)
+    # what a stranger gets of objects is in the status; the objects stay here
+    return {p: a if "/api/" not in p else {**a, "body": a["body"][:200]} for p, a in answers.items()}
+
+
+def resolv_conf(*names: str) -> list[list[str]]:
+    """Return the lines of /etc/resolv.conf that begin with one of these words, as words."""
+    lines = (line.split() for line in (read("/etc/resolv.conf") or "").splitlines())
+    return [words for words in lines if len(words) > 1 and words[0] in names]
+
+
+def resolved(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the addresses that programs on this machine get for names."""
+
+    def ask(name: str) -> list[str]:
+        lines = (line.split() for line in (said(["getent", "ahosts", name]) or "").splitlines())
+        return sorted({words[0] for words in lines if words})
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(names, pool.map(ask, names)))  # noqa: B905 - Python 3.9
+
+
+def api_of_kubelet() -> dict[str, Any] | None:
+    """Return what answers at the API's address that the running kubelet uses; None where no kubelet runs."""
+    for process in processes("kubelet"):
+        text = read(flag(process["argv"], "kubeconfig")) or ""
+        found = {name: re.search(rf"^\s*-?\s*{name}:\s*[\"']?([^\s\"']+)", text, re.MULTILINE) for name in KUBECONFIG}
+        server, file, data = (match.group(1) if match else "" for match in found.values())
+        try:
+            context = trusting(cadata=base64.b64decode(data).decode()) if data else trusting(cafile=file)
+        except (OSError, ValueError) as error:
+            return {"server": server, "status": 0, "body": f"{file or 'the CA in the kubeconfig'}: {error}"}
+        answer = fetch(f"{server}/readyz", None, context)
+        return {"server": server, "status": answer["status"], "body": answer["body"][:200]}
+    return None
+
+
+def cni_files() -> dict[str, Any]:
+    """Return the pod network's files by name, as the runtime reads them; None for one that is no JSON."""
+    found = {}
+    for path in sorted(glob.glob(CNI + "/*")):
+        if path.endswith((".conf", ".conflist", ".json")):
+            try:
+                found[os.path.basename(path)] = json.loads(read(path) or "")
+            except ValueError:
+                found[os.path.basename(path)] = None
+    return found
+
+
+def service_rules() -> list[list[str]] | None:
+    """Return [address, protocol, port] of the Services that kube-proxy has rules for; None where none runs.
+
+    By the tools in kube-proxy's own container, which wrote the rules: older ones do not understand them.
+    """
+    for process in processes("kube-proxy"):
+        inside = ["chroot", f"/proc/{process['pid']}/root"]
+        found: set[tuple[str, ...]] = set()
+        for words, pattern in (
+            *((["nft", "list", "map", family, "kube-proxy", name], NFTABLES) for family in FAMILIES for name in MAPS),
+            *(([program, "-t", table], IPTABLES) for program in PROGRAMS for table in ("nat", "filter")),
+        ):
+            for text in (said([*inside, *words]), said(words)):
+                found |= set(pattern.findall(text or ""))
+        return sorted(map(list, found))
+    return None
+
+
+def images() -> dict[str, str]:
+    """Return the digests of the container runtime's images, by name."""
+    if processes("crio"):
+        kept = json.loads(read(CRIO_IMAGES) or "[]")
+        return {name: one["digest"] for one in kept for name in one.get("names", []) if "@" not in name}
+    address = next((flag(p["argv"], "address") for p in processes("containerd")), "")
+    words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "images", "ls"]
+    return dict(IMAGE.findall((said(words) or "") + "\n"))
+
+
+def kubelet_config() -> str:
+    """Return the file of settings that the running kubelet names; "" where it names none."""
+    return next((read(flag(p["argv"], "config")) or "" for p in processes("kubelet")), "")
+
+
+def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
+    """Return the files that amend units, by unit."""
+    return {unit: (said(["systemctl", "show", "--value", "-p", "DropInPaths", unit]) or "").split() for unit in units}
+
+
+def limits() -> list[list[str]]:
+    """Return [program, file, value] of what limits kubelet and the runtime: their control groups and those above.
+
+    Not the outermost group, which is the machine.
+    """
+    found = set()
+    for process in processes("kubelet", "containerd", "crio"):
+        for line in (read(f"/proc/{process['pid']}/cgroup") or "").splitlines():
+            _, controller, group = line.split(":", 2)
+            group = group.rstrip("/")
+            while group:  # of cgroup v2 there is one line without a controller, of v1 one for each
+                for name, unlimited in LIMITS.get(controller, {}).items():
+                    path = f"/sys/fs/cgroup/{controller}{group}/{name}".replace("//", "/")
+                    value = (read(path) or "").strip()
+                    if value and not value.startswith(unlimited):
+                        found.add((process["name"], path, value))
+                group = group.rpartition("/")[0]
+    return sorted(map(list, found))
+
+
+def servers(folder: str) -> dict[str, list[str]]:
+    """Return the URLs in each registry's file for containerd, by the file's path."""
+    files = sorted(glob.glob(f"{folder}/*/hosts.toml")) if folder else []
+    return {path: sorted(set(re.findall(r"https?://[^\s'\"]+", read(path) or ""))) for path in files}
+
+
+def registries_conf() -> dict[str, str]:
+    """Return the files that say where CRI-O finds registries, by path; where CRI-O does not run, none."""
+    paths = sorted(path for pattern in REGISTRIES for path in glob.glob(pattern)) if processes("crio") else []
+    return {path: read(path) or "" for path in paths}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print everything.
+
+    Args:
+        argv: one JSON object: the file `ca` of the API server ("" where the product does not say), the `units` whose
+            drop-ins to look for, the folder `registries` of containerd's hosts files, `names` to look up.
+    """
+    given = json.loads(argv[0])
+    seen = {
+        "api": api_answers(given["ca"]),
+        "resolvers": [words[1] for words in resolv_conf("nameserver")],
+        "search": [" ".join(words) for words in resolv_conf("search", "domain", "options")],
+        "resolved": resolved(given["names"]),
+        "kubelets_api": api_of_kubelet(),
+        "limits": limits(),
+        "servers": servers(given["registries"]),
+        "registries_conf": registries_conf(),
+        "cni": cni_files(),
+        "bridged": {os.path.basename(os.path.dirname(at)): len(os.listdir(at)) for at in glob.glob(PORTS)},
+        "rules": service_rules(),
+        "images": images(),
+        "kubelet": kubelet_config(),
+        "drop_ins": drop_ins(given["units"]),
+        "registries": sorted(map(os.path.basename, glob.glob(given["registries"] + "/*")))
+        if given["registries"]
+        else [],
+    }
+    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

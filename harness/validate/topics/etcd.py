@@ -1,0 +1,85 @@
+"""etcd: members are healthy, are those of the inventory, agree, and have the expected version."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+
+from harness.urls import joined
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.node import EtcdView
+from harness.validate.findings import Mismatch, differs, of_each, on_every, same_set, unjudged
+
+PEER_PORT = 2380
+Judge = Callable[[Mapping[str, EtcdView], ExpectedGuest], list[Mismatch]]
+
+
+def where_it_runs(judge: Judge) -> Judge:
+    """Let a judgement say that it judges nothing where no machine runs etcd, unless the product says how it runs."""
+
+    @functools.wraps(judge)
+    def judged(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+        if not views and expected.leaves.etcd.runs_as is None:
+            return [
+                unjudged("etcd", "no process of that name runs, and product.yml does not say how it runs", whole=True)
+            ]
+        return judge(views, expected)
+
+    return judged
+
+
+@where_it_runs
+@of_each("etcd")
+def unhealthy(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Return members that report errors, alarms, or that they are not healthy."""
+    yield from differs(name, "errors", (), view.errors)
+    yield from differs(name, "alarms", (), view.alarms)
+    yield from differs(name, "/health healthy", True, view.healthy)
+
+
+@where_it_runs
+@of_each("etcd")
+def wrong_members(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Return where a member's list is not exactly the inventory's etcd group: by name and peer URL, started, voting."""
+    named = expected.leaves.etcd.member_names is not None  # else told by their addresses; `started` has a name too
+    wanted = [f"{name} at {url_of(expected, name)}" if named else url_of(expected, name) for name in expected.etcd]
+    seen = [
+        f"{member.name or 'unnamed'} at {', '.join(member.peer_urls)}" if named else ", ".join(member.peer_urls)
+        for member in view.members
+    ]
+    yield from same_set(name, "members", wanted, seen)
+    yield from differs(name, "number of members", len(wanted), len(seen))
+    for member in view.members:
+        who = f"{name}'s list, {member.name or ', '.join(member.peer_urls)}"
+        yield from differs(who, "started", True, member.started)
+        yield from differs(who, "learner", False, member.learner)
+
+
+def url_of(expected: ExpectedGuest, name: str, port: int = PEER_PORT) -> str:
+    """Return where a member takes its peers' connections (or, on another port, its clients')."""
+    return f"https://{joined(expected.addresses[name], port)}"
+
+
+@where_it_runs
+def disagreeing(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where members do not follow one leader of theirs, in one term of one cluster."""
+    first = next(iter(views.values()), None)
+
+    def judge(name: str, view: EtcdView) -> Iterator[Mismatch]:
+        if first is None or view.leader in ("", "0"):
+            yield Mismatch(name, "a leader", f"leader {view.leader!r}")
+            return
+        for what in ("leader", "term", "cluster"):
+            yield from differs(name, what, getattr(first, what), getattr(view, what))
+        known = view.leader in {member.id for member in view.members}
+        yield from differs(name, "leader in its member list", True, known)
+
+    return on_every(expected.etcd, views, judge)
+
+
+@where_it_runs
+def wrong_versions(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the members that run another version than expected."""
+    if not expected.etcd_version:
+        return [unjudged("etcd's version", expected.why_unknown("etcd"), whole=True)]
+    return on_every(expected.etcd, views, lambda name, view: differs(name, "etcd", expected.etcd_version, view.version))

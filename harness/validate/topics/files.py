@@ -1,0 +1,108 @@
+"""Files: permissions and owners, folders that programs write to, and programs that are older than their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.files import FileRights, MachineFiles
+from harness.validate.findings import Mismatch, of_each, on_every, unjudged
+
+Files = Mapping[str, MachineFiles]
+ROOT = 0
+OTHERS, OTHERS_WRITE, NOT_OWNER = 0o007, 0o022, 0o077  # permissions: of others, to write, of all but the owner
+# Keys of CAs and credentials of the control plane (kubernetes.io, "PKI certificates and requirements"), as kubeadm and
+# kubespray call them: a worker must not have them.
+OF_CONTROL_PLANES = {
+    *("ca.key", "ca-key.pem", "sa.key", "front-proxy-ca.key", "apiserver.key"),
+    *("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf"),
+}
+OF_PEOPLE = "/.kube/config"  # of whoever uses kubectl, which kubeadm leaves to admins of control planes
+SCARCE = 0.05  # share of a disk, below which writes fail soon
+NEWER_SECONDS = 3.0  # files are written just before a program starts, and clocks are set meanwhile
+
+
+def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return files of the cluster that others may read or change, and those that a machine must not have."""
+    folder = expected.leaves.certificates or "/etc/kubernetes/pki"
+    strict = expected.leaves.kubeadm is not None  # kubeadm writes keys for root alone; other products for a group
+    if files and not strict and not any(one.secret for seen in files.values() for one in seen.files.values()):
+        return [unjudged("who may read private keys", "there are none in the places that checks know", whole=True)]
+
+    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
+        if strict and name in expected.nodes and not any(one.secret for one in seen.files.values()):
+            yield Mismatch(name, "a private key of kubelet's", "none in the places that checks know")
+        for path, one in sorted(seen.files.items()):
+            forbidden = _forbidden(path, one, folder, strict=strict)
+            if one.mode & forbidden:
+                yield Mismatch(f"{name} {path}", f"permissions {one.mode & ~forbidden:04o}", f"{one.mode:04o}")
+            if strict and one.secret and one.owner != ROOT:
+                yield Mismatch(f"{name} {path}", "owner 0 (root)", str(one.owner))
+            theirs = PurePath(path).name in OF_CONTROL_PLANES or (strict and path.endswith(OF_PEOPLE))
+            if name in expected.workers and theirs and one.kind == "file":
+                yield Mismatch(f"{name} {path}", "no such file on a worker", "it exists")
+
+    return on_every(expected.machines, files, judge)
+
+
+def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return folders that programs cannot write to, or soon cannot any more."""
+
+    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
+        if not seen.written:
+            yield Mismatch(name, "folders that programs write to", "none")
+        for path, room in sorted(seen.written.items()):
+            if room.read_only:
+                yield Mismatch(f"{name} {path}", "a folder that can be written to", "it is read-only")
+            for what, share in (("space", room.space), ("files that there may be", room.files)):
+                if share < SCARCE:
+                    yield Mismatch(f"{name} {path}", f"{SCARCE:.0%} of its {what} free", f"{share:.1%}")
+
+    return on_every(expected.machines, files, judge)
+
+
+def _forbidden(path: str, one: FileRights, folder: str, *, strict: bool) -> int:
+    """Return the permissions that a file must not have."""
+    if one.kind == "socket":
+        return OTHERS
+    if one.kind == "place":
+        return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
+    if one.kind == "folder":  # of etcd: its data, or certificates
+        return NOT_OWNER if strict and "/pki/" not in path and not path.startswith(f"{folder}/") else OTHERS_WRITE
+    return (NOT_OWNER if strict else OTHERS) if one.secret else OTHERS_WRITE
+
+
+def outdated_processes(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return programs that were not restarted after a file that they read changed, or that run another file."""
+    if files and expected.leaves.kubelet.unit is None and not any(seen.newer for seen in files.values()):
+        return [unjudged("whether programs are older than their files", "none of a known name runs", whole=True)]
+
+    def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
+        for program, newer in seen.newer.items():
+            for path, seconds in sorted(newer.items()):
+                if seconds > NEWER_SECONDS:
+                    late = f"the file is {seconds:.0f} s newer than the process"
+                    yield Mismatch(f"{name} {program}", f"a start after {path} had changed", late)
+        for program, one in seen.executables.items():
+            said = expected.leaves.kubelet.unit if program == "kubelet" else expected.leaves.runtime_unit
+            if one.own is False or (said is not None and one.same is False):
+                yield Mismatch(f"{name} {program}", f"a process that runs {one.found or 'its file'}", one.runs)
+
+    return on_every(expected.machines, files, judge)
+
+
+@of_each("machines")
+def wrong_systems(name: str, seen: MachineFiles, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Return machines with another operating system than their image has."""
+    wanted = expected.systems[name]
+    if wanted is None:
+        yield unjudged(f"the operating system of {name}", "images.yml does not have its image")
+        return
+    there = {key: seen.os_release.get(key, "") for key in ("ID", "VERSION_ID", "VERSION_CODENAME")}
+    alike = wanted[0] in there["ID"] or (there["ID"] and there["ID"] in wanted[0])
+    one, other = f"{there['VERSION_ID']}.", f"{wanted[1]}."
+    version = one.startswith(other) or other.startswith(one) or wanted[1] == there["VERSION_CODENAME"]
+    if not alike or not version:
+        said = f"{there['ID']} {there['VERSION_ID']}".strip()
+        yield Mismatch(name, f"{wanted[0]} {wanted[1]}, as of its image", said or "no /etc/os-release")

@@ -1,0 +1,154 @@
+"""Hardened machines: permissions of files, TLS versions and cipher suites, anonymous requests and profiling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import Mismatch, on_every
+from harness.validate.topics.hardening.benchmark import against
+from harness.validate.topics.hardening.facts import CP, ETCD, FILES, HEALTH, HIDDEN, NODE, HardeningFacts
+from harness.validate.variables import SUITES, TLS
+
+Seen = Mapping[str, HardeningFacts]
+OK, REFUSED = 200, 401
+NO_PROFILE = (404, 405)
+
+
+def open_to_others(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return files with more permissions than they may have, files of others than root, and missing ones."""
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        for number, globs, allowed, group in FILES:
+            there = facts.rights[number]
+            if name in getattr(expected, group) and not there:
+                yield from against(number, [Mismatch(f"{name} {globs[0]}", "a file", "none")])
+            for path, (mode, owner, owning_group) in there.items():
+                yield from against(number, _rights(f"{name} {path}", mode, (owner, owning_group), allowed))
+
+    return on_every(expected.machines, seen, judge)
+
+
+def _rights(where: str, mode: int, owner: tuple[int, int], allowed: int | str) -> Iterator[Mismatch]:
+    if isinstance(allowed, str):
+        if owner != (0, 0):
+            yield Mismatch(where, "owner and group 0 (root)", f"{owner[0]}:{owner[1]}")
+    elif mode & ~allowed:
+        yield Mismatch(where, f"permissions {allowed:04o} or fewer", f"{mode:04o}")
+
+
+def weak_listeners(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return listeners that accept older TLS or weaker cipher suites than asked for, or refuse others."""
+    newest = expected.variables.get(TLS) == "VersionTLS13"
+    wanted = {"old": False, "weak": False, "strong": not newest, "new": True}
+    if not newest and not expected.variables.get(SUITES):
+        del wanted["weak"]  # the cell leaves the choice to Go
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        for program, group in PROGRAMS.items():
+            if name in getattr(expected, group) and program not in facts.listeners:
+                yield from against("1.2.29 4.2.12", [Mismatch(f"{name} {program}", "a listener", "none")])
+        for listener, became in facts.listeners.items():
+            number = "4.2.12" if listener.startswith("kubelet") else "1.2.29"
+            for offer, accepted in wanted.items():
+                outcome, said = became[offer]
+                if outcome != ("accepted" if accepted else "refused"):
+                    verb = "accepts" if accepted else "refuses"
+                    where = f"{name} {listener}"
+                    yield from against(number, [Mismatch(where, f"{verb} {OFFERED[offer]}", f"{outcome} ({said})")])
+
+    return on_every(expected.machines, seen, judge)
+
+
+OFFERED = {
+    "old": "TLS 1.1 and older",
+    "weak": "weak cipher suites of TLS 1.2",
+    "strong": "strong cipher suites of TLS 1.2",
+    "new": "TLS 1.3",
+}
+PROGRAMS = {
+    "kube-apiserver 6443": CP,
+    "kube-controller-manager 10257": CP,
+    "kube-scheduler 10259": CP,
+    "kubelet 10250": NODE,
+    "etcd 2379": ETCD,
+    "etcd 2380": ETCD,
+}
+
+
+def served_strangers(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return what API servers tell strangers other than health, and health that they do not tell."""
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        for path in (*HEALTH, *HIDDEN):
+            wanted, status = OK if path in HEALTH else REFUSED, facts.strangers.get(path, 0)
+            if status != wanted:
+                yield Mismatch(f"{name} GET {path} without credentials", str(wanted), str(status))
+
+    return list(against("1.2.1", on_every(expected.control_plane, seen, judge)))
+
+
+def kubelets_for_strangers(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return kubelets that answer strangers."""
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        door = facts.kubelet
+        if door is None:
+            yield from against("4.2.1 4.2.2", [Mismatch(f"{name} kubelet", "a running kubelet", "none")])
+            return
+        for path, status in door.strangers.items():
+            if status != REFUSED:
+                where = f"{name} kubelet GET {path} without credentials"
+                yield from against("4.2.1 4.2.2", [Mismatch(where, str(REFUSED), str(status))])
+        if door.read_only:
+            yield from against("4.2.4", [Mismatch(f"{name} kubelet", "no read-only port", "port 10255 is open")])
+
+    return on_every(expected.nodes, seen, judge)
+
+
+def unsigned_kubelets(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return kubelets that serve with a certificate that is not of the cluster, or not of their address."""
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        said = facts.kubelet.unsigned if facts.kubelet is not None else "no kubelet runs"
+        if said:
+            yield Mismatch(f"{name} kubelet", "a certificate of the cluster for its address", said)
+
+    return list(against("1.2.5 4.2.9 4.2.11", on_every(expected.nodes, seen, judge)))
+
+
+def etcd_for_strangers(seen: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return members of etcd that talk to clients without a certificate."""
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        for port, number in (("etcd 2379", "2.2"), ("etcd 2380", "2.5")):
+            outcome, said = facts.etcd_strangers.get(port, ("failed", "it does not run"))
+            if outcome != "refused":
+                found = Mismatch(f"{name} {port}", "to refuse a client without a certificate", f"{outcome} ({said})")
+                yield from against(number, [found])
+
+    return on_every(expected.etcd, seen, judge)
+
+
+def shown_profiles(seen: Seen, kubelets: Mapping[str, int], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return programs that show their profiles to an admin.
+
+    Args:
+        kubelets: the status with which each node's kubelet answers.
+    """
+
+    def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
+        for program, number in PROFILED.items():
+            status = facts.profiles.get(program, 0)
+            if status not in NO_PROFILE:
+                found = Mismatch(f"{name} {program}", "404 for a profile", str(status))
+                yield from against(number, [found])
+
+    def of_kubelet(name: str, status: int) -> Iterator[Mismatch]:
+        if status not in NO_PROFILE:
+            yield Mismatch(f"{name} kubelet", "404 or 405 for a profile", str(status))
+
+    return [*on_every(expected.control_plane, seen, judge), *on_every(expected.nodes, kubelets, of_kubelet)]
+
+
+PROFILED = {"kube-apiserver": "1.2.15", "kube-controller-manager": "1.3.2", "kube-scheduler": "1.4.1"}

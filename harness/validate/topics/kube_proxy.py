@@ -1,0 +1,313 @@
+"""kube-proxy: mode and settings, rules that lead Services to their endpoints, and firewalls in packets' way.
+
+What kube-proxy says of its settings, by the names of its configuration file. Since 1.36 it answers in the form of the
+file (v1alpha1). Before, it answers with its own structure, which has other names and other places:
+https://github.com/kubernetes/kubernetes, pkg/proxy/apis/config/types.go of v1.34.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.kube import Cluster
+from harness.kube.resources import ENDPOINT_SLICE, SERVICE
+from harness.spec.models.leaves import FirewallLeaves
+from harness.validate.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
+from harness.validate.facts.cluster import Json, explicit_settings, settings_in
+from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.programs import MachineSetup, Rule, RunningPrograms
+from harness.validate.findings import Mismatch, differs, lasting, on_every, unjudged
+from harness.validate.layout import NFTABLES_TABLES, running_proxies
+
+Endpoint = tuple[str, int]  # an address and a port behind a Service
+
+
+@dataclass(frozen=True)
+class MachinePackets:
+    """One machine.
+
+    iptables: rules of the kernel's own chains, with their table.  nftables: hooked chains by table (FAMILY NAME).
+    destinations: what kube-proxy's rules lead to; None where none runs.  queues: the queue of every interface.
+    timeouts: for how many seconds connections are known, by the kernel's name.
+    """
+
+    iptables: tuple[tuple[str, str], ...]
+    nftables: Mapping[str, tuple[str, ...]]
+    destinations: frozenset[Endpoint] | None
+    queues: Mapping[str, str]
+    timeouts: Mapping[str, str]
+
+
+def packets_of(raw: Mapping[str, Any]) -> MachinePackets:
+    """Read what machine/packets.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    led = raw["destinations"]
+    return MachinePackets(
+        iptables=tuple((table, rule) for table, rule in raw["iptables"]),
+        nftables={table: tuple(chains) for table, *chains in raw["nftables"]},
+        destinations=None if led is None else frozenset((address, int(port)) for address, port in led),
+        queues=raw["queues"],
+        timeouts=raw["timeouts"],
+    )
+
+
+UNKNOWN = object()  # what the older form has no place for
+MOVED = {
+    "clusterCIDR": "detectLocal.clusterCIDRs",
+    "conntrack": "linux.conntrack",
+    "oomScoreAdj": "linux.oomScoreAdj",
+    "masqueradeAll": "linux.masqueradeAll",
+}
+MODES = ("iptables", "nftables", "ipvs")
+
+
+def setting_of(config: Mapping[str, Any], path: str) -> Any:
+    """Return a setting by its path in the file; None where it is not set, UNKNOWN where the older form lacks it."""
+    if "BindAddress" not in config:
+        return _at(config, path, None)
+    first, _, rest = path.partition(".")
+    if first in MODES and first != config.get("Mode"):
+        return UNKNOWN
+    if rest == "masqueradeAll":
+        first, rest = rest, ""
+    found = _at(config, ".".join(filter(None, (MOVED.get(first, first), rest))), UNKNOWN)
+    return ",".join(found or ()) if path == "clusterCIDR" and found is not UNKNOWN else found
+
+
+def _at(config: Any, path: str, missing: object) -> Any:
+    """Return what is at a path, whatever the case of its names."""
+    for name in path.split("."):
+        if not isinstance(config, Mapping):
+            return missing
+        key = next((key for key in config if key.lower() == name.lower()), None)
+        if key is None:
+            return missing
+        config = config[key]
+    return config
+
+
+Facts = Mapping[str, NodeFacts]
+
+OK = 200
+
+
+def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where the running kube-proxy is in another mode than expected, or has written no rules of that mode."""
+    if expected.kube_proxy_mode == LEFT_OUT:
+        return running_proxies(facts, expected)
+    if expected.kube_proxy_mode not in PROXY_MODES:
+        why = f"{expected.kube_proxy_mode!r} is none of {', '.join(PROXY_MODES)}"
+        return [unjudged("kube-proxy's mode", why, whole=True)]
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        answer = seen.endpoints["kube-proxy mode"]
+        wrong = differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, answer.body)
+        yield from lasting(wrong) if answer.status == OK else wrong
+        for table in (NFTABLES_TABLES[one.version] for one in expected.families):
+            if expected.kube_proxy_mode == "nftables" and table not in seen.nft_tables:
+                yield Mismatch(name, f"nftables' {table!r}", repr(seen.nft_tables))
+
+    return on_every(expected.nodes, facts, judge)
+
+
+# Kubernetes' defaults (kubernetes.io, "kube-proxy Configuration (v1alpha1)") of what changes packets or is open.
+DEFAULTS: Mapping[str, Any] = {
+    "detectLocalMode": "ClusterCIDR",
+    "enableProfiling": False,
+    "iptables.masqueradeAll": False,
+    "nftables.masqueradeAll": False,
+    "ipvs.strictARP": False,
+}
+# What kube-proxy sets when it starts, and the kernel's names (pkg/proxy/conntrack of Kubernetes).
+CONNTRACK = {
+    "tcpEstablishedTimeout": "nf_conntrack_tcp_timeout_established",
+    "tcpCloseWaitTimeout": "nf_conntrack_tcp_timeout_close_wait",
+}
+EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - by IP version, what kube-proxy reports; nobody binds to it here
+GO_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+EMPTY: tuple[Any, ...] = ({}, [], "", None)
+
+
+def wrong_proxy_settings(
+    api: Cluster, running: Mapping[str, RunningPrograms], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return settings of running kube-proxies that are not those of the cell, or not those of the ConfigMap."""
+    place = expected.leaves.kube_proxy
+    if expected.kube_proxy_mode == LEFT_OUT:
+        kept = settings_in(api, place, "config.conf") if place is not None else None
+        return [] if kept is None else [Mismatch(f"ConfigMap {place}", "none: the cell leaves out kube-proxy", "one")]
+    if expected.kube_proxy_mode not in PROXY_MODES or place is None:
+        return [unjudged("kube-proxy's settings", "product.yml does not say that it runs (kube_proxy)", whole=True)]
+    kept = settings_in(api, place, "config.conf") or {}
+    own = dict(explicit_settings(expected.variables.get("cluster_kube_proxy_config") or {}))
+    of_cell = {
+        "bindAddress": EVERYWHERE[expected.version],
+        "mode": expected.kube_proxy_mode,
+        "clusterCIDR": expected.pod_cidrs,
+    }
+    wanted = {**DEFAULTS, **of_cell, **own}
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        for path, value in wanted.items():
+            yield from _other(f"{name} kube-proxy", path, value, setting_of(seen.kube_proxy, path))
+        for path, value in explicit_settings(kept):
+            where = f"{name} kube-proxy"
+            yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(seen.kube_proxy, path))
+
+    found = on_every(expected.nodes, running, judge)
+    return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
+
+
+def forgotten_connections(
+    running: Mapping[str, RunningPrograms], packets: Mapping[str, MachinePackets], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return nodes whose kernel knows connections for another time than kube-proxy has set."""
+    if expected.kube_proxy_mode not in PROXY_MODES:
+        return []
+
+    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
+        config = running[name].kube_proxy if name in running else {}
+        for setting, kernel in CONNTRACK.items():
+            wanted = seconds_in(setting_of(config, f"conntrack.{setting}"))
+            if wanted and seen.timeouts.get(kernel):
+                yield from differs(name, f"{kernel} of kube-proxy's {setting}", str(wanted), seen.timeouts[kernel])
+
+    return on_every(expected.nodes, packets, judge)
+
+
+def seconds_in(duration: Any) -> int:
+    """Return the seconds of a duration as Go writes it (1h2m3s); 0 for none, and for what is no such duration."""
+    parts = GO_DURATION.fullmatch(duration) if isinstance(duration, str) else None
+    return sum(int(part or 0) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True)) if parts else 0
+
+
+def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:
+    same = (
+        seen is UNKNOWN or wanted == seen or (wanted in EMPTY and seen in EMPTY) or (wanted is False and seen is None)
+    )
+    return [] if same else differs(where, what, wanted, seen)
+
+
+def missing_rules(services: set[Rule], setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the Services' ports that kube-proxy has no rules for on a node."""
+    if expected.kube_proxy_mode == LEFT_OUT:
+        return on_every(expected.nodes, setups, _none_runs)
+    if expected.kube_proxy_mode not in ("nftables", "iptables"):
+        why = f"in mode {expected.kube_proxy_mode!r} they are not looked at"
+        return [unjudged("kube-proxy's rules", why, whole=True)]
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        if seen.rules is None:
+            yield Mismatch(f"{name} kube-proxy", "a running kube-proxy", "none")
+            return
+        for address, protocol, port in sorted(services - seen.rules):
+            yield Mismatch(f"{name} kube-proxy", f"a rule for {address} {protocol} {port}", "none")
+
+    found = [] if services else lasting([Mismatch("the API", "Services", "none")])
+    return found + on_every(expected.nodes, setups, judge)
+
+
+def _none_runs(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+    if seen.rules is not None:
+        yield Mismatch(name, "no kube-proxy: the cell leaves it out", "it runs")
+
+
+def services_of(api: Cluster) -> set[Rule]:
+    """Return the address, protocol and port of every port of every Service that has an address."""
+    return {
+        (address, port.get("protocol", "TCP").lower(), int(port["port"]))
+        for one in api.list(SERVICE).items
+        for address in one["spec"].get("clusterIPs") or [one["spec"].get("clusterIP", "None")]
+        if address not in ("None", "")
+        for port in one["spec"].get("ports", [])
+    }
+
+
+Packets = Mapping[str, MachinePackets]
+# Tables that iptables keeps in nftables, with the hooked chains that it has there.
+OF_IPTABLES = ("filter", "nat", "mangle", "raw", "security")
+BUILT_IN = {"INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"}
+TARGET = re.compile(r" -[jg] (\S+)")
+HARMFUL = ("netem", "tbf")  # queues that delay, lose or limit packets
+NAME = "kubernetes.io/service-name"  # label of an EndpointSlice
+
+
+def obstacles(packets: Packets, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return rules of firewalls and queues of interfaces that the product does not have."""
+    said = expected.leaves.firewall
+    if said is None:
+        why = "product.yml does not say which rules there may be (firewall)"
+        return [unjudged("rules for packets that nobody asked for", why, whole=True)]
+
+    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
+        if not seen.queues:
+            yield Mismatch(name, "a list of its interfaces", "none")
+        yield from _strange_rules(name, seen, said)
+        for link, queue in seen.queues.items():
+            if queue in HARMFUL:
+                yield Mismatch(f"{name} {link}", "a queue that only passes packets on", queue)
+
+    return on_every(expected.machines, packets, judge)
+
+
+def _strange_rules(name: str, seen: MachinePackets, said: FirewallLeaves) -> Iterator[Mismatch]:
+    for table, rule in seen.iptables:
+        if rule.endswith(tuple(f" -m mark --mark {mark} -j ACCEPT" for mark in said.marks)):
+            continue
+        target = TARGET.search(rule)
+        if target is None or not target.group(1).startswith(said.chains):
+            chains = ", ".join(f"{start}*" for start in said.chains)
+            yield Mismatch(f"{name} iptables {table}", f"only jumps to {chains}", rule)
+    for table, hooked in seen.nftables.items():
+        own = table.partition(" ")[2]
+        strange = sorted(set(hooked) - BUILT_IN) if own in OF_IPTABLES else []
+        if own not in (*OF_IPTABLES, *said.tables):
+            yield Mismatch(f"{name} nftables", f"no other tables than {', '.join(said.tables)}", f"table {table}")
+        elif strange:
+            yield Mismatch(f"{name} nftables table {table}", "iptables' own chains", ", ".join(strange))
+
+
+def endpoints_of(api: Cluster) -> tuple[set[Endpoint], set[Endpoint]]:
+    """Return the endpoints that every node's rules must lead to, and those that they may lead to."""
+    must, may = set[Endpoint](), set[Endpoint]()
+    services = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in api.list(SERVICE).items}
+    for piece in api.list(ENDPOINT_SLICE).items:
+        name = (piece["metadata"].get("labels") or {}).get(NAME, "")
+        service = services.get((piece["metadata"]["namespace"], name))
+        if service is None or piece.get("addressType", "IPv4") not in ("IPv4", "IPv6"):
+            continue
+        numbers = [int(port["port"]) for port in piece.get("ports") or () if port.get("port")]
+        for endpoint in piece.get("endpoints") or ():
+            here = {(address, number) for address in endpoint["addresses"] for number in numbers}
+            may |= here
+            ready = (endpoint.get("conditions") or {}).get("ready") is not False
+            must |= here if ready and _everywhere(service, endpoint) else set()
+    return must, may
+
+
+def _everywhere(service: Json, endpoint: Json) -> bool:
+    """Tell whether every node leads to every endpoint of a Service: it has an address, and nothing chooses by place."""
+    spec = service["spec"]
+    placed = spec.get("internalTrafficPolicy") == "Local" or spec.get("trafficDistribution") or endpoint.get("hints")
+    return spec.get("clusterIP", "None") not in ("None", "") and not placed
+
+
+def strayed_rules(must: set[Endpoint], may: set[Endpoint], packets: Packets, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return endpoints of Services that a node's rules do not lead to, and what they lead to that is none."""
+    if expected.kube_proxy_mode == LEFT_OUT:  # another check sees that none runs
+        return []
+    if expected.kube_proxy_mode not in ("nftables", "iptables"):
+        return [
+            unjudged("where kube-proxy's rules lead", f"in mode {expected.kube_proxy_mode!r} they are not looked at")
+        ]
+
+    def judge(name: str, seen: MachinePackets) -> Iterator[Mismatch]:
+        for address, port in sorted(must - (seen.destinations or frozenset())):
+            yield Mismatch(f"{name} kube-proxy", f"a rule that leads to the endpoint {address}:{port}", "none")
+        for address, port in sorted((seen.destinations or frozenset()) - may):
+            yield Mismatch(f"{name} kube-proxy", "rules that lead to endpoints of Services only", f"{address}:{port}")
+
+    found = [] if must else [Mismatch("the API", "endpoints of Services", "none")]
+    return found + on_every(expected.nodes, packets, judge)

@@ -1,0 +1,150 @@
+"""Nodes: conditions, leases, versions, addresses, pod networks, labels of roles and taints of Node objects."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from harness.kube import Cluster
+from harness.kube.resources import LEASE
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.cluster import ClusterView, Json, addresses_of, by_name, of_family, pod_networks_of
+from harness.validate.findings import Mismatch, differs, lasting, on_every, same_set, together, unjudged
+
+NONE = "none"  # of a taint, in product.yml
+LEASES = "kube-node-lease"  # namespace of what kubelets renew
+REPORTED = {"crio": "cri-o"}  # what runtimes call themselves, where that is not their process
+CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
+# Conditions that a node must have, with the status that is good.
+CONDITIONS = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+
+
+def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return machines without a Node, Nodes without a machine, and Nodes with a bad condition."""
+    nodes = by_name(view.nodes)
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        conditions = {c["type"]: c for c in node["status"].get("conditions", [])}
+        for kind, good in CONDITIONS.items():
+            condition = conditions.get(kind, {})
+            if condition.get("status") != good:
+                why = f"{condition.get('status', 'none')} ({condition.get('reason')}: {condition.get('message')})"
+                yield Mismatch(name, f"{kind}={good}", why)
+        yield from lasting(differs(name, "unschedulable", False, node["spec"].get("unschedulable", False)))
+
+    strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes}))
+    missing = same_set("the cluster", "nodes", expected.nodes, set(nodes) & set(expected.nodes))
+    return strangers + missing + on_every(expected.nodes, nodes, judge)
+
+
+def strange_leases(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return machines whose kubelet has no Lease to renew, and Leases of no machine."""
+    names = {lease["metadata"]["name"] for lease in api.list(LEASE, LEASES).items}
+    return same_set(f"Leases in {LEASES}", "Leases of", expected.nodes, names)
+
+
+def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes whose kubelet or container runtime reports another version than expected."""
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        info = node["status"]["nodeInfo"]
+        runtime = f"{REPORTED.get(expected.runtime_process, expected.runtime)}://{expected.runtime_version}"
+        yield from differs(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
+        # containerd reports its version as it was stamped: with or without a v
+        if known:
+            yield from differs(name, "runtime", runtime, info["containerRuntimeVersion"].replace("://v", "://"))
+
+    known = bool(expected.runtime_process and expected.runtime_version)
+    found = on_every(expected.nodes, by_name(view.nodes), judge)
+    why = f"the cell's variables have no version of the runtime {expected.runtime!r}, or the product decides it"
+    return found if known else [*found, unjudged("the version of the container runtime", why)]
+
+
+def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes with other addresses than their machine, or with a pod network outside the cluster's or shared.
+
+    Of each IP family that the cell has, and none of another.
+    """
+    return together(_other_addresses(view, expected), *(_wrong_pod_networks(view, one) for one in expected.families))
+
+
+def _other_addresses(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    versions = [one.version for one in expected.families]
+    known = expected.plugin is not None and expected.pod_cidr
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        yield from differs(name, "InternalIP", [*expected.addresses_of(name)], _internal(node))
+        if not known:
+            return
+        families = [ipaddress.ip_network(one).version for one in pod_networks_of(node)]
+        yield from differs(name, "IP families of podCIDRs", versions, families)
+        for pod, addresses in _own_pods(view, name, _internal(node)):
+            families = [ipaddress.ip_address(one).version for one in addresses]
+            yield from differs(f"{name} pod {pod}", "IP families of its addresses", versions, families)
+
+    return on_every(expected.nodes, by_name(view.nodes), judge)
+
+
+def _internal(node: Json) -> list[str]:
+    return [one["address"] for one in node["status"].get("addresses", []) if one["type"] == "InternalIP"]
+
+
+def _wrong_pod_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    nodes = by_name(view.nodes)
+    ranges = {name: of_family(pod_networks_of(node), expected.version) for name, node in nodes.items()}
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        own = ranges[name]
+        if not judged:
+            return
+        if not own or not ipaddress.ip_network(own).subnet_of(ipaddress.ip_network(expected.pod_cidr)):  # type: ignore[arg-type]
+            yield Mismatch(name, f"a podCIDR within {expected.pod_cidr}", repr(own))
+        twins = sorted(other for other, taken in ranges.items() if other != name and own and taken == own)
+        yield from differs(name, f"other nodes with {own}", [], twins)
+        if not (own and expected.plugin and expected.plugin.gateway):
+            return
+        for pod, addresses in _own_pods(view, name, _internal(node)):
+            address = of_family(addresses, expected.version)
+            if address and ipaddress.ip_address(address) not in ipaddress.ip_network(own):
+                yield Mismatch(f"{name} pod {pod}", f"an address within {own}", address)
+
+    # a plugin that nobody describes may give addresses to pods by itself
+    judged = bool(expected.pod_cidr) and (expected.plugin is not None or any(ranges.values()))
+    found = on_every(expected.nodes, nodes, judge)
+    why = "no node has a podCIDR, and nobody describes the network plugin, or there is no cluster_pod_cidr"
+    return found if judged else [*found, unjudged("the nodes' pod networks", why)]
+
+
+def _own_pods(view: ClusterView, node: str, internal: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the running pods of a node that have addresses of their own, with these."""
+    for pod in view.pods:
+        addresses, spec = addresses_of(pod), pod["spec"]
+        here = spec.get("nodeName") == node and pod["status"].get("phase") == "Running"
+        if here and addresses and not set(addresses) & set(internal) and not spec.get("hostNetwork"):
+            yield f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", addresses
+
+
+def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes whose labels of roles or taints do not fit their role."""
+    nodes = by_name(view.nodes)
+    labelled = {name for name, node in nodes.items() if CONTROL_PLANE_LABEL in node["metadata"].get("labels", {})}
+
+    def judge(name: str, node: Json) -> list[Mismatch]:
+        # node.kubernetes.io/* mirror the node's conditions, which are judged on their own
+        lasting = [t for t in node["spec"].get("taints", []) if not t["key"].startswith("node.kubernetes.io/")]
+        taints = {f"{t['key']}:{t['effect']}" for t in lasting}
+        if taint is None and name not in expected.workers:
+            return []
+        tainted = taint not in (None, NONE) and name not in expected.workers and expected.workers
+        return same_set(name, "taints", {str(taint)} if tainted else set(), taints)
+
+    taint = expected.leaves.control_plane.taint
+    found = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
+    found += on_every(expected.nodes, nodes, judge)
+    label = expected.leaves.worker_label
+    if label is not None:
+        workers = {name for name, node in nodes.items() if label in node["metadata"].get("labels", {})}
+        found += same_set("the cluster", f"nodes with the label {label}", expected.workers, workers)
+    why = "product.yml does not say which there are"
+    found += [unjudged("the labels of workers", why)] if label is None else []
+    return found if taint is not None else [*found, unjudged("the taints of control planes", why)]

@@ -1,0 +1,310 @@
+"""Programs of machines: systemd units, where the control plane and etcd run, flags, health, and installed versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import PurePath
+
+from harness.spec.models.leaves import Tool
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
+from harness.validate.facts.node import NodeFacts, Process
+from harness.validate.facts.programs import MachineSetup
+from harness.validate.findings import Mismatch, differs, on_every, same_set, together, unjudged
+from harness.validate.layout import absent, etcd_is_used, running_proxies, runtime_of, static_by_facts
+
+Facts = Mapping[str, NodeFacts]
+JOURNAL = "systemd-journald.service"  # writes the logs of all others
+SYSTEM_STATES = frozenset({"running", "degraded", "starting"})
+NOWHERE = "no process of that name runs, and product.yml does not say how they run"
+UNNAMED = "no process of that name shows one, and product.yml does not say what runs it"
+
+
+def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the services that do not run now or would not run after a reboot."""
+    runtime = runtime_of(facts, expected)
+    units = {"kubelet": expected.leaves.kubelet.unit, runtime or "the container runtime": expected.leaves.runtime_unit}
+
+    def judge(program: str, said: str | None, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        service = said or next((process.unit for process in seen.running(program)), "")
+        unit = seen.units.get(service)
+        states = (unit.active, unit.sub, unit.enabled) if unit else ("absent",)
+        yield from differs(f"{name} {service or program}", "state", ("active", "running", "enabled"), states)
+
+    local, etcd = expected.leaves.local_api, expected.leaves.etcd.unit
+    parts = [
+        [unjudged(f"the unit of {program}", UNNAMED)]
+        if said is None and (program == "the container runtime" or _without_unit(facts, program))
+        else on_every(expected.nodes, facts, partial(judge, program, said))
+        for program, said in units.items()
+    ]
+    proxied = expected.nodes if local.group == "node" else expected.workers
+    if local.unit is not None and proxied:
+        parts.append(on_every(proxied, facts, partial(judge, "the proxy before the API", local.unit)))
+    if not expected.stacked_etcd and not (etcd is None and _without_unit(facts, "etcd")):
+        parts.append(on_every(expected.etcd, facts, partial(judge, "etcd", etcd)))
+    return together(*parts)
+
+
+def _without_unit(facts: Facts, program: str) -> bool:
+    """Tell whether no machine shows which unit runs a program; false when no machine was looked at."""
+    return bool(facts) and not any(process.unit for seen in facts.values() for process in seen.running(program))
+
+
+def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, str]) -> list[Mismatch]:
+    """Return the units that systemd reports as failed, and a journal that is stopped.
+
+    Args:
+        allowed: units that may fail -> why.
+    """
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        if seen.system_state not in SYSTEM_STATES:
+            yield Mismatch(name, "systemd 'running'", repr(seen.system_state))
+        yield from differs(name, "failed units", [], sorted(set(seen.failed_units) - set(allowed)))
+        journal = seen.units.get(JOURNAL)
+        yield from differs(f"{name} {JOURNAL}", "state", "active", journal.active if journal is not None else "absent")
+
+    return on_every(expected.machines, facts, judge)
+
+
+def misplaced_processes(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where the control plane or etcd does not run, runs twice, runs otherwise, or on a machine of no group."""
+    leaves = expected.leaves
+
+    def judge(program: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        group = expected.etcd if program == "etcd" else expected.control_plane
+        running = seen.running(program)
+        yield from differs(f"{name} {program}", "running processes", int(name in group), len(running))
+        static = expected.static(program) if name in expected.control_plane else False
+        for process in running if name in group and expected.static(program) is not None else ():
+            yield from differs(f"{name} {program}", "runs as", _words(static), _runs(process))
+
+    parts: list[list[Mismatch]] = []
+    for programs, said in ((CONTROL_PLANE_PROGRAMS, leaves.control_plane.runs_as), (("etcd",), leaves.etcd.runs_as)):
+        unnamed = said is None and all(absent(facts, program) for program in programs)
+        if unnamed and not (programs == ("etcd",) and etcd_is_used(facts, expected)):
+            parts.append([unjudged(f"where {', '.join(programs)} run", NOWHERE)])
+        else:
+            parts += [on_every(expected.machines, facts, partial(judge, program)) for program in programs]
+    return together(*parts)
+
+
+def _words(static: bool | None) -> str:
+    return "a static pod" if static else "a unit"
+
+
+def _runs(process: Process) -> str:
+    return _words(process.in_pod) if process.in_pod or process.unit else f"neither, in {process.cgroup!r}"
+
+
+def unhealthy_agents(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return kubelets and kube-proxies that do not report themselves healthy."""
+
+    def judge(agent: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        answer = seen.endpoints[agent]
+        if answer.status != 200:
+            yield Mismatch(f"{name} {agent} /healthz", "200", f"{answer.status} {answer.body[:200]}")
+
+    proxies = on_every(expected.nodes, facts, partial(judge, "kube-proxy"))
+    if expected.kube_proxy_mode == LEFT_OUT:
+        proxies = running_proxies(facts, expected)
+    elif expected.kube_proxy_mode not in PROXY_MODES and absent(facts, "kube-proxy"):
+        proxies = [unjudged("kube-proxy's health", f"none runs, in mode {expected.kube_proxy_mode!r}")]
+    return together(on_every(expected.nodes, facts, partial(judge, "kubelet")), proxies)
+
+
+def wrong_manifests(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where the static pods' manifests are not exactly those of the machine's role."""
+    static = static_by_facts(facts, expected)
+    others = expected.leaves.control_plane.other_static_pods
+    if expected.leaves.control_plane.runs_as is None and facts and not any(seen.manifests for seen in facts.values()):
+        return [unjudged("the static pods", "no machine has any, and product.yml does not say so", whole=True)]
+
+    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
+        role = {program for program, wanted in static.items() if wanted} if name in expected.control_plane else set()
+        there = {PurePath(manifest).stem for manifest in seen.manifests}
+        allowed = there - set(static) if others is None else set(others)
+        folder = expected.leaves.control_plane.manifests or seen.kubelet.get("manifests", "manifests")
+        return same_set(f"{name} {folder}", "static pods", role, there - (allowed - role))
+
+    return on_every(expected.nodes, facts, judge)
+
+
+MODES = {"Node", "RBAC"}  # of authorization; a webhook may be added
+
+
+DEFAULTS = {"leader-elect": "true"}  # of flags that need not be given
+
+
+ANY = object()  # some value, of a file that the product does not name
+
+
+def wrong_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the flags of running processes that are not what the cell asked for."""
+    every = _wanted_flags(expected)
+    found: list[Mismatch] = []
+    for program in (*CONTROL_PLANE_PROGRAMS, "etcd", "kubelet"):
+        said = (
+            expected.leaves.kubelet.unit is not None if program == "kubelet" else expected.static(program) is not None
+        )
+        if not said and absent(facts, program):
+            found.append(unjudged(f"the flags of {program}", "no process of that name runs"))
+            del every[program]
+    missing = [flag for flags in every.values() for flag, value in flags.items() if value == ""]
+    found += [unjudged(f"--{flag}", "the cell's variables do not say what it should be") for flag in missing]
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        for program, flags in every.items():
+            for process in seen.running(program):
+                for flag, value in flags.items():
+                    if value != "":
+                        yield from _wrong_flag(f"{name} {program}", flag, value, process.flag(flag))
+
+    seen_programs = {process.name for seen in facts.values() for process in seen.processes}
+    judged = on_every(expected.machines, facts, judge)
+    judged += same_set("the cluster", "running programs", every, seen_programs & set(every))
+    return together(judged, _other_environment(facts, expected), found) if every else together(found)
+
+
+def _wanted_flags(expected: ExpectedGuest) -> dict[str, dict[str, object]]:
+    """Return the flags that programs must have; "" for what nobody says."""
+    leaves = expected.leaves
+    own = {"cluster-cidr": expected.pod_cidrs, "allocate-node-cidrs": "true"}
+    return {
+        "kube-apiserver": {
+            "service-cluster-ip-range": expected.service_cidrs,
+            "authorization-mode": MODES,
+            "client-ca-file": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else ANY,
+        },
+        "kube-controller-manager": {
+            # a plugin that nobody describes may give addresses to pods by itself
+            **(own if expected.plugin is not None else {}),
+            "service-cluster-ip-range": expected.service_cidrs,
+            "use-service-account-credentials": "true",
+        },
+        "kube-scheduler": {"leader-elect": "true"},
+        "etcd": {"client-cert-auth": "true", "peer-client-cert-auth": "true"},
+        "kubelet": {"config": leaves.kubelet.config or ANY, "kubeconfig": leaves.kubelet.kubeconfig or ANY},
+    }
+
+
+def _wrong_flag(where: str, flag: str, wanted: object, seen: str | None) -> list[Mismatch]:
+    if wanted is ANY:
+        return [] if seen else [Mismatch(where, f"--{flag} with a value", repr(seen))]
+    if isinstance(wanted, set):
+        modes = set((seen or "").split(","))
+        return (
+            []
+            if wanted <= modes <= wanted | {"Webhook"}
+            else differs(where, f"--{flag}", ",".join(sorted(wanted)), seen)
+        )
+    value = seen if seen is not None else DEFAULTS.get(flag)
+    return differs(where, f"--{flag}", wanted, value.lower() if wanted == "true" and value is not None else value)
+
+
+def _other_environment(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where the running etcd has other variables than the product's file for it: it was not restarted."""
+    file = expected.leaves.etcd.environment_file
+    if file is None:
+        return []
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        if not seen.environment:
+            yield Mismatch(f"{name} {file}", "ETCD_* variables", repr(seen.environment))
+            return
+        for process in seen.running("etcd"):
+            running = {key: process.settings.get(key) for key in seen.environment}
+            for key, value in seen.environment.items():
+                yield from differs(f"{name} etcd", f"{key} as in {file}", value, running[key])
+
+    return on_every(expected.etcd, facts, judge)
+
+
+CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+DELETED = " (deleted)"
+
+
+def wrong_binaries(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the installed programs that are missing or have another version than expected."""
+    leaves, runtime = expected.leaves, runtime_of(facts, expected)
+    every = Tool()
+    wanted = {
+        "kubelet": (expected.kubernetes, every if leaves.kubelet.unit is not None else None),
+        "kubeadm": (expected.kubernetes, leaves.kubeadm),
+        "kubectl": (expected.kubernetes, leaves.kubectl),
+        runtime or "container runtime": (expected.runtime_version, every if leaves.runtime_unit is not None else None),
+        "runc": (expected.runc, every if leaves.runtime_unit is not None else None),
+    }
+    parts = [_program(facts, expected, name, version, tool) for name, (version, tool) in wanted.items()]
+    return together(*parts, _cni_plugins(facts, expected))
+
+
+def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, tool: Tool | None) -> list[Mismatch]:
+    """Judge one program where it has to be, or wherever it is when the product does not say."""
+    installed = tuple(name for name in expected.nodes if name in facts and facts[name].versions.get(program))
+    if not version:
+        return [unjudged(f"the version of {program}", expected.why_unknown(program))]
+    if tool is None and facts and not installed:
+        return [unjudged(f"the version of {program}", "it is not in the usual folders of any machine")]
+    names = expected.nodes if tool is None or tool.group == "node" else expected.control_plane
+    agents = ("kubelet", "runc", runtime_of(facts, expected))  # of the rest, each machine may have it or not
+    names = names if tool is not None or program in agents else installed
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        yield from differs(f"{name} {program}", "version", version, seen.versions.get(program, ""))
+
+    return on_every(names or expected.nodes, facts, judge)
+
+
+def _cni_plugins(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    if not expected.cni_plugins:
+        return [unjudged("the version of the CNI plugins", expected.why_unknown("cni_plugins"))]
+    if expected.leaves.cni_plugins is None and facts and not any(seen.cni_plugins for seen in facts.values()):
+        return [unjudged("the version of the CNI plugins", "there are none in /opt/cni/bin")]
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        for plugin in CNI_PLUGINS:
+            version = seen.cni_plugins.get(plugin, "")
+            yield from differs(f"{name} CNI plugin {plugin}", "version", expected.cni_plugins, version)
+
+    return on_every(expected.nodes, facts, judge)
+
+
+def replaced_binaries(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the services that still run an old version of their file, which was replaced."""
+    said = {"kubelet": expected.leaves.kubelet.unit, runtime_of(facts, expected): expected.leaves.runtime_unit}
+
+    def judge(program: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        running = seen.running(program)
+        yield from differs(f"{name} {program}", "running processes", 1, len(running))
+        for process in running:
+            if process.executable.endswith(DELETED):
+                yield Mismatch(f"{name} {program}", "a process that runs the installed file", process.executable)
+
+    parts = [
+        [unjudged(f"the file of {program or 'the container runtime'}", "no process of a known name runs")]
+        if not program or (unit is None and absent(facts, program))
+        else on_every(expected.nodes, facts, partial(judge, program))
+        for program, unit in said.items()
+    ]
+    return together(*parts)
+
+
+Setups = Mapping[str, MachineSetup]
+
+
+def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return files that amend units although the product has none such, and limits of kubelet and the runtime."""
+    said = expected.leaves.drop_ins
+    if said is None:
+        why = "product.yml does not say which files amend units (drop_ins)"
+        return [unjudged("settings of units", why, whole=True)]
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        for unit, files in seen.drop_ins.items():
+            yield from same_set(f"{name} {unit}", "files that amend it", set(said) & set(files), files)
+        for program, path, value in seen.limits:
+            yield Mismatch(f"{name} {program}", f"no limit in {path}", value)
+
+    return together(on_every(expected.machines, setups, judge))

@@ -1,0 +1,173 @@
+"""Container runtime: sandbox image, registries and cgroup driver of containerd and CRI-O; images as in the mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.validate.expected import ExpectedGuest
+from harness.validate.facts.programs import LoadedConfig, MachineSetup, RunningPrograms
+from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
+
+SANDBOX = ("sandbox", "sandbox_image", "pause_image")  # of containerd 2, of containerd 1, of CRI-O
+RUNTIMES: Mapping[str, Callable[[RunningPrograms], LoadedConfig | None]] = {
+    "containerd": lambda seen: seen.containerd,
+    "crio": lambda seen: seen.crio,
+}
+DRIVERS = {"systemd": True, "cgroupfs": False}
+
+
+def wrong_runtime_settings(
+    running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return settings of the running container runtime that are not those of the product and the cell."""
+    said, runtime = expected.leaves.runtime_settings, expected.runtime_process
+    if said is None or runtime not in RUNTIMES:
+        why = "product.yml does not say them (runtime_settings), or the runtime is another"
+        return [unjudged("settings of the container runtime", why, whole=True)]
+    driver = str(expected.kubelet_config.get("cgroupDriver", "systemd"))
+    key, value = ("SystemdCgroup", DRIVERS.get(driver)) if runtime == "containerd" else ("cgroup_manager", driver)
+    wanted: dict[str, Any] = {**said, key: value}
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        where, config = f"{name} {runtime}", RUNTIMES[runtime](seen)
+        if config is None:
+            yield Mismatch(where, f"a running {runtime}", "none")
+            return
+        there = dict(settings_of(config.content))
+        for key, value in wanted.items():
+            found = there.get(key, [])
+            if isinstance(value, tuple):
+                right = len(found) == 1 and found[0] in value
+                yield from [] if right else [Mismatch(f"{where} {key}", f"one of {', '.join(value)}", str(found))]
+            else:
+                yield from differs(where, key, [value], found)
+        images = [value for key in SANDBOX for value in there.get(key, [])]
+        if expected.variables.get("cluster_pause_version"):
+            yield from differs(where, "sandbox image", [_pause(expected)], images)
+        else:
+            yield unjudged("the sandbox image", "the cell's variables have no cluster_pause_version")
+        yield from _file_version(name, seen, expected)
+
+    trusts = _trusts_containerd if runtime == "containerd" else _trusts_crio
+    return [
+        *on_every(expected.nodes, running, judge),
+        *_unpinned(running, setups, expected),
+        *on_every(expected.nodes, setups, lambda name, seen: trusts(name, seen, expected)),
+    ]
+
+
+def _file_version(name: str, seen: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Judge the form of containerd's file: containerd 2 reads that of containerd 1 as well, but no later one will."""
+    said, major = expected.leaves.runtime_file_versions, expected.runtime_version.partition(".")[0]
+    if expected.runtime_process == "containerd" and said is not None and major in said:
+        yield from differs(f"{name} containerd's file", "version", said[major], seen.config_version)
+
+
+def _unpinned(
+    running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return nodes on which kubelet may remove the sandbox image, without which no pod starts, to make room."""
+    image = _pause(expected)
+    if not expected.variables.get("cluster_pause_version"):
+        return []  # which is said of the sandbox image already
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        there = image in setups[name].images if name in setups else False
+        if seen.pinned is None or not there:
+            why = "nothing on the machine tells" if seen.pinned is None else f"the machine has no {image}"
+            yield unjudged(f"{name}: whether the sandbox image is pinned", why)
+        elif image not in seen.pinned:
+            pinned = ", ".join(sorted(seen.pinned)) or "none"
+            yield Mismatch(f"{name} images that are never removed", f"{image}, the sandbox image", pinned)
+
+    return on_every(expected.nodes, running, judge)
+
+
+def _trusts_containerd(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
+    """Judge containerd's folder of registries: the mirror alone, at its own address."""
+    folder = str((expected.leaves.runtime_settings or {}).get("config_path", ""))
+    wanted = [expected.image_prefix] if expected.leaves.images_from_mirror else seen.registries
+    found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
+    strange = sorted(set(seen.registries) - set(wanted))
+    found += [Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange]
+    for path, urls in seen.servers.items() if expected.leaves.images_from_mirror else ():
+        others = [url for url in urls if urlsplit(url).netloc != expected.registry]
+        found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
+    return found
+
+
+def _trusts_crio(name: str, seen: MachineSetup, expected: ExpectedGuest) -> list[Mismatch]:
+    """Judge CRI-O's files for registries (containers-registries.conf(5)): the mirror alone, at its own address."""
+    if not expected.leaves.images_from_mirror:
+        return []
+    named: set[str] = set()
+    found: list[Mismatch] = []
+    for path, said in seen.registries_conf.items():
+        for one in said.get("registry", []):
+            place = str(one.get("prefix", "")) or str(one.get("location", ""))
+            named.add(place)
+            asked = [one.get("location", place), *(mirror.get("location") for mirror in one.get("mirror", []))]
+            others = [where for where in asked if where != expected.registry]
+            found += differs(f"{name} {path}", f"servers other than {expected.registry}", [], others)
+    where = ", ".join(seen.registries_conf) or "no file for registries"
+    return [*same_set(f"{name} {where}", "registries", [expected.image_prefix], sorted(named)), *found]
+
+
+def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the settings of containerd's CRI plugins, or of CRI-O, by their last key, each with all of its values."""
+    found: dict[str, list[Any]] = {}
+
+    def walk(table: Mapping[str, Any]) -> None:
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                walk(value)
+            elif value != "" and value not in found.setdefault(key, []):
+                found[key].append(value)
+
+    for name, table in config.get("plugins", {}).items():
+        if ".cri" in name:
+            walk(table)
+    walk(config.get("crio", {}))
+    yield from found.items()
+
+
+def _pause(expected: ExpectedGuest) -> str:
+    return f"{expected.image_prefix}/pause:{expected.variables.get('cluster_pause_version')}"
+
+
+Digests = Mapping[str, str]
+
+
+def from_mirror(setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[str]:
+    """Return the names (repository:tag) of all images on machines that are named after the mirror."""
+    return sorted({name for seen in setups.values() for name in _mirrored(seen, expected)})
+
+
+def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return images on machines whose digest is not the one that the mirror gives for the name.
+
+    Args:
+        digests: of the mirror, by repository:tag; without those that it does not have.
+    """
+    if expected.leaves.images_from_mirror is None or not expected.runtime_process:
+        why = "product.yml does not say that images are named after the mirror, or the runtime is not known"
+        return [unjudged("the content of images", why, whole=True)]
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        own = _mirrored(seen, expected)
+        if not own:
+            yield Mismatch(name, f"images of {expected.image_prefix}", "none")
+        for image, digest in sorted(own.items()):
+            if image in digests:
+                yield from differs(f"{name} {image}", "digest of the mirror", digests[image], digest)
+            else:
+                yield Mismatch(f"{name} {image}", "an image that the mirror has", "it does not")
+
+    return on_every(expected.nodes, setups, judge)
+
+
+def _mirrored(seen: MachineSetup, expected: ExpectedGuest) -> Digests:
+    prefix = f"{expected.image_prefix}/"
+    return {name.removeprefix(prefix): digest for name, digest in seen.images.items() if name.startswith(prefix)}

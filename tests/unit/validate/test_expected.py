@@ -1,0 +1,69 @@
+"""What a guest must look like is read from its cell's variables, and its images from the matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessBug
+from harness.spec.models.leaves import PluginLeaves
+from harness.validate.expected import system_of
+from tests.unit.validate import guests
+
+
+def without(*names: str) -> guests.Json:
+    return {name: value for name, value in guests.VARIABLES.items() if name not in names}
+
+
+def test_a_cell_without_a_version_of_kubernetes_cannot_be_judged() -> None:
+    with pytest.raises(HarnessBug, match="cluster_kubernetes_version"):
+        guests.expected(variables=without("cluster_kubernetes_version"))
+
+
+def test_a_version_that_no_variable_has_or_that_the_product_decides_is_unknown() -> None:
+    unsaid = guests.expected(variables=without("cluster_runc_version"))
+    own = guests.expected(leaves=guests.OURS.model_copy(update={"own_versions": ("runc", "container_runtime")}))
+    assert (unsaid.runc, own.runc, own.runtime_version) == ("", "", "")
+    assert unsaid.why_unknown("runc") == "the cell's variables have no cluster_runc_version"
+    said = {own.why_unknown(of) for of in ("containerd", "runc")}
+    assert said == {"the product decides it (own_versions of product.yml)"}
+
+
+def test_another_runtime_has_its_own_unit_and_settings() -> None:
+    usual = guests.expected()
+    other = guests.expected(
+        variables={**guests.VARIABLES, "cluster_container_runtime": "crio", "cluster_crio_version": "1.34.0"}
+    )
+    assert (usual.leaves.runtime_unit, other.leaves.runtime_unit) == ("containerd.service", "crio.service")
+    assert other.leaves.runtime_settings == guests.OURS.other_runtimes["crio"].settings
+    assert (other.runtime_process, other.runtime_version) == ("crio", "1.34.0")
+
+
+def test_what_a_product_says_of_a_network_plugin_wins_over_the_file() -> None:
+    other = PluginLeaves(unit=None, daemon_set="kube-system/kube-flannel")
+    plugin = guests.expected(leaves=guests.OURS.model_copy(update={"network_plugins": {"flannel": other}})).plugin
+    assert plugin is not None
+    assert (plugin.unit, plugin.daemon, plugin.tunnel) == (None, ("kube-system", "kube-flannel"), "flannel.1")
+
+
+def test_a_product_that_says_nothing_of_plugins_is_not_held_to_what_is_packaged() -> None:
+    silent = guests.OURS.model_copy(update={"network_plugins": None})
+    assert guests.expected(leaves=silent).plugin is None
+    assert guests.expected().plugin is not None
+
+
+def test_a_projects_own_file_describes_its_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "cluster_network_plugins:\n  flannel: {gateway: subnet, tunnel: flannel.1}\n"
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "matrix" / "network_plugins.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
+    plugin = guests.expected(leaves=guests.OURS.model_copy(update={"network_plugins": None})).plugin
+    assert plugin is not None
+    assert (plugin.unit, plugin.tunnel) == (None, "flannel.1")
+
+
+def test_images_have_a_system() -> None:
+    assert system_of("debian-13") == ("debian", "13")
+    assert system_of("ubuntu-24.04-cloudimg") == ("ubuntu", "24.04")
+    assert system_of("of-nobody") is None

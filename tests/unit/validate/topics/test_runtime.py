@@ -1,0 +1,173 @@
+"""Other settings of the container runtime, strange registries and images of another content are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.validate.findings import Unjudged
+from harness.validate.topics.runtime import from_mirror, other_images, wrong_runtime_settings
+from tests.unit.validate import foreign, guests
+from tests.unit.validate.guests import Change
+from tests.unit.validate.moments import PAUSE
+from tests.unit.validate.surrounded import CRIO_REGISTRIES, DIGEST, VARIABLES, in_place_of_containerd, running, setups
+
+EXPECTED = guests.expected(variables=VARIABLES)
+WITH_CRIO = guests.expected(
+    variables={**VARIABLES, "cluster_container_runtime": "crio", "cluster_crio_version": "1.34.0"}
+)
+
+
+def config(old: str, new: str) -> Change:
+    def change(raw: guests.Json) -> None:
+        assert old in raw["containerd"]["config"]
+        raw["containerd"]["config"] = raw["containerd"]["config"].replace(old, new)
+
+    return change
+
+
+def test_only_a_well_guest_passes() -> None:
+    assert [str(one) for one in wrong_runtime_settings(running(), setups(), EXPECTED)] == []
+    assert wrong_runtime_settings({}, {}, EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (config("pause:3.10.2", "pause:3.9"), "sandbox image"),
+        (config("SystemdCgroup = false", "SystemdCgroup = true"), "SystemdCgroup"),
+        (config("/usr/local/bin/runc", "/opt/runc"), "/opt/runc"),
+        (config("name = 'runc'", "name = 'other'"), "default_runtime_name"),
+        (config("/etc/cni/net.d", "/etc/cni/other.d"), "conf_dir"),
+        (lambda raw: raw.update(containerd=None), "a running containerd"),
+    ],
+)
+def test_another_setting_is_found(change: Change, words: str) -> None:
+    (found,) = wrong_runtime_settings(running(change), setups(), EXPECTED)
+    assert words in str(found)
+
+
+def test_a_sandbox_image_that_kubelet_may_remove_is_found() -> None:
+    (found,) = wrong_runtime_settings(running(lambda raw: raw.update(pinned=["other:1"])), setups(), EXPECTED)
+    assert (found.where, found.seen) == ("w-0 images that are never removed", "other:1")
+
+
+def test_it_is_not_judged_whether_an_image_is_pinned_that_is_not_there_or_where_nothing_tells() -> None:
+    untold = wrong_runtime_settings(running(lambda raw: raw.update(pinned=None)), setups(), EXPECTED)
+    bare = setups(lambda raw: raw.update(images={}))
+    absent = wrong_runtime_settings(running(lambda raw: raw.update(pinned=[])), bare, EXPECTED)
+    assert [type(one) for one in (*untold, *absent)] == [Unjudged, Unjudged]
+
+
+def test_a_file_in_the_form_of_another_containerd_is_found() -> None:
+    def change(raw: guests.Json) -> None:
+        raw["containerd"]["file_version"] = "2"
+
+    (found,) = wrong_runtime_settings(running(change), setups(), EXPECTED)
+    assert str(found) == "w-0 containerd's file: expected version '3'; saw '2'"
+    unsaid = guests.expected(leaves=guests.OURS.model_copy(update={"runtime_file_versions": None}), variables=VARIABLES)
+    assert wrong_runtime_settings(running(change), setups(), unsaid) == []
+
+
+def test_a_strange_registry_is_found() -> None:
+    there = setups(lambda raw: raw["registries"].append("_default"))
+    assert "/etc/containerd/certs.d/_default" in str(wrong_runtime_settings(running(), there, EXPECTED))
+
+
+def test_another_server_behind_the_mirrors_name_is_found() -> None:
+    def change(raw: guests.Json) -> None:
+        (path,) = raw["servers"]
+        raw["servers"][path].append("http://192.0.2.1:5000")
+
+    (found,) = wrong_runtime_settings(running(), setups(change), EXPECTED)
+    assert "hosts.toml" in str(found)
+    assert "192.0.2.1" in str(found)
+
+
+def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
+    (found,) = wrong_runtime_settings(running(), setups(), guests.expected(leaves=foreign.UNSAID))
+    assert isinstance(found, Unjudged)
+
+
+def of_crio(change: Change = lambda _: None) -> list[str]:
+    """Return what is found of machines with CRI-O, the worker's programs and surroundings changed."""
+
+    def worker(raw: guests.Json) -> None:
+        in_place_of_containerd(raw)
+        change(raw)
+
+    programs = running(in_place_of_containerd, of="cp-0") | {"w-0": running(worker)["w-0"]}
+    around = setups(in_place_of_containerd, of="cp-0") | {"w-0": setups(worker)["w-0"]}
+    return [str(one) for one in wrong_runtime_settings(programs, around, WITH_CRIO)]
+
+
+def crio(old: str, new: str) -> Change:
+    def change(raw: guests.Json) -> None:
+        if "crio" in raw:
+            assert old in raw["crio"]["config"]
+            raw["crio"]["config"] = raw["crio"]["config"].replace(old, new)
+
+    return change
+
+
+def registries(text: str) -> Change:
+    def change(raw: guests.Json) -> None:
+        if "registries_conf" in raw:
+            raw["registries_conf"][CRIO_REGISTRIES] += text
+
+    return change
+
+
+def test_only_well_machines_with_crio_pass() -> None:
+    assert of_crio() == []
+    assert of_crio(crio("/usr/local/bin/runc", "/usr/local/lib/runc-within-limits")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (crio("pause:3.10.2", "pause:3.9"), "pause:3.9"),
+        (crio('manager = "cgroupfs"', 'manager = "systemd"'), "cgroup_manager"),
+        (crio("/usr/local/bin/runc", "/opt/runc"), "/opt/runc"),
+        (crio('default_runtime = "runc"', 'default_runtime = "other"'), "default_runtime"),
+        (lambda raw: raw.update(crio=None) if "crio" in raw else None, "a running crio"),
+        (registries("[[registry]]\nlocation = '192.0.2.1'\n"), "192.0.2.1"),
+        (registries("[[registry.mirror]]\nlocation = '192.0.2.1'\n"), "192.0.2.1"),
+        (registries("prefix = '*.example.org'\n"), "example.org"),
+    ],
+)
+def test_another_setting_of_crio_is_found(change: Change, words: str) -> None:
+    assert words in " ".join(of_crio(change))
+
+
+def test_machines_without_a_file_for_registries_are_found() -> None:
+    def change(raw: guests.Json) -> None:
+        if "registries_conf" in raw:
+            raw["registries_conf"] = {}
+
+    assert "no file for registries" in " ".join(of_crio(change))
+
+
+NAME = "pause:3.10.2"
+WELL = guests.expected()
+
+
+def test_only_images_of_the_mirrors_content_pass() -> None:
+    assert from_mirror(setups(), WELL) == [NAME]
+    assert other_images(setups(), {NAME: DIGEST}, WELL) == []
+    assert other_images({}, {}, WELL)
+
+
+def test_another_content_is_found() -> None:
+    (found,) = other_images(setups(lambda raw: raw["images"].update({PAUSE: "sha256:b"})), {NAME: DIGEST}, WELL)
+    assert f"w-0 {NAME}: expected digest of the mirror" in str(found)
+
+
+def test_an_image_that_the_mirror_lacks_and_no_image_at_all_are_found() -> None:
+    assert len(other_images(setups(), {}, WELL)) == 2
+    (found,) = other_images(setups(lambda raw: raw.update(images={})), {NAME: DIGEST}, WELL)
+    assert "w-0: expected images of" in str(found)
+
+
+def test_images_are_not_judged_of_a_product_that_says_nothing() -> None:
+    (found,) = other_images(setups(), {}, guests.expected(leaves=foreign.UNSAID))
+    assert isinstance(found, Unjudged)
