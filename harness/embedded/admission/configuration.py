@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from harness.embedded.admission.response import Json
+from harness.kube.client import Json
 
 TIMEOUT_SECONDS = 10  # the API server's limit for a webhook, as virt-operator installs it
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from harness.embedded.context import Context
-from harness.embedded.vm import volumes
 from harness.embedded.vm.instance import CONTROLLER_FINALIZER, OBSERVED, instance_of, revision
 from harness.embedded.vm.store import VmStore
 from harness.embedded.vm.strategy import START, InstanceAction, decide, is_final
+from harness.embedded.vm.volumes import USABLE, claim_names, from_template, snapshot_statuses, template_spec, templates
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig, phase
@@ -38,7 +38,7 @@ class VmController:
     def _volume_changed(self, _: str, volume: Json) -> None:
         namespace, name = key_of(volume)
         for vm in self._store.vms.list(namespace):
-            if name in volumes.claim_names(volumes.template_spec(vm)):
+            if name in claim_names(template_spec(vm)):
                 self.controller.queue.add(key_of(vm))
 
     def reconcile(self, key: Key) -> float | None:
@@ -63,8 +63,8 @@ class VmController:
 
     def _introduce(self, vm: Json) -> Json:
         """Write what every VM gets at first sight: snapshot statuses, observed versions, the finalizer."""
-        if dig(vm, "status", "volumeSnapshotStatuses") is None and volumes.template_spec(vm).get("volumes"):
-            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": volumes.snapshot_statuses(vm)})
+        if dig(vm, "status", "volumeSnapshotStatuses") is None and template_spec(vm).get("volumes"):
+            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": snapshot_statuses(vm)})
         if not OBSERVED.items() <= (vm["metadata"].get("annotations") or {}).items():
             vm = self._store.patch(vm, {"annotations": OBSERVED})
         finalizers = vm["metadata"].get("finalizers") or []
@@ -74,12 +74,12 @@ class VmController:
 
     def _data_volumes_from_templates(self, vm: Json) -> None:
         namespace = vm["metadata"]["namespace"]
-        for template in volumes.templates(vm):
+        for template in templates(vm):
             name = template["metadata"]["name"]
             if self._store.data_volumes.get(namespace, name) or self._store.claims.get(namespace, name):
                 continue
             try:
-                made = self._cluster.create(DATA_VOLUME, volumes.from_template(vm, template))
+                made = self._cluster.create(DATA_VOLUME, from_template(vm, template))
             except ApiFailure as failure:
                 if failure.exists:
                     continue
@@ -89,12 +89,12 @@ class VmController:
             self._say(vm, "SuccessfulDataVolumeCreate", f"Created DataVolume {name}")
 
     def _waiting_for_volumes(self, vm: Json) -> bool:
-        for template in volumes.templates(vm):
+        for template in templates(vm):
             key = vm["metadata"]["namespace"], template["metadata"]["name"]
             found = self._store.data_volumes.get(*key)
             if found is None and self._store.claims.get(*key) is None:
                 return True
-            if found is not None and phase(found) not in volumes.USABLE:
+            if found is not None and phase(found) not in USABLE:
                 return True
         return False
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.embedded.context import Context
-from harness.embedded.vm import volumes
 from harness.embedded.vm.printable import Seen
 from harness.embedded.vm.status import vm_status
+from harness.embedded.vm.volumes import claim_names, existing, template_spec
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import key_of
 from harness.kube.objects import condition, controller_of, deleting, dig, new_condition, without_condition
@@ -41,9 +41,9 @@ class VmStore:
         self, vm: Json, vmi: Json | None, *, start_expected: bool = False, stop_expected: bool = False
     ) -> Json:
         """Write a VM's status if it differs; return the VM as it is then."""
-        namespace, names = vm["metadata"]["namespace"], volumes.claim_names(volumes.template_spec(vm))
-        data_volumes = volumes.existing(self.data_volumes, namespace, names)
-        claims = volumes.existing(self.claims, namespace, names)
+        namespace, names = vm["metadata"]["namespace"], claim_names(template_spec(vm))
+        data_volumes = existing(self.data_volumes, namespace, names)
+        claims = existing(self.claims, namespace, names)
         status = vm_status(Seen(vm, vmi, data_volumes, claims, start_expected, stop_expected), datetime.now(UTC))
         if not (vmi is None and not start_expected and condition(vm, "Failure")):
             status["conditions"] = [c for c in status["conditions"] if c["type"] != "Failure"]

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from harness.embedded.node import pods
-from harness.embedded.vmi import conditions
-from harness.embedded.vmi.conditions import SyncError
+from harness.embedded.vmi.conditions import PAUSED, UNPAUSED, SyncError, unpaused_condition
 from harness.embedded.vmi.phases import next_status
 from harness.kube.objects import condition
+from tests.unit.embedded.recording import Json
 from tests.unit.embedded.vmi.samples import pod, vmi
 
-Json = dict[str, Any]
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_paused_machines_pod_is_not_ready() -> None:
-    pod = {
-        "status": {"conditions": [{"type": conditions.UNPAUSED, "status": "True"}, {"type": "Ready", "status": "True"}]}
-    }
-    paused = {"status": {"conditions": [{"type": conditions.PAUSED, "status": "True"}]}}
-    assert conditions.unpaused_condition({}, pod, MOMENT) is None
-    assert pods.ready_by_gate(pod, conditions.UNPAUSED) is None
+    pod = {"status": {"conditions": [{"type": UNPAUSED, "status": "True"}, {"type": "Ready", "status": "True"}]}}
+    paused = {"status": {"conditions": [{"type": PAUSED, "status": "True"}]}}
+    assert unpaused_condition({}, pod, MOMENT) is None
+    assert pods.ready_by_gate(pod, UNPAUSED) is None
 
-    closed = conditions.unpaused_condition(paused, pod, MOMENT)
+    closed = unpaused_condition(paused, pod, MOMENT)
     assert closed is not None
     assert (closed[0]["status"], closed[0]["reason"]) == ("False", "Paused")
     pod["status"]["conditions"][0] = closed[0]
-    ready = pods.ready_by_gate(pod, conditions.UNPAUSED)
+    ready = pods.ready_by_gate(pod, UNPAUSED)
     assert ready is not None
     assert (ready[0]["status"], ready[0]["reason"]) == ("False", "ReadinessGatesNotReady")
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from harness.embedded.vmi.migratable import with_migratable
 from harness.kube.objects import condition
-from tests.unit.embedded.recording import versions
-
-Json = dict[str, Any]
+from tests.unit.embedded.recording import Json, versions
 
 
 def test_a_bridged_machine_says_what_was_recorded() -> None:
