@@ -1,4 +1,4 @@
-"""The two projects' ways to say no to what an admission webhook judges.
+"""Refusals of admission webhooks, worded as virt-api and cdi-apiserver word them.
 
 KubeVirt joins its causes with ", " and sets the reason Invalid; CDI puts a blank before each cause and sets no reason.
 """
@@ -7,36 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.kube.admission import (
-    ALLOWED,
-    BAD_REQUEST,
-    DUPLICATE,
-    INVALID,
-    NOT_SUPPORTED,
-    REQUIRED,
-    UNPROCESSABLE,
-    AdmissionResponse,
-    StatusCause,
-    change,
-    review,
-)
-from harness.kube.failures import Json
-
-__all__ = [
-    "ALLOWED",
-    "DUPLICATE",
-    "INVALID",
-    "NOT_SUPPORTED",
-    "REQUIRED",
-    "AdmissionResponse",
-    "Json",
-    "StatusCause",
-    "cdi_refusal",
-    "change",
-    "failure",
-    "kubevirt_refusal",
-    "review",
-]
+from harness.kube.admission import BAD_REQUEST, UNPROCESSABLE, AdmissionResponse, StatusCause
 
 
 def kubevirt_refusal(causes: Sequence[StatusCause]) -> AdmissionResponse:

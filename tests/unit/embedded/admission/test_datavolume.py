@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
-from harness.embedded.admission.response import Json
+from harness.kube.client import Json
 from tests.unit.embedded.admission.recorded import cases, hold_to
 
 ALONE = Neighbours(

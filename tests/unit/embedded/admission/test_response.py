@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.embedded.admission.response import StatusCause, cdi_refusal, review
+from harness.embedded.admission.response import cdi_refusal
+from harness.kube.admission import StatusCause, review
 
 
 def test_a_refusal_of_cdi_joins_its_causes_and_has_no_reason() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.embedded.admission.vmi import default_vmi
+from harness.embedded.admission.vm import default_vmi
 from harness.embedded.vm.instance import instance_of
 from tests.unit.embedded.recording import untimed, versions
 

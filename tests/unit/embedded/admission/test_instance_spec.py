@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.embedded.admission.names import is_mac, label_problems, quantity
+from harness.embedded.admission.instance_spec import is_mac, label_problems, quantity
 
 
 @pytest.mark.parametrize(

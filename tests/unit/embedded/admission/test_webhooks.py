@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.embedded.admission.configuration import WEBHOOKS, configurations
+from harness.embedded.admission.webhooks import WEBHOOKS, configurations
 
 
 def test_the_webhooks_are_configured_by_their_real_names() -> None:

@@ -1,15 +1,21 @@
-"""The webhook configurations, named and ruled as KubeVirt and CDI install them, pointing at one URL."""
+"""Admission webhooks: their configurations, as KubeVirt and CDI install them, and the server that answers them."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from harness.kube.client import Json
+from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
+from harness.embedded.admission.vm import default_vm, default_vmi, validate_vm, validate_vmi_create, validate_vmi_update
+from harness.kube.access import allowed, as_reviewed, own_name
+from harness.kube.client import Cluster, Json
+from harness.kube.https import HttpsServer
+from harness.kube.resources import DATA_SOURCE, PVC
+from harness.kube.reviews import Judge, listen
 
 TIMEOUT_SECONDS = 10  # the API server's limit for a webhook, as virt-operator installs it
-
-
 CREATE, UPDATE = "CREATE", "UPDATE"
 VMS, VMIS, DVS = "virtualmachines", "virtualmachineinstances", "datavolumes"
 
@@ -116,3 +122,48 @@ def _entry(webhook: Webhook, url: str, ca_bundle: bytes, trusted: str) -> Json:
         expression = f"request.operation == 'CREATE' || request.userInfo.username != '{trusted}'"
         entry["matchConditions"] = [{"name": "not-by-the-controllers", "expression": expression}]
     return entry
+
+
+def neighbours(cluster: Cluster) -> Neighbours:
+    """Return the look-ups that the DataVolume rules need, answered by a live API."""
+
+    def may_clone(user: Json, namespace: str) -> bool:
+        wanted = (
+            {"group": "cdi.kubevirt.io", "resource": "datavolumes", "subresource": "source", "verb": "create"},
+            {"group": "", "resource": "pods", "verb": "create"},
+        )
+        who = as_reviewed(user)
+        return any(allowed(cluster, who, {**attributes, "namespace": namespace})[0] for attributes in wanted)
+
+    return Neighbours(
+        data_source=lambda namespace, name: cluster.get(DATA_SOURCE, name, namespace),
+        claim=lambda namespace, name: cluster.get(PVC, name, namespace),
+        may_clone=may_clone,
+    )
+
+
+def judges(cluster: Cluster) -> Mapping[str, Judge]:
+    """Return who answers at which path."""
+    trusted, around = frozenset({own_name(cluster)}), neighbours(cluster)
+    return {
+        VM_MUTATOR.path: default_vm,
+        VM_VALIDATOR.path: validate_vm,
+        VMI_MUTATOR.path: lambda request: default_vmi(request, trusted),
+        VMI_CREATE_VALIDATOR.path: lambda request: validate_vmi_create(request, trusted),
+        VMI_UPDATE_VALIDATOR.path: lambda request: validate_vmi_update(request, trusted),
+        DV_MUTATOR.path: lambda request: authorize_datavolume(request, around),
+        DV_VALIDATOR.path: lambda request: validate_datavolume(request, around),
+    }
+
+
+def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> HttpsServer:
+    """Listen for admission reviews; run the result's `serve_forever` on a thread, end it with `shutdown`.
+
+    Args:
+        cert: the server's PEM certificate (with its chain); key: its private key.
+        cluster: the API that the DataVolume rules ask; its user is taken for KubeVirt's own.
+
+    Raises:
+        InfraError: the address is taken.
+    """
+    return listen(address, cert, key, judges(cluster))
