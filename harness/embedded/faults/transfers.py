@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.work import ImportHttp, LookHttp, Work
+from harness.embedded.cdi.download import Cancel, ChecksumMismatch, TransferFailed
+from harness.embedded.cdi.transfers import ImportHttp, LookHttp, Work
 from harness.embedded.faults.asked import Faults
 from harness.kube.client import Json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.embedded.cdi.classes import DEFAULT_CLASS, default_class
+from harness.embedded.cdi.provisioner import DEFAULT_CLASS, default_class
 from harness.embedded.operands import PROVISIONER, storage_class
 from harness.infra.pods import claims
 from harness.infra.pods.machine import IMAGES, NAMESPACE_NAME, BootDisk, PodsMachine

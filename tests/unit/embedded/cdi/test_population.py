@@ -1,4 +1,4 @@
-"""A pod's fate as annotations of its claim."""
+"""A transfer pod's status as annotations of its claim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.fate import failure_of, fate_of, wants_scratch
+from harness.embedded.cdi.population import annotations_from_pod, failure_message, wants_scratch
 
 MISMATCH = "Unable to process data: checksum mismatch: expected a, calculated b"
 
@@ -19,15 +19,17 @@ def pod(phase: str, **container: Any) -> dict[str, Any]:
 
 
 def test_a_running_pod() -> None:
-    fate = fate_of(pod("Running", ready=True, state={"running": {}}))
+    fate = annotations_from_pod(pod("Running", ready=True, state={"running": {}}))
     assert (fate[names.RUNNING], fate[names.RUNNING_REASON]) == ("true", "Pod is running")
     assert (fate[names.POD_PHASE], fate[names.POD_READY]) == ("Running", "true")
 
 
 def test_a_failed_container_says_why_and_keeps_saying_it_while_it_waits() -> None:
     ended = {"exitCode": 1, "reason": "Error", "message": "no"}
-    at_once = fate_of(pod("Running", state={"terminated": ended}))
-    later = fate_of(pod("Running", state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ended}))
+    at_once = annotations_from_pod(pod("Running", state={"terminated": ended}))
+    later = annotations_from_pod(
+        pod("Running", state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ended})
+    )
     assert at_once == later
     assert (later[names.RUNNING_REASON], later[names.RUNNING_MESSAGE], later[names.POD_RESTARTS]) == (
         "Error",
@@ -39,7 +41,7 @@ def test_a_failed_container_says_why_and_keeps_saying_it_while_it_waits() -> Non
 
 def test_a_wrong_checksum_is_fatal() -> None:
     ended = {"exitCode": 0, "reason": "Completed", "message": json.dumps({"message": MISMATCH})}
-    fate = fate_of(pod("Succeeded", state={"terminated": ended}))
+    fate = annotations_from_pod(pod("Succeeded", state={"terminated": ended}))
     assert (fate[names.FATAL], fate[names.POD_PHASE]) == ("true", "Failed")
     assert (fate[names.RUNNING_REASON], fate[names.RUNNING_MESSAGE]) == ("ChecksumError", MISMATCH)
 
@@ -47,19 +49,19 @@ def test_a_wrong_checksum_is_fatal() -> None:
 def test_a_good_end_is_no_failure() -> None:
     message = json.dumps({"scratchSpaceRequired": False, "message": "Import Complete"})
     good = pod("Succeeded", state={"terminated": {"exitCode": 0, "reason": "Completed", "message": message}})
-    fate = fate_of(good)
+    fate = annotations_from_pod(good)
     assert (fate[names.POD_PHASE], fate[names.RUNNING_REASON], fate[names.RUNNING_MESSAGE]) == (
         "Succeeded",
         "Completed",
         "Import Complete",
     )
-    assert failure_of(good) == ""
+    assert failure_message(good) == ""
 
 
 def test_an_end_for_want_of_scratch_space_is_no_end() -> None:
     message = json.dumps({"scratchSpaceRequired": True, "message": "Import Complete"})
     first = pod("Succeeded", state={"terminated": {"exitCode": 0, "reason": "Completed", "message": message}})
-    fate = fate_of(first)
+    fate = annotations_from_pod(first)
     assert wants_scratch(first)
     assert names.POD_PHASE not in fate
     assert fate[names.REQUIRES_SCRATCH] == "true"
@@ -82,22 +84,24 @@ def test_some_messages_are_replaced_for_the_data_volume_and_told_whole_in_the_cl
     message: str, told: bool
 ) -> None:
     failed = pod("Running", state={"terminated": {"exitCode": 1, "reason": "Error", "message": message}})
-    assert fate_of(failed)[names.RUNNING_MESSAGE] == ("DataVolume too small to contain image" if told else message)
-    assert failure_of(failed) == message
+    assert annotations_from_pod(failed)[names.RUNNING_MESSAGE] == (
+        "DataVolume too small to contain image" if told else message
+    )
+    assert failure_message(failed) == message
 
 
 def test_a_download_that_broke_has_a_reason_of_its_own() -> None:
     ended = {"exitCode": 1, "reason": "Error", "message": "failed to pull image: unexpected EOF"}
-    assert fate_of(pod("Running", state={"terminated": ended}))[names.RUNNING_REASON] == "ImagePullFailed"
+    assert annotations_from_pod(pod("Running", state={"terminated": ended}))[names.RUNNING_REASON] == "ImagePullFailed"
 
 
 def test_a_failure_is_told_when_it_happens_and_not_while_the_pod_waits() -> None:
     ended = {"exitCode": 1, "reason": "Error", "message": "no"}
     later = pod("Running", state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ended})
-    assert failure_of(later) == ""
+    assert failure_message(later) == ""
 
 
 def test_a_pod_that_does_not_fit_is_said_to() -> None:
     waiting = pod("Pending")
     waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
-    assert fate_of(waiting)[names.POD_SCHEDULABLE] == "false"
+    assert annotations_from_pod(waiting)[names.POD_SCHEDULABLE] == "false"

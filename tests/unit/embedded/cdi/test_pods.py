@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.cdi import podstatus
+from harness.embedded.cdi import pods
 from harness.embedded.cdi.transfers import TransferResult
 from harness.kube.objects import stamp
 
@@ -23,7 +23,7 @@ def pod(status: dict[str, Any] | None = None, role: str = "importer") -> dict[st
 
 
 def started(at: dict[str, Any]) -> dict[str, Any]:
-    return pod(podstatus.started(at, podstatus.container_of(at), "10.213.0.1"))
+    return pod(pods.started(at, pods.container_of(at), "10.213.0.1"))
 
 
 def test_a_started_pod_runs_and_is_ready_and_keeps_its_other_conditions() -> None:
@@ -39,10 +39,10 @@ def test_a_started_pod_runs_and_is_ready_and_keeps_its_other_conditions() -> Non
 
 
 def test_a_pod_that_came_to_its_node_has_no_container_and_its_start_is_no_restart() -> None:
-    created = pod(podstatus.creating(pod()))
+    created = pod(pods.creating(pod()))
     assert created["status"]["phase"] == "Pending"
-    assert podstatus.container_of(created)["state"] == {"waiting": {"reason": "ContainerCreating"}}
-    assert podstatus.container_of(started(created))["restartCount"] == 0
+    assert pods.container_of(created)["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert pods.container_of(started(created))["restartCount"] == 0
 
 
 IMPORTED = {"scratchSpaceRequired": False, "preallocationApplied": False, "message": "Import Complete"}
@@ -60,20 +60,20 @@ IMPORTED = {"scratchSpaceRequired": False, "preallocationApplied": False, "messa
 def test_a_pod_says_how_its_container_ended_and_is_over_then(
     role: str, outcome: TransferResult, message: dict[str, Any]
 ) -> None:
-    status = podstatus.terminated(pod(started(pod())["status"], role), outcome)
+    status = pods.terminated(pod(started(pod())["status"], role), outcome)
     ended = status["containerStatuses"][0]["state"]["terminated"]
     assert (status["phase"], ended["exitCode"], ended["reason"]) == ("Running", 0, "Completed")
     assert json.loads(ended["message"]) == message
-    assert podstatus.ended_well(pod(status))
-    assert podstatus.completed(pod(status))["phase"] == "Succeeded"
+    assert pods.ended_well(pod(status))
+    assert pods.completed(pod(status))["phase"] == "Succeeded"
 
 
 def test_a_failure_keeps_the_pod_and_each_restart_is_counted() -> None:
     at = started(pod())
     for count in range(1, 4):
-        failed = pod(podstatus.terminated(at, TransferResult("no")))
+        failed = pod(pods.terminated(at, TransferResult("no")))
         assert failed["status"]["phase"] == "Running"
-        assert not podstatus.ended_well(failed)
+        assert not pods.ended_well(failed)
         assert failed["status"]["containerStatuses"][0]["ready"] is False
         at = started(failed)
         assert at["status"]["containerStatuses"][0]["restartCount"] == count
@@ -89,25 +89,25 @@ def test_a_pod_that_lost_its_transfer_counts_it_as_killed() -> None:
 @pytest.mark.parametrize(("restarts", "seconds"), [(0, 1), (1, 10), (2, 20), (3, 40), (5, 160), (6, 300), (40, 300)])
 def test_waits_grow_as_the_kubelet_s(restarts: int, seconds: float) -> None:
     ended = {"finishedAt": stamp(datetime.now(UTC) + timedelta(seconds=1))}
-    wait = podstatus.wait_before({"restartCount": restarts, "state": {"terminated": ended}})
+    wait = pods.wait_before({"restartCount": restarts, "state": {"terminated": ended}})
     assert seconds - 1 <= wait <= seconds + 1
 
 
 def test_a_container_that_waited_long_enough_starts() -> None:
     long_ago = {"finishedAt": "2026-11-21T10:00:00Z"}
     waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
-    assert podstatus.wait_before({"restartCount": 9, "state": waiting, "lastState": {"terminated": long_ago}}) == 0.0
-    assert podstatus.wait_before({}) == 0.0
+    assert pods.wait_before({"restartCount": 9, "state": waiting, "lastState": {"terminated": long_ago}}) == 0.0
+    assert pods.wait_before({}) == 0.0
 
 
 def test_the_back_off_is_shown_from_the_second_failure_on() -> None:
-    first = pod(podstatus.terminated(started(pod()), TransferResult("no")))
-    assert podstatus.backing_off(first) is None
-    second = pod(podstatus.terminated(started(first), TransferResult("no")))
-    shown = podstatus.backing_off(second)
+    first = pod(pods.terminated(started(pod()), TransferResult("no")))
+    assert pods.backing_off(first) is None
+    second = pod(pods.terminated(started(first), TransferResult("no")))
+    shown = pods.backing_off(second)
     assert shown is not None
     assert shown["containerStatuses"][0]["state"]["waiting"] == {
         "reason": "CrashLoopBackOff",
         "message": "back-off 10s restarting failed container=importer pod=importer-dv",
     }
-    assert podstatus.backing_off(pod(shown)) is None
+    assert pods.backing_off(pod(shown)) is None
