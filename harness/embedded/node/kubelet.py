@@ -11,8 +11,8 @@ from harness.embedded.machines.names import ipv6_address
 from harness.embedded.node import pods
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
-from harness.embedded.vmi.conditions import UNPAUSED
 from harness.embedded.vmi.launcher import CREATED_BY, LAUNCHER, is_consumer
+from harness.embedded.vmi.status import UNPAUSED
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition, phase

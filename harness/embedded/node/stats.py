@@ -18,7 +18,7 @@ from harness.embedded.context import Context
 from harness.embedded.machines import usage
 from harness.embedded.node.guests import Guests
 from harness.embedded.node.kubelet import instance_uid, is_launcher
-from harness.embedded.vm.volumes import claim_name
+from harness.embedded.vm.instance import claim_name
 from harness.embedded.vmi import volumes
 from harness.embedded.vmi.launcher import is_consumer
 from harness.kube.client import Json

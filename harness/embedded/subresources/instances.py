@@ -9,7 +9,7 @@ from typing import Any
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import conflict, existing
-from harness.embedded.vmi.conditions import PAUSED
+from harness.embedded.vmi.status import PAUSED
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import condition, dig, new_condition, phase, without_condition
 from harness.kube.resources import VMI

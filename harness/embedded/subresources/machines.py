@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import conflict, existing
-from harness.embedded.vm.strategy import START, STOP, is_final, run_strategy
+from harness.embedded.vm.run_strategy import START, STOP, is_final, run_strategy
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import dig, phase
 from harness.kube.resources import POD, VM, VMI

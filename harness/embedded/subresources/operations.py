@@ -17,7 +17,7 @@ from harness.embedded.subresources import answers, instances, machines, streams
 from harness.embedded.subresources.answers import existing
 from harness.embedded.subresources.streams import Dropping, Stream
 from harness.embedded.subresources.tunnel import OpenTunnels
-from harness.embedded.vmi.conditions import PAUSED
+from harness.embedded.vmi.status import PAUSED
 from harness.kube.client import Cluster, Json
 from harness.kube.objects import condition, controller_of, dig, phase
 from harness.kube.resources import VM, VMI

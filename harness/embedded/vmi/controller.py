@@ -10,14 +10,24 @@ from harness.embedded.context import Context
 from harness.embedded.faults import instances, launchers
 from harness.embedded.node.placement import placed
 from harness.embedded.node.pods import patch_conditions, remove
-from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, OBSERVED
-from harness.embedded.vm.strategy import is_final
-from harness.embedded.vm.volumes import claim_names, existing
+from harness.embedded.vm.instance import (
+    CONTROLLER_FINALIZER,
+    FOREGROUND_FINALIZER,
+    OBSERVED,
+    claim_names,
+    existing_objects,
+)
+from harness.embedded.vm.run_strategy import is_final
 from harness.embedded.vmi.agent import LOOK_SECONDS, Agent
-from harness.embedded.vmi.conditions import SyncError, image_error, unpaused_condition
 from harness.embedded.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
-from harness.embedded.vmi.phases import NODE_LABEL, next_status
-from harness.embedded.vmi.phases import placed as with_place
+from harness.embedded.vmi.status import (
+    NODE_LABEL,
+    SyncError,
+    add_placement,
+    image_error,
+    next_status,
+    unpaused_condition,
+)
 from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
@@ -150,15 +160,15 @@ class VmiController:
         meta = vmi["metadata"]
         if status.get("phase") == "Scheduled" and phase(vmi) != "Scheduled" and pod is not None:
             names = claim_names(vmi["spec"])
-            claims = {c["metadata"]["name"]: c for c in existing(self._claims, meta["namespace"], names)}
-            with_place(status, vmi, pod, claims)
+            claims = {c["metadata"]["name"]: c for c in existing_objects(self._claims, meta["namespace"], names)}
+            add_placement(status, vmi, pod, claims)
             meta = {**meta, "labels": {**(meta.get("labels") or {}), NODE_LABEL: pod["spec"]["nodeName"]}}
         if status == (vmi.get("status") or {}):
             return vmi
         return self._replace({**vmi, "metadata": meta, "status": status})
 
     def _status(self, vmi: Json, pod: Json | None, error: SyncError | None = None) -> Json:
-        data_volumes = existing(self._data_volumes, vmi["metadata"]["namespace"], claim_names(vmi["spec"]))
+        data_volumes = existing_objects(self._data_volumes, vmi["metadata"]["namespace"], claim_names(vmi["spec"]))
         return next_status(vmi, pod, datetime.now(UTC), error, data_volumes)
 
     def _replace(self, vmi: Json) -> Json:

@@ -1,8 +1,8 @@
-"""What a run strategy asks for, given the instance that is there: pure decisions, no API.
+"""Run strategies: start, stop or restart the instance, by what is there; pure decisions, no API.
 
 Always restarts whatever ended, RerunOnFailure only what failed, Once starts a single time, Manual waits for a
-request, Halted stops. A start that never reached Running is tried again after 10 s times the square of the failures in
-a row, at most 300 s, plus up to half of that by chance (KubeVirt's calculateStartBackoffTime).
+request, Halted stops. A start that never reached Running is tried again after 10 s times the square of the
+failures in a row, at most 300 s, plus up to half of that by chance (KubeVirt's calculateStartBackoffTime).
 """
 
 from __future__ import annotations

@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.vm.strategy import (
-    InstanceAction,
-    backoff_seconds,
-    decide,
-    run_strategy,
-    start_failure,
-)
+from harness.embedded.vm.run_strategy import InstanceAction, backoff_seconds, decide, run_strategy, start_failure
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
