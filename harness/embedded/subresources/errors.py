@@ -1,4 +1,4 @@
-"""What is refused, as the Status objects that Kubernetes' own API machinery writes."""
+"""API errors: the Status objects that Kubernetes' own API machinery answers a refused request with."""
 
 from __future__ import annotations
 

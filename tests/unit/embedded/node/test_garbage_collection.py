@@ -9,7 +9,7 @@ import pytest
 
 from harness.embedded.cdi import names
 from harness.embedded.context import Context
-from harness.embedded.node.strangers import Strangers
+from harness.embedded.node.garbage_collection import ForeignPods
 from harness.embedded.vmi.launcher import LAUNCHER
 from harness.kube.client import Cluster
 from harness.kube.events import Events
@@ -42,7 +42,7 @@ def deletions(found: Json) -> list[tuple[str, int | None]]:
     api = Api()
     cluster = cast(Cluster, api)
     informers = Informers(cluster)
-    strangers = Strangers(Context(cluster, informers, cast(Events, None), Path(), 0, HERE))
+    strangers = ForeignPods(Context(cluster, informers, cast(Events, None), Path(), 0, HERE))
     informers.of(POD).observe(found)
     strangers.reconcile(key_of(found))
     return api.deleted

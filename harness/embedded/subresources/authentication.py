@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: the API server in front says who, and is asked whether.
+"""Authentication and authorization of requests: the API server in front says who asks, and is asked whether they may.
 
 The API server proves itself by a certificate of the request-header authority, which every cluster publishes in a
 ConfigMap; only then are its headers believed.

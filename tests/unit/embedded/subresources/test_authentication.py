@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from harness.embedded.subresources.identity import Trust, asker_of, trust_of
+from harness.embedded.subresources.authentication import Trust, asker_of, trust_of
 from harness.errors import InfraError
 from harness.kube.client import Cluster
 from harness.kube.resources import VM, VMI, Resource

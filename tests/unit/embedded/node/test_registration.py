@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.node.machine import allocatable, memory_kib
+from harness.embedded.node.registration import allocatable, memory_kib
 
 
 def test_memory_is_read_from_meminfo() -> None:

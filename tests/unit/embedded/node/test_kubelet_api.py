@@ -1,4 +1,4 @@
-"""A launcher's log is its machine's console: its last lines, and what comes to it until the machine is gone."""
+"""Logs as a kubelet serves them, and a Summary that the harness reads as any kubelet's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.embedded.node.logs import LogHandler, growth, tail
+from harness.embedded.machines.usage import Memory
+from harness.embedded.node.kubelet_api import MIB, LogHandler, document, growth, of_pod, tail
+from harness.infra.cluster.usage import NodeUsage, PodUsage, read_summary
 from harness.kube.https import HttpsServer
 
 PATH = "/containerLogs/ns/pod/guest-console-log"
@@ -91,3 +93,17 @@ def test_what_pods_take_is_told_at_the_path_of_kubelets(server: HttpsServer) -> 
     connection.request("GET", "/stats/summary")
     with closing(connection), connection.getresponse() as answer:
         assert (answer.status, answer.read()) == (200, b'{"pods": []}')
+
+
+META = {"name": "p", "namespace": "ns", "uid": "pod-1", "creationTimestamp": "2026-11-26T10:00:00Z"}
+
+
+def test_it_is_read_as_it_was_meant() -> None:
+    memory = Memory(usage=2000 * MIB, working_set=900 * MIB, kept=600 * MIB)
+    pod = of_pod(META, memory, {"root": ("cp-0", 1500 * MIB)})
+    told = read_summary(document("n", 4096 * MIB, [pod]))
+    assert told == NodeUsage(4096, {"pod-1": PodUsage(memory=900, kept=600, disk=1500)})
+
+
+def test_a_pod_whose_machine_is_not_there_takes_nothing_that_is_known() -> None:
+    assert read_summary(document("n", MIB, [of_pod(META, None, {})])) == NodeUsage(1, {})

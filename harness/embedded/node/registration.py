@@ -1,17 +1,26 @@
-"""This host as a Node object: what it has, that it is alive."""
+"""Node registration and heartbeat: this host as a Node object, its capacity, conditions and lease.
+
+While the API was away the node controller may have marked the Node's conditions Unknown and tainted it; only a new
+status brings it back, a renewed lease does not.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import shutil
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.embedded.context import Context
-from harness.kube.client import Json
-from harness.kube.informer import labels_of
-from harness.kube.objects import dig, now
-from harness.kube.resources import NODE
+from harness.errors import VmatrixError
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, labels_of
+from harness.kube.objects import dig, is_condition, now
+from harness.kube.reconcile import Controller
+from harness.kube.resources import LEASE, NODE
 
 RESERVED_KIB = 1536 * 1024  # control plane, these controllers, the harness itself
 MAX_PODS = 250
@@ -23,6 +32,11 @@ HEALTHY = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+log = logging.getLogger(__name__)
+HEARTBEAT_SECONDS = 10.0  # a quarter of the lease, as kubelet's
+RETRY_SECONDS = 1.0  # between tries while the API server has trouble; the lease is not over by then
+LEASE_SECONDS = 40  # kubelet's default
+LEASES = "kube-node-lease"
 
 
 def memory_kib(meminfo: str) -> int:
@@ -136,3 +150,68 @@ def report(context: Context) -> None:
     """Write the Node's status."""
     status = node_status(context, context.cluster.get(NODE, context.node) or {})
     context.cluster.merge(NODE, context.node, {"status": status}, subresource="status")
+
+
+class NodeStatus:
+    """Writes the Node's status again whenever somebody else made it other than Ready, or took the Node away."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._nodes = context.informers.of(NODE)
+        self.controller = Controller("node", self.reconcile, workers=1)
+        self._nodes.subscribe(self._changed)
+
+    def _changed(self, _: str, node: Json) -> None:
+        if node["metadata"]["name"] == self._context.node:
+            self.controller.queue.add(("", self._context.node))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at the Node."""
+        node = self._nodes.get(*key)
+        if node is None:
+            register(self._context)
+        elif not is_condition(node, "Ready", "True"):
+            log.warning("the control plane marked node %s as not ready; reporting its status again", key[1])
+            report(self._context)
+        return None
+
+
+def beat(context: Context) -> None:
+    """Renew the Node's lease, making it when it is not there."""
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        context.cluster.merge(LEASE, context.node, {"spec": {"renewTime": moment}}, LEASES)
+        return
+    except ApiFailure as failure:
+        if not failure.not_found:
+            raise
+    owner = context.cluster.get(NODE, context.node)
+    if owner is None:
+        return
+    reference = {"apiVersion": "v1", "kind": "Node", "name": context.node, "uid": owner["metadata"]["uid"]}
+    context.cluster.ensure(
+        LEASE,
+        {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": context.node, "namespace": LEASES, "ownerReferences": [reference]},
+            "spec": {"holderIdentity": context.node, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment},
+        },
+    )
+
+
+def start_heartbeat(context: Context) -> None:
+    """Renew the lease now and from now on, on a daemon thread, until the context stops."""
+
+    def run() -> None:
+        wait = HEARTBEAT_SECONDS
+        while not context.stopping.wait(wait):
+            try:
+                beat(context)
+                wait = HEARTBEAT_SECONDS
+            except VmatrixError as error:
+                wait = RETRY_SECONDS
+                log.warning("heartbeat of node %s failed: %s", context.node, error)
+
+    beat(context)
+    threading.Thread(target=run, name="heartbeat", daemon=True).start()

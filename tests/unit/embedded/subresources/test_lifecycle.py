@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from harness.embedded.subresources import machines
-from harness.embedded.subresources.answers import StatusError
+from harness.embedded.subresources import lifecycle
+from harness.embedded.subresources.errors import StatusError
 from harness.kube.client import Cluster
 from harness.kube.resources import VM, VMI, Resource
 
@@ -43,7 +43,7 @@ def asked(verb: str, vm: Json | None, vmi: Json | None, options: Json | None = N
     """Return what was patched, and what was refused in which words."""
     api = Api(vm, vmi)
     try:
-        getattr(machines, verb)(cast(Cluster, api), "n", "m", options or {})
+        getattr(lifecycle, verb)(cast(Cluster, api), "n", "m", options or {})
     except StatusError as refused:
         return api, f"{refused.code} {refused.status['message'].rpartition(': ')[2]}"
     return api, ""
