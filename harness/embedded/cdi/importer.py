@@ -20,7 +20,7 @@ from harness.embedded.cdi.population import annotations_from_pod
 from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.transfers import Blank, Clone, ImportHttp, LookHttp, Transfer, TransferResult, Transfers, Work
 from harness.embedded.context import Context
-from harness.embedded.faults import transfers as befallen
+from harness.embedded.faults import transfers as transfer_faults
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
@@ -114,7 +114,7 @@ class Importer:
             return None
         was = pods.container_of(pod)
         claim = self._claims.get(key[0], claim_of(pod))
-        wait = pods.wait_before(was, befallen.pause(self._context.faults, claim))
+        wait = pods.wait_before(was, transfer_faults.pause(self._context.faults, claim))
         if wait > 0:
             waiting = pods.backing_off(pod)
             if waiting is not None:
@@ -130,7 +130,7 @@ class Importer:
         except SourceMissing as missing:
             self._write(pod, pods.terminated(pod, TransferResult(f"{UNPROCESSED}: {missing.summary}")))
             return None
-        work = befallen.work(self._context.faults, claim, work, int(was.get("restartCount") or 0))
+        work = transfer_faults.work(self._context.faults, claim, work, int(was.get("restartCount") or 0))
         scratch = scratch_dir(self._context.state) / secrets.token_hex(8)
         transfer = Transfer(work, disk_path(self._context.disks, claim["spec"]["volumeName"]), scratch)
         uid = pod["metadata"]["uid"]
@@ -147,7 +147,7 @@ class Importer:
 
     def _held(self, pod: Json, claim: Json) -> bool:
         """Tell whether a fault keeps a pod without its container; the pod's status then says why."""
-        asked = befallen.waiting(self._context.faults, claim)
+        asked = transfer_faults.waiting(self._context.faults, claim)
         if asked is None:
             return False
         if not pods.container_of(pod):

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.embedded.cdi.download import Cancel, ChecksumMismatch, TransferFailed
 from harness.embedded.cdi.transfers import ImportHttp, LookHttp, Work
-from harness.embedded.faults.asked import Faults
+from harness.embedded.faults.catalogue import Faults
 from harness.kube.client import Json
 
 TICK_SECONDS = 0.1  # the resolution of a transfer that crawls

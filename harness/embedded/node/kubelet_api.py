@@ -25,7 +25,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from harness import memory
 from harness.embedded.context import Context
-from harness.embedded.machines import usage
+from harness.embedded.machines.cgroups import Memory
+from harness.embedded.machines.disk import disk_bytes
 from harness.embedded.node.guests import Guests
 from harness.embedded.node.kubelet import instance_uid, is_launcher
 from harness.embedded.vm.instance import claim_name
@@ -204,7 +205,7 @@ class Stats:
             file: Path = volumes.disk_file(volume, claim, found, self._context.disks)
         except volumes.Unbootable:
             return None
-        return usage.disk_bytes(file)
+        return disk_bytes(file)
 
 
 def document(node: str, available: int, pods: Iterable[Json]) -> Json:
@@ -213,7 +214,7 @@ def document(node: str, available: int, pods: Iterable[Json]) -> Json:
     return {"node": {"nodeName": node, "memory": memory_stats}, "pods": list(pods)}
 
 
-def of_pod(meta: Json, memory_found: usage.Memory | None, disks: dict[str, tuple[str, int]]) -> Json:
+def of_pod(meta: Json, memory_found: Memory | None, disks: dict[str, tuple[str, int]]) -> Json:
     """Return a pod's part. `disks`: of its volumes by name, the claim and the bytes that its disk takes."""
     reference = {key: str(meta[key]) for key in ("name", "namespace", "uid")}
     told: Json = {"podRef": reference, "startTime": str(meta["creationTimestamp"])}

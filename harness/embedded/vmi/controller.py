@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from harness.embedded.context import Context
-from harness.embedded.faults import instances, launchers
+from harness.embedded.faults import instances
 from harness.embedded.node.placement import placed
 from harness.embedded.node.pods import patch_conditions, remove
 from harness.embedded.vm.instance import (
@@ -138,7 +138,7 @@ class VmiController:
         uid = vmi["metadata"]["uid"]
         try:
             pod = self._cluster.create(
-                POD, launchers.asking(self._context.faults, placed(self._context, launcher_pod(vmi)))
+                POD, instances.with_requests(self._context.faults, placed(self._context, launcher_pod(vmi)))
             )
         except ApiFailure as failure:
             if failure.exists:
@@ -207,7 +207,7 @@ class VmiController:
         if not deleting(pod) and self._agent.reboots(vmi, pod):
             return LOOK_SECONDS
         ended = self._agent.stop(vmi, pod) if deleting(pod) else self._agent.ended(vmi)
-        if status := ended or (None if deleting(pod) else instances.told(faults, vmi)):
+        if status := ended or (None if deleting(pod) else instances.reported_status(faults, vmi)):
             self._replace({**vmi, "status": status})
         if ended:
             return None

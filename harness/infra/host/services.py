@@ -7,8 +7,8 @@ from pathlib import Path
 
 import harness
 from harness import urls
+from harness.embedded import STRETCH
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
-from harness.embedded.stretch import STRETCH
 from harness.infra.host.addresses import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
 from harness.infra.host.config import UP_SECONDS, HostConfig
 from harness.infra.host.probes import accepts, answers, exists

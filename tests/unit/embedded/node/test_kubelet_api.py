@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.embedded.machines.usage import Memory
+from harness.embedded.machines.cgroups import Memory
 from harness.embedded.node.kubelet_api import MIB, LogHandler, document, growth, of_pod, tail
 from harness.infra.cluster.usage import NodeUsage, PodUsage, read_summary
 from harness.kube.https import HttpsServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from harness.embedded.namespaces.kinds import served
+from harness.embedded.namespaces.content import served
 from harness.kube.client import Cluster
 from tests.unit.embedded.namespaces.world import ApiOfNamespaces, group, served_as
 

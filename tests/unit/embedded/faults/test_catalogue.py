@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.embedded.faults import Faults, instances, launchers
+from harness.embedded.faults import Faults, instances
 from tests.unit.embedded.faults.samples import pod, vmi
 
 
@@ -21,9 +21,9 @@ def scenario(folder: Path, *rules: dict[str, Any]) -> Faults:
 def test_nothing_is_shown_unless_asked_for(tmp_path: Path) -> None:
     for faults in (Faults(), Faults(tmp_path)):
         assert faults.of(vmi(), "no-guest") is None
-        assert instances.told(faults, vmi()) is None
-        assert launchers.asking(faults, pod()) == pod()
-        assert launchers.not_started(faults, pod()) == ""
+        assert instances.reported_status(faults, vmi()) is None
+        assert instances.with_requests(faults, pod()) == pod()
+        assert instances.not_started(faults, pod()) == ""
 
 
 def test_an_annotation_asks_with_parameters_and_defaults() -> None:
