@@ -7,13 +7,12 @@ trust the API server instead, so it is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from harness.embedded.admission.instance_spec import quantity
-from harness.embedded.admission.response import cdi_refusal, failure
-from harness.kube.admission import ALLOWED, DUPLICATE, AdmissionResponse, StatusCause
+from harness.kube.admission import ALLOWED, BAD_REQUEST, DUPLICATE, UNPROCESSABLE, AdmissionResponse, StatusCause
 from harness.kube.client import Json
 
 HASH_LENGTHS = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
@@ -37,6 +36,12 @@ class Neighbours:
     may_clone: MayClone
 
 
+def cdi_refusal(causes: Sequence[StatusCause]) -> AdmissionResponse:
+    """Refuse as cdi-apiserver does: with a blank before each cause, and without a reason."""
+    message = "".join(f" {cause.message}" for cause in causes)
+    return AdmissionResponse(False, code=UNPROCESSABLE, message=message, causes=tuple(causes))
+
+
 def authorize_datavolume(request: Json, neighbours: Neighbours) -> AdmissionResponse:
     """Answer for the mutator: refuse a clone from a namespace in which the user may not."""
     datavolume = request["object"]
@@ -49,7 +54,8 @@ def authorize_datavolume(request: Json, neighbours: Neighbours) -> AdmissionResp
         name = reference.get("name", "")
         found = neighbours.data_source(reference.get("namespace") or request["namespace"], name)
         if found is None:
-            return failure(f'datasources.cdi.kubevirt.io "{name}" not found')
+            message = f'datasources.cdi.kubevirt.io "{name}" not found'
+            return AdmissionResponse(False, code=BAD_REQUEST, message=message)
         referred = (found.get("spec") or {}).get("source") or {}
         origin = referred.get("pvc") or referred.get("snapshot")
     if not origin:

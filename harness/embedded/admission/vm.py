@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import platform
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.embedded.admission.instance_spec import (
     RESERVED_LABELS,
@@ -27,10 +27,18 @@ from harness.embedded.admission.instance_spec import (
     unmapped_volume_causes,
     volume_causes,
 )
-from harness.embedded.admission.response import failure, kubevirt_refusal
 from harness.embedded.crds import schema
 from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, LAUNCHER_USER
-from harness.kube.admission import ALLOWED, NOT_SUPPORTED, REQUIRED, AdmissionResponse, StatusCause, change
+from harness.kube.admission import (
+    ALLOWED,
+    BAD_REQUEST,
+    NOT_SUPPORTED,
+    REQUIRED,
+    UNPROCESSABLE,
+    AdmissionResponse,
+    StatusCause,
+    change,
+)
 from harness.kube.client import Json
 from harness.kube.objects import dig, now
 
@@ -45,6 +53,12 @@ HOTPLUG_RATIO = 4  # a guest may grow to this multiple of its memory (KubeVirt's
 def architecture() -> str:
     """Return the cluster's default architecture: this machine's."""
     return ARCHITECTURES.get(platform.machine(), "amd64")
+
+
+def kubevirt_refusal(causes: Sequence[StatusCause]) -> AdmissionResponse:
+    """Refuse as virt-api does: with all causes in the message, and the reason Invalid."""
+    message = ", ".join(cause.message for cause in causes)
+    return AdmissionResponse(False, code=UNPROCESSABLE, reason="Invalid", message=message, causes=tuple(causes))
 
 
 def default_vm(request: Json) -> AdmissionResponse:
@@ -181,7 +195,8 @@ def undecodable(plural: str, obj: Json, struct: str, path: str) -> AdmissionResp
     for name, value in (dig(obj, *path.split("."), "domain", "cpu") or {}).items():
         if name in {"cores", "sockets", "threads", "maxSockets"} and isinstance(value, int) and value < 0:
             field = f"{struct}.{path}.domain.cpu.{name}"
-            return failure(f"json: cannot unmarshal number {value} into Go struct field {field} of type uint32")
+            message = f"json: cannot unmarshal number {value} into Go struct field {field} of type uint32"
+            return AdmissionResponse(False, code=BAD_REQUEST, message=message)
     return None
 
 
