@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.embedded import STRETCH
 from harness.embedded.process import Options, run
-from harness.embedded.stretch import STRETCH
 from harness.errors import EXIT_OK, VmatrixError
 
 log = logging.getLogger("kubevirt")

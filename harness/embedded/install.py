@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from harness.embedded import operands, roles
+from harness.embedded import operands
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
 from harness.kube.access import own_name
@@ -29,8 +29,8 @@ from harness.kube.resources import (
 from harness.record import now
 from harness.until import Deadline, NotYet, until
 
-CLUSTER_ROLE = Resource(roles.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDING = Resource(roles.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+CLUSTER_ROLE = Resource(operands.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDING = Resource(operands.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ESTABLISHED_SECONDS = 30.0  # the API server needs milliseconds; times the factor
 STATUS_APART = (KUBEVIRT, STORAGE_PROFILE)  # their status is a subresource
 OF_DEFINITIONS = (KUBEVIRT, STORAGE_PROFILE, CDI, CDI_CONFIG)
@@ -60,8 +60,8 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str, stretch: fl
             {
                 CRD: definitions,
                 NAMESPACE: operands.namespaces(),
-                CLUSTER_ROLE: roles.cluster_roles(),
-                CLUSTER_ROLE_BINDING: roles.bindings(),
+                CLUSTER_ROLE: operands.cluster_roles(),
+                CLUSTER_ROLE_BINDING: operands.bindings(),
                 STORAGE_CLASS: [operands.storage_class()],
             }
         )

@@ -19,14 +19,13 @@ from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
 from harness.embedded.namespaces.controller import Namespaces
-from harness.embedded.node import heartbeat, logs, machine
+from harness.embedded.node import kubelet_api, registration
 from harness.embedded.node.addresses import Addresses
+from harness.embedded.node.garbage_collection import ForeignPods, GarbageCollection
 from harness.embedded.node.guests import Guests, machine_id
-from harness.embedded.node.housekeeping import Housekeeping
 from harness.embedded.node.kubelet import Kubelet, instance_uid
+from harness.embedded.node.kubelet_api import Stats
 from harness.embedded.node.placement import Placement
-from harness.embedded.node.stats import Stats
-from harness.embedded.node.strangers import Strangers
 from harness.embedded.subresources import discovery
 from harness.embedded.vm.controller import VmController
 from harness.embedded.vmi.agent import Agent
@@ -130,15 +129,15 @@ def _start(context: Context, options: Options) -> None:
     url = f"https://{options.webhook_host}:{options.webhook_port}"
     install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url, stretch=options.stretch)
     _wait_for_api(context.cluster, options.stretch, READY)
-    machine.register(context)
-    heartbeat.start(context)
+    registration.register(context)
+    registration.start_heartbeat(context)
     machines = Machines(options.state, options.index, options.stretch)
     guests = _attach(context, machines)
     if options.namespaces is not None:
         context.run(Namespaces(context, Cluster.from_kubeconfig(options.namespaces)).controller)
     _serve_subresources(context, options, guests)
     stats = Stats(context, guests)
-    server = logs.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)
+    server = kubelet_api.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)
     context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()
@@ -160,7 +159,7 @@ def _serve_subresources(context: Context, options: Options, guests: Guests) -> N
     discovery.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
 
 
-def _console(context: Context, machines: Machines) -> logs.Console:
+def _console(context: Context, machines: Machines) -> kubelet_api.Console:
     """Return the function that finds the console behind a launcher pod."""
     pods = context.informers.of(POD)
 
@@ -174,16 +173,16 @@ def _console(context: Context, machines: Machines) -> logs.Console:
 
 def _attach(context: Context, machines: Machines) -> Guests:
     """Connect the controllers of virtual machines and of this node to the context; return what drives the machines."""
-    context.run(heartbeat.NodeStatus(context).controller)
+    context.run(registration.NodeStatus(context).controller)
     guests = Guests(machines)
     octet = FIRST_SECOND_OCTET + context.index
     addresses = Addresses(context.cluster, context.informers.of(NAMESPACE), context.informers.of(POD), octet)
     context.run(VmController(context).controller)
     context.run(VmiController(context, Agent(context, guests, addresses)).controller)
     context.run(Kubelet(context, guests, addresses).controller)
-    context.run(Strangers(context).controller)
+    context.run(ForeignPods(context).controller)
     context.run(Placement(context).controller)
-    context.run(Housekeeping(context, guests, machines, addresses).controller)
+    context.run(GarbageCollection(context, guests, machines, addresses).controller)
     return guests
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.embedded.admission.names import quantity
+from harness.embedded.admission.instance_spec import quantity
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC, SECRET, VM, VMI
 from harness.until import NotYet, until

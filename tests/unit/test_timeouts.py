@@ -14,7 +14,7 @@ import yaml
 
 from harness import providers
 from harness.artifacts.recipe import ArtifactLimits
-from harness.embedded.stretch import STRETCH
+from harness.embedded import STRETCH
 from harness.errors import BadInput
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.services import kubevirt

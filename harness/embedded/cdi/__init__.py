@@ -7,12 +7,10 @@ leaves its DataVolume Pending, with an event that says so.
 
 from __future__ import annotations
 
-from harness.embedded.cdi.classes import Profiles
-from harness.embedded.cdi.datasources import DataSources
-from harness.embedded.cdi.datavolumes import DataVolumes
-from harness.embedded.cdi.player import Player
+from harness.embedded.cdi.datavolumes import DataSources, DataVolumes
+from harness.embedded.cdi.importer import Importer
 from harness.embedded.cdi.population import Population
-from harness.embedded.cdi.provisioner import Provisioner, sweep
+from harness.embedded.cdi.provisioner import Provisioner, StorageProfiles, sweep
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 
@@ -30,8 +28,8 @@ def start(context: Context) -> None:
         provisioner.claims,
         provisioner.volumes,
         Population(context).controller,
-        Profiles(context).controller,
-        Player(context, transfers).controller,
+        StorageProfiles(context).controller,
+        Importer(context, transfers).controller,
         DataVolumes(context, transfers).controller,
         DataSources(context).controller,
     ):

@@ -1,13 +1,23 @@
-"""What a DataVolume asks for, rendered as the PersistentVolumeClaim that holds it."""
+"""PersistentVolumeClaims of DataVolumes: their spec, annotations and size.
+
+CDI adds room for a file system to a claim, and takes it off again for the disk. The embedded volumes hold the
+disk's bytes directly, without a file system; the arithmetic is kept all the same, so that a guest sees a disk of
+exactly the size that it would see on a real KubeVirt.
+"""
 
 from __future__ import annotations
 
-from harness.embedded.cdi import names, sizes
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from harness.embedded.cdi import names
+from harness.embedded.operands import FILESYSTEM_OVERHEAD
 from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.objects import dig, owner_reference, quantity
 from harness.kube.resources import DATA_VOLUME
 
+ALIGNMENT = 1024 * 1024  # CDI aligns disk images to 1 MiB
+OVERHEAD = Decimal(FILESYSTEM_OVERHEAD)
 FILESYSTEM = "Filesystem"
 HTTP = {
     "url": names.ENDPOINT,
@@ -15,19 +25,6 @@ HTTP = {
     "secretRef": names.SECRET,
     "certConfigMap": names.CERT_CONFIG_MAP,
 }
-
-
-def clone_source(dv: Json) -> Key | None:
-    """Return (namespace, name) of the claim that a DataVolume clones, None when it clones none."""
-    source = dig(dv, "spec", "source", "pvc")
-    if not source:
-        return None
-    return source.get("namespace") or dv["metadata"]["namespace"], source["name"]
-
-
-def source_kind(dv: Json) -> str:
-    """Return which source a DataVolume names: "http", "pvc", "upload", ...; "" when it names none."""
-    return next((kind for kind, value in (dig(dv, "spec", "source") or {}).items() if value is not None), "")
 
 
 def render(dv: Json, default_class: str, cloned: Json | None) -> Json:
@@ -61,7 +58,7 @@ def _filled(wanted: Json, default_class: str, cloned: Json | None) -> Json:
     """Return a claim's spec with what `storage` leaves open: modes, class, size."""
     size = dig(wanted, "resources", "requests", "storage")
     # Only a clone may leave its size out.
-    requested = sizes.requested_bytes(cloned or {}) if size is None else sizes.claim_bytes(int(quantity(size)))
+    requested = requested_bytes(cloned or {}) if size is None else claim_bytes(int(quantity(size)))
     storage_class = wanted.get("storageClassName") or default_class
     return {
         "accessModes": wanted.get("accessModes") or ["ReadWriteOnce"],
@@ -88,3 +85,37 @@ def _annotations(dv: Json) -> dict[str, str]:
     if http is None:
         return {**common, names.SOURCE: "none"}
     return {**common, names.SOURCE: "http", **{HTTP[key]: http[key] for key in HTTP if http.get(key)}}
+
+
+def clone_source(dv: Json) -> Key | None:
+    """Return (namespace, name) of the claim that a DataVolume clones, None when it clones none."""
+    source = dig(dv, "spec", "source", "pvc")
+    if not source:
+        return None
+    return source.get("namespace") or dv["metadata"]["namespace"], source["name"]
+
+
+def source_kind(dv: Json) -> str:
+    """Return which source a DataVolume names: "http", "pvc", "upload", ...; "" when it names none."""
+    return next((kind for kind, value in (dig(dv, "spec", "source") or {}).items() if value is not None), "")
+
+
+def claim_bytes(disk: int) -> int:
+    """Return how large a claim must be to hold a disk of `disk` bytes."""
+    return int((aligned(disk) * (1 + OVERHEAD)).to_integral_value(ROUND_CEILING))
+
+
+def aligned(size: int) -> int:
+    """Return a number of bytes rounded up to CDI's alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def disk_bytes(claim: Json) -> int:
+    """Return how large a disk fits a claim, in bytes."""
+    usable = int((requested_bytes(claim) / (1 + OVERHEAD)).to_integral_value(ROUND_FLOOR))
+    return max(usable // ALIGNMENT * ALIGNMENT, ALIGNMENT)
+
+
+def requested_bytes(claim: Json) -> int:
+    """Return what a claim requests, in bytes."""
+    return int(quantity(dig(claim, "spec", "resources", "requests", "storage") or 0).to_integral_value(ROUND_CEILING))

@@ -1,19 +1,18 @@
-"""DataVolumes: a claim for each, and in each the story of its claim."""
+"""Controllers of DataVolumes and DataSources: a claim for each DataVolume, and the status of both kinds."""
 
 from __future__ import annotations
 
 import time
 
-from harness.embedded.cdi import classes, names, status
-from harness.embedded.cdi.claims import clone_source, render, source_kind
-from harness.embedded.cdi.conditions import Notice
-from harness.embedded.cdi.sizes import requested_bytes
+from harness.embedded.cdi import names, provisioner, status
+from harness.embedded.cdi.claims import clone_source, render, requested_bytes, source_kind
+from harness.embedded.cdi.status import Notice
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 from harness.kube.client import ApiFailure, Json
 from harness.kube.events import WARNING
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import controller_of, deleting, dig, now, phase
+from harness.kube.objects import controller_of, deleting, dig, now, phase, with_condition
 from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
@@ -87,7 +86,7 @@ class DataVolumes:
             self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
             return BLOCKED_SECONDS
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
-        progress, waiting = self._progress(key, claim), classes.binds_late(storage_class)
+        progress, waiting = self._progress(key, claim), provisioner.binds_late(storage_class)
         for change in status.with_claim(dv, claim, progress, now(), waiting=waiting):
             dv = self._write(dv, change)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
@@ -140,7 +139,7 @@ class DataVolumes:
         cloned = self._context.cluster.get(PVC, source[1], source[0]) if source is not None else None
         if source is not None and cloned is None:
             return self._blocked(dv, "CloneWithoutSource", f"The source pvc {source[1]} doesn't exist", ""), None
-        claim = render(dv, classes.default_class(self._classes.list()), cloned)
+        claim = render(dv, provisioner.default_class(self._classes.list()), cloned)
         # Of `storage`, CDI compares the claims when they are there: see population.
         if cloned is not None and dig(dv, "spec", "pvc") and requested_bytes(claim) < requested_bytes(cloned):
             sizes = f"{requested_bytes(claim)} < {requested_bytes(cloned)}"
@@ -200,3 +199,52 @@ def _problem(dv: Json, claim: Json) -> tuple[str, str] | None:
     if owner.get("uid") != dv["metadata"]["uid"]:
         return "ErrResourceExists", f'Resource "{name}" already exists and is not managed by DataVolume'
     return None
+
+
+class DataSources:
+    """Reconciles DataSources. Their status is a plain part of the object: the kind has no status subresource."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sources = context.informers.of(DATA_SOURCE)
+        self._volumes = context.informers.of(DATA_VOLUME)
+        self._claims = context.informers.of(PVC)
+        self.controller = Controller("datasources", self.reconcile, workers=1)
+        self._sources.subscribe(lambda _, source: self.controller.queue.add(key_of(source)))
+        for informer in (self._volumes, self._claims):
+            informer.subscribe(lambda _, about: self._look_again(key_of(about)))
+
+    def _look_again(self, about: Key) -> None:
+        for source in self._sources.list():
+            claim = dig(source, "spec", "source", "pvc") or {}
+            if (claim.get("namespace"), claim.get("name")) == about:
+                self.controller.queue.add(key_of(source))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Write one DataSource's condition and what it resolves to."""
+        source = self._sources.get(*key)
+        if source is None or source["metadata"].get("deletionTimestamp"):
+            return None
+        value, reason, message = self._judge(source)
+        moment = now()
+        told = {"type": "Ready", "status": value, "reason": reason, "message": message}
+        new = {**told, "lastTransitionTime": moment, "lastHeartbeatTime": moment}
+        conditions = with_condition(dig(source, "status", "conditions") or [], new)
+        status = {"conditions": conditions, "source": dig(source, "spec", "source") or {}}
+        if status != (source.get("status") or {}):
+            meta = source["metadata"]
+            patch = {"metadata": {"uid": meta["uid"]}, "status": status}
+            self._context.cluster.merge(DATA_SOURCE, meta["name"], patch, meta["namespace"])
+        return None
+
+    def _judge(self, source: Json) -> tuple[str, str, str]:
+        """Return the condition's status, reason and message."""
+        claim = dig(source, "spec", "source", "pvc")
+        if not claim:
+            return "False", "NoSource", "No source PVC set"
+        volume = self._volumes.get(claim["namespace"], claim["name"])
+        if volume is not None and phase(volume) != "Succeeded":
+            return "False", phase(volume) or "Unset", f"Import DataVolume phase {phase(volume)}"
+        if volume is None and self._claims.get(claim["namespace"], claim["name"]) is None:
+            return "False", "NotFound", "PVC not found"
+        return "True", "Ready", "DataSource is ready to be consumed"

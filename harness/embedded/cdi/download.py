@@ -1,6 +1,7 @@
-"""Streaming of an HTTP body into a file: checksum on the way, progress, and a way to stop it at any moment.
+"""HTTP import: stream a body into a file, verify its checksum, report progress, stop at any moment.
 
-Failures are told as CDI's importer tells them (v1.66.0, pkg/importer/http-datasource.go, file.go, checksum.go).
+Failures are worded as CDI's importer words them (v1.66.0, cmd/cdi-importer, pkg/importer/http-datasource.go,
+file.go, checksum.go), and Go's library those of networks.
 """
 
 from __future__ import annotations
@@ -10,18 +11,87 @@ import hashlib
 import http.client
 import socket
 import ssl
+import threading
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.importer_messages import CONNECT_SECONDS, STALL_SECONDS, UNCONNECTED, UNTRANSFERRED, why
-
+CONNECT_SECONDS = 15.0  # policy: a server that accepts no connection by then is down; CDI retries
+STALL_SECONDS = 600.0  # CDI's importer gives up on a body that brings nothing for ten minutes
+UNCONNECTED = "Unable to connect to http data source"
+UNPROCESSED = "Unable to process data"
+UNTRANSFERRED = f"{UNPROCESSED}: Unable to transfer source data to scratch space"
+UNCONVERTED = f"{UNPROCESSED}: Unable to convert source data to target format"
+UNTRUSTED = frozenset({18, 19, 20, 21})  # OpenSSL's X509_V_ERR_* of a chain that ends at nobody's who is trusted
 CHUNK = 1024 * 1024
 MAX_REDIRECTS = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class TransferFailed(Exception):
+    """A transfer ended without a disk; the message is the pod's termination message. A retry may succeed."""
+
+
+class ChecksumMismatch(TransferFailed):
+    """The body is not what was asked for; no retry can help."""
+
+
+class ScratchRequired(Exception):
+    """An importer without scratch space has seen that it can import: it ends, and is made anew with a scratch claim."""
+
+
+class Cancelled(Exception):
+    """Somebody stopped the transfer."""
+
+
+class Cancel:
+    """A switch that stops a transfer, also while it waits for the network."""
+
+    def __init__(self) -> None:
+        self._set = threading.Event()
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+
+    def set(self) -> None:
+        """Stop the transfer."""
+        self._set.set()
+        with self._lock:
+            if self._socket is not None:
+                _shut(self._socket)
+
+    def check(self) -> None:
+        """Raise Cancelled when somebody stopped the transfer."""
+        if self._set.is_set():
+            raise Cancelled
+
+    def watch(self, connection: socket.socket | None) -> None:
+        """Have a socket shut down when the transfer is stopped; None ends that."""
+        with self._lock:
+            self._socket = connection
+            if connection is not None and self._set.is_set():
+                _shut(connection)
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):  # it was closed by the other side
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def why(error: Exception) -> str:
+    """Return what went wrong on the network."""
+    if isinstance(error, TimeoutError):
+        return f"no data within {STALL_SECONDS:.0f} s or no connection within {CONNECT_SECONDS:.0f} s (i/o timeout)"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        unknown = error.verify_code in UNTRUSTED
+        reason = "certificate signed by unknown authority" if unknown else error.verify_message
+        return f"tls: failed to verify certificate: x509: {reason}"
+    if isinstance(error, socket.gaierror):
+        return "dial tcp: lookup: no such host"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__
 
 
 @dataclass(frozen=True)

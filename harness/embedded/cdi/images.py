@@ -16,9 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.cdi.cancel import Cancel, TransferFailed
-from harness.embedded.cdi.download import CHUNK
-from harness.embedded.cdi.importer_messages import UNCONVERTED, UNTRANSFERRED
+from harness.embedded.cdi.download import CHUNK, UNCONVERTED, UNTRANSFERRED, Cancel, TransferFailed
 
 INSPECT_SECONDS = 60.0  # qemu-img reads one header
 CONVERT_SECONDS = 3600.0  # against hanging; golden_image and golden_stall judge imports

@@ -5,13 +5,11 @@ from __future__ import annotations
 from harness.kube.client import ApiFailure, Json
 
 GROUP = "cdi.kubevirt.io"
-
 IMMEDIATE = f"{GROUP}/storage.bind.immediate.requested"
 USE_POPULATOR = f"{GROUP}/storage.usePopulator"
 CREATED_FOR = f"{GROUP}/createdForDataVolume"
 CONTENT_TYPE = f"{GROUP}/storage.contentType"
 PREALLOCATION = f"{GROUP}/storage.preallocation.requested"
-
 POD_PHASE = f"{GROUP}/storage.pod.phase"
 POD_RESTARTS = f"{GROUP}/storage.pod.restarts"
 POD_READY = f"{GROUP}/storage.pod.ready"
@@ -19,7 +17,6 @@ POD_SCHEDULABLE = f"{GROUP}/storage.pod.schedulable"
 RUNNING = f"{GROUP}/storage.condition.running"
 RUNNING_MESSAGE = f"{RUNNING}.message"
 RUNNING_REASON = f"{RUNNING}.reason"
-
 SOURCE = f"{GROUP}/storage.import.source"
 ENDPOINT = f"{GROUP}/storage.import.endpoint"
 CHECKSUM = f"{GROUP}/storage.import.checksum"
@@ -28,17 +25,14 @@ CERT_CONFIG_MAP = f"{GROUP}/storage.import.certConfigMap"
 IMPORT_POD = f"{GROUP}/storage.import.importPodName"
 FATAL = f"{GROUP}/storage.import.fatalError"
 REQUIRES_SCRATCH = f"{GROUP}/storage.import.requiresScratch"
-
 CLONE_REQUEST = "k8s.io/CloneRequest"
 CLONE_TYPE = f"{GROUP}/cloneType"
 UPLOAD_POD = f"{GROUP}/storage.uploadPodName"
-
 APP = {"app": "containerized-data-importer"}
 IMPORTER = "importer"
 CLONE_TARGET = "cdi-upload-server"
 ROLE = GROUP  # label key that tells an importer pod from a clone's target pod
 CHECKSUM_ERROR = "ChecksumError"
-
 RECOMMENDED_LABELS = {
     "app.kubernetes.io/component": "storage",
     "app.kubernetes.io/managed-by": "cdi-controller",

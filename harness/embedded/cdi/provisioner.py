@@ -1,28 +1,31 @@
-"""The storage class's provisioner: a sparse raw file and a PersistentVolume for every claim, both gone with the claim.
+"""Provisioner of the storage class: a sparse raw file and a PersistentVolume for every claim, both gone with the claim.
 
 Kubernetes' own controller binds claim and volume. A finalizer keeps a volume object until its file is removed.
+The default storage class is made at the installation; each class with this provisioner gets a StorageProfile.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.embedded.cdi import classes, sizes
-from harness.embedded.cdi.claims import FILESYSTEM
+from harness.embedded.cdi.claims import FILESYSTEM, disk_bytes
 from harness.embedded.cdi.names import annotations_of
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
-from harness.embedded.operands import PROVISIONER
+from harness.embedded.operands import PROVISIONER, storage_profile
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.ensure import ensure
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig, phase
 from harness.kube.reconcile import Controller
-from harness.kube.resources import PV, PVC, STORAGE_CLASS
+from harness.kube.resources import PV, PVC, STORAGE_CLASS, STORAGE_PROFILE
 
 log = logging.getLogger(__name__)
+DEFAULT_CLASS = ("storageclass.kubevirt.io/is-default-virt-class", "storageclass.kubernetes.io/is-default-class")
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 FINALIZER = "vmatrix.dev/disk-file"
@@ -41,7 +44,7 @@ def scratch_dir(state: Path) -> Path:
     return state / "scratch"
 
 
-def no_room(disks: Path, free_bytes: int | None = None) -> str:
+def space_refusal(disks: Path, free_bytes: int | None = None) -> str:
     """Say why no further disk is made, "" when one may be: a full file system would break every guest at once."""
     free = free_bytes if free_bytes is not None else shutil.disk_usage(disks).free
     if free >= KEPT_FREE_BYTES:
@@ -89,7 +92,7 @@ class Provisioner:
         if storage_class is None or not self._is_ours(claim, storage_class):
             return None
         failed = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}"'
-        if refused := transfers.without_volume(self._context.faults, claim) or no_room(self._context.disks):
+        if refused := transfers.without_volume(self._context.faults, claim) or space_refusal(self._context.disks):
             self._context.events.warning(claim, "ProvisioningFailed", f"{failed}: {refused}", component=COMPONENT)
             return REFUSED_SECONDS
         try:
@@ -106,7 +109,7 @@ class Provisioner:
         if storage_class.get("provisioner") != PROVISIONER or claim["spec"].get("selector"):
             return False
         chosen = annotations_of(claim).get(SELECTED_NODE) == self._context.node
-        return chosen or not classes.binds_late(storage_class)
+        return chosen or not binds_late(storage_class)
 
     def _make(self, claim: Json, storage_class: Json) -> str:
         volume = f"pvc-{claim['metadata']['uid']}"
@@ -114,7 +117,7 @@ class Provisioner:
             return volume
         file = disk_path(self._context.disks, volume)
         with file.open("ab") as sparse:
-            sparse.truncate(max(sizes.disk_bytes(claim), file.stat().st_size))
+            sparse.truncate(max(disk_bytes(claim), file.stat().st_size))
         self._context.cluster.ensure(PV, self._volume(volume, file, claim, storage_class))
         return volume
 
@@ -167,3 +170,39 @@ class Provisioner:
         except ApiFailure as failure:
             if not failure.not_found:
                 raise
+
+
+def default_class(classes: Sequence[Json]) -> str:
+    """Return the name of the default storage class (the one for virtual machines first), "" when there is none."""
+    for annotation in DEFAULT_CLASS:
+        for candidate in classes:
+            if annotations_of(candidate).get(annotation) == "true":
+                return str(candidate["metadata"]["name"])
+    return ""
+
+
+def binds_late(storage_class: Json | None) -> bool:
+    """Tell whether claims of a class are bound by their first consumer."""
+    return (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+class StorageProfiles:
+    """Reconciles StorageClasses of our provisioner into StorageProfiles."""
+
+    def __init__(self, context: Context) -> None:
+        self._cluster = context.cluster
+        self._classes = context.informers.of(STORAGE_CLASS)
+        self.controller = Controller("storage-profiles", self.reconcile, workers=1)
+        self._classes.subscribe(lambda _, made: self.controller.queue.add(("", made["metadata"]["name"])))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Write one class's profile, or delete that of a class that is gone."""
+        name = key[1]
+        storage_class = self._classes.get("", name)
+        if storage_class is None:
+            profile = self._cluster.get(STORAGE_PROFILE, name) or {}
+            if (profile.get("status") or {}).get("provisioner") == PROVISIONER:
+                self._cluster.delete(STORAGE_PROFILE, name)
+        elif storage_class.get("provisioner") == PROVISIONER:
+            ensure(self._cluster, STORAGE_PROFILE, storage_profile(name), status_subresource=True)
+        return None

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.work import ImportHttp, LookHttp, Work
-from harness.embedded.faults.asked import Faults
+from harness.embedded.cdi.download import Cancel, ChecksumMismatch, TransferFailed
+from harness.embedded.cdi.transfers import ImportHttp, LookHttp, Work
+from harness.embedded.faults.catalogue import Faults
 from harness.kube.client import Json
 
 TICK_SECONDS = 0.1  # the resolution of a transfer that crawls

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.embedded.machines.machine import MachineSpec, MachineStatus
 from harness.embedded.machines.names import Names
-from harness.embedded.machines.runtime import POWER_CUT, Machines
+from harness.embedded.machines.runtime import POWER_CUT, Machines, MachineSpec, MachineStatus
 
 __all__ = ["POWER_CUT", "MachineSpec", "MachineStatus", "Machines", "Names"]

@@ -1,7 +1,10 @@
-"""Control groups of a machine: one of its own in every hierarchy, so that guests share nothing and can be killed whole.
+"""Control groups of a machine: one in every hierarchy, to limit it, account for it, freeze it and kill it whole.
 
-Covers cgroup v2, v1, and the hybrid of both. On v1 a guest only gets its own tree when its nspawn process was put into
-a fresh group in *every* hierarchy before it started; on v2 one group does it.
+Covers cgroup v2, v1, and the hybrid of both. On v1 a guest only gets its own tree when its nspawn process was put
+into a fresh group in *every* hierarchy before it started; on v2 one group does it.
+
+The kernel's own peaks (memory.peak, memory.max_usage_in_bytes) are of no use here: they count page cache, which
+fills up to a machine's limit. Whoever wants a peak looks again and again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,13 @@ V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids", "hugetlb")
 # What is written to let go on and to freeze, on v1 and on v2, and where the outcome is read.
 FREEZERS = (("freezer.state", ("THAWED", "FROZEN")), ("cgroup.freeze", ("0", "1")))
 FROZEN = ("freezer.state", "cgroup.events")
+# Of a control group on v1 and on v2: what it takes, and the names of parts of that in its memory.stat: page cache that
+# was used once, all page cache, and what of that has no file behind it.
+ACCOUNTS = (
+    ("memory.usage_in_bytes", "total_inactive_file", "total_cache", "total_shmem"),
+    ("memory.current", "inactive_file", "file", "shmem"),
+)
+STAT = "memory.stat"
 
 
 @dataclass(frozen=True)
@@ -173,3 +183,32 @@ def remove(groups: Sequence[Path]) -> list[Path]:
             except OSError:
                 stuck.append(leaf)
     return stuck
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a machine takes, in bytes.
+
+    usage: all that is charged to it.  working_set: without page cache that nobody has used twice, which the kernel
+    takes back first: what a kubelet calls so.  kept: without any page cache of files, which is what the host has not
+    available: the processes' own memory, and the kernel's for them.
+    """
+
+    usage: int
+    working_set: int
+    kept: int
+
+
+def memory_of(groups: Iterable[Path]) -> Memory | None:
+    """Return what the kernel has charged to a machine's control groups; None where none of them counts memory."""
+    for group in groups:
+        for usage, inactive, cache, shared in ACCOUNTS:
+            try:
+                charged = int((group / usage).read_text(encoding="ascii"))
+                lines = (group / STAT).read_text(encoding="ascii").splitlines()
+            except OSError:
+                continue  # of another hierarchy or version, or the machine has just gone
+            parts = {name: int(amount) for name, _, amount in (line.partition(" ") for line in lines)}
+            files = parts.get(cache, 0) - parts.get(shared, 0)
+            return Memory(charged, max(0, charged - parts.get(inactive, 0)), max(0, charged - files))
+    return None

@@ -15,6 +15,7 @@ from harness import proc
 from harness.errors import InfraError
 
 SECTOR = 512
+BLOCK = 512  # bytes of a block as stat(2) counts them
 MIB = 1 << 20
 ROOT_TYPES = frozenset(
     {
@@ -25,11 +26,9 @@ ROOT_TYPES = frozenset(
 LINUX_TYPE = uuid.UUID("0fc63daf-8483-4772-8e79-3d69d8477de4")
 # Machines live as long as their host at most, so barriers would only protect what nobody can come back to.
 MOUNT_OPTIONS = "loop,rw,noatime,nobarrier,noinit_itable"
-
 TABLE_SECONDS = 30.0  # against hanging: sfdisk writes a partition table
 RESIZE_SECONDS = 120.0  # resize2fs, and a check of a file system that was in use
 MOUNT_SECONDS = 60.0  # against hanging: ext4 replays its journal
-
 # Checks the file system first only when it was in use since its last check. e2fsck ends with 1 when it corrected
 # something.
 RESIZE = """
@@ -150,3 +149,11 @@ def loop_devices_below(directory: Path) -> list[Path]:
         if directory in file.parents:
             found.append(Path("/dev") / backing.parts[3])
     return found
+
+
+def disk_bytes(file: Path) -> int | None:
+    """Return what a sparse disk file takes of its file system; None without the file."""
+    try:
+        return file.stat().st_blocks * BLOCK
+    except OSError:
+        return None

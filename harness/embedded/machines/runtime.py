@@ -1,7 +1,7 @@
-"""Machines of one instance: start, look at, kill, list, sweep.
+"""Machines of one instance: start, inspect, pause, reset, kill, list, sweep.
 
-What exists is read from the host (control groups, network namespaces, mounts, processes), never from memory or from a
-file alone, so any process may take over from one that was killed.
+What exists is read from the host (control groups, network namespaces, mounts, processes), never from memory or
+from a file alone, so any process may take over from one that was killed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from harness import proc
-from harness.embedded.machines import cgroups, disk, netns, nspawn, seed, usage
-from harness.embedded.machines.machine import MachineSpec, MachineStatus
+from harness.embedded.machines import cgroups, disk, netns, nspawn, seed
 from harness.embedded.machines.names import Names
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
+Phase = Literal["absent", "booting", "running", "exited"]
 START_SECONDS = 30.0  # pid 1 of a machine, a process of this host; times the factor
 PAUSE_SECONDS = 10.0  # this host's kernel freezes a control group in milliseconds
 KILL_SECONDS = 60.0  # against hanging: processes, mounts and groups of this host; the next try goes on from there
@@ -26,6 +28,44 @@ DETACH_SECONDS = 20.0  # against hanging: one command of this host's kernel
 CONSOLE_TAIL = 10
 POWER_CUT = "power cut on request"  # the last line of the console of a machine that is to boot again
 CONSOLE_TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """A machine to start.
+
+    Attributes:
+        id: 1 to 9 hex digits, unique in the instance.
+        namespace_index: its VM namespace's network, 1..250.
+        address: its IPv4 address in that network.
+        disk: a raw GPT disk that is the machine's own; it is grown to the file's size and written to.
+        user_data: cloud-init's user-data.
+        network_data: kept beside the seed for people; the address is set from outside instead.
+        instance_id: cloud-init's instance-id.
+    """
+
+    id: str
+    namespace_index: int
+    hostname: str
+    address: str
+    disk: Path
+    cpus: int
+    memory_mib: int
+    user_data: str
+    network_data: str
+    instance_id: str
+
+
+@dataclass(frozen=True)
+class MachineStatus:
+    """What a machine is doing.
+
+    Phases: `absent` nothing of it is on the host; `booting` nspawn runs, pid 1 does not yet; `running` pid 1 runs;
+    `exited` nspawn has ended and its remains wait for a kill (`detail`: the console's last lines).
+    """
+
+    phase: Phase
+    detail: str
 
 
 class Machines:
@@ -178,9 +218,9 @@ class Machines:
         """Return the pid on this host of a machine's pid 1, None while it has none."""
         return nspawn.init(self._groups(machine_id))
 
-    def memory(self, machine_id: str) -> usage.Memory | None:
+    def memory(self, machine_id: str) -> cgroups.Memory | None:
         """Return what a machine takes of this host's memory, None when it has no control group."""
-        return usage.memory_of(self._groups(machine_id))
+        return cgroups.memory_of(self._groups(machine_id))
 
     def _last_lines(self, machine_id: str) -> str:
         try:

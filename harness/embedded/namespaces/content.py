@@ -1,22 +1,74 @@
-"""What is in namespaces: looked at by metadata alone, and deleted."""
+"""Content of namespaces: discover its kinds, list it by metadata alone, and delete it.
+
+https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import product
 
-from harness.embedded.namespaces.kinds import ContentKind
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
+from harness.kube.resources import Resource
 
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+NEEDED = frozenset({"list", "delete"})
+COLLECTION = "deletecollection"
+STALE = "Stale"
+EVENTS_AGAIN = "events.k8s.io"  # the same objects as v1's events
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 FEW = 2  # namespaces: for more, one list of all namespaces' objects costs less than one for each
 SIDE_BY_SIDE = 8  # requests
 BACKGROUND: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-
 Metas = list[Json]  # `metadata` of objects
+
+
+@dataclass(frozen=True)
+class ContentKind:
+    """One kind. `collection`: all of its objects in a namespace can be deleted by one request."""
+
+    resource: Resource
+    collection: bool
+
+
+@dataclass(frozen=True)
+class Served:
+    """What an API serves in namespaces, and the versions of groups of which it cannot say what they have."""
+
+    kinds: tuple[ContentKind, ...]
+    stale: tuple[str, ...]
+
+
+def served(cluster: Cluster) -> Served:
+    """Ask an API what its namespaces may have: each kind once, in the version that its group prefers."""
+    groups: list[Json] = []
+    for path in ("/api", "/apis"):
+        groups += cluster.object("GET", path, accept=AGGREGATED).get("items") or []
+    kinds: dict[tuple[str, str], ContentKind] = {}
+    stale: list[str] = []
+    for group in groups:
+        name = group.get("metadata", {}).get("name", "")
+        for version in group.get("versions") or []:
+            if version.get("freshness") == STALE:
+                stale.append(f"{name}/{version['version']}")
+            if name != EVENTS_AGAIN:
+                for kind in _kinds(name, version):
+                    kinds.setdefault((name, kind.resource.plural), kind)
+    return Served(tuple(kinds.values()), tuple(stale))
+
+
+def _kinds(group: str, version: Json) -> Iterator[ContentKind]:
+    for one in version.get("resources") or []:
+        verbs = frozenset(one.get("verbs") or ())
+        if one.get("scope") == "Namespaced" and verbs >= NEEDED:
+            kind = (one.get("responseKind") or {}).get("kind", "")
+            yield ContentKind(Resource(group, version["version"], one["resource"], kind), COLLECTION in verbs)
+
+
 Unlisted = dict[str, dict[ContentKind, str]]  # why a kind could not be listed, by namespace
 Failed = tuple[ContentKind, str | None, str]
 Content = dict[str, dict[ContentKind, Metas]]  # by namespace; what has no object of a kind lacks it

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.embedded.machines import POWER_CUT, Machines, MachineSpec, MachineStatus, netns
-from harness.embedded.machines.usage import Memory
+from harness.embedded.machines.cgroups import Memory
 from harness.proc import Service
 
 log = logging.getLogger(__name__)

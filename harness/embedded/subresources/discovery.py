@@ -8,7 +8,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from harness.embedded.crds import KUBEVIRT_VERSION
-from harness.embedded.subresources.operations import VMIS, VMS
+from harness.embedded.subresources.routing import VMIS, VMS
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
 from harness.kube.objects import is_condition

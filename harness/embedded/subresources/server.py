@@ -21,11 +21,11 @@ from aiohttp import web
 
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
-from harness.embedded.subresources import answers, discovery, identity, routing
-from harness.embedded.subresources.answers import StatusError
-from harness.embedded.subresources.identity import Trust
-from harness.embedded.subresources.operations import ASYNCHRONOUS, VERBS, Call, Parts
-from harness.embedded.subresources.tunnel import OpenTunnels
+from harness.embedded.subresources import authentication, discovery, errors, routing
+from harness.embedded.subresources.authentication import Trust
+from harness.embedded.subresources.errors import StatusError
+from harness.embedded.subresources.portforward import OpenTunnels
+from harness.embedded.subresources.routing import ASYNCHRONOUS, VERBS, Call, Parts
 from harness.errors import InfraError, VmatrixError
 from harness.kube.client import Cluster
 
@@ -131,7 +131,7 @@ class SubresourceServer:
     async def _refusal(self, request: web.Request, call: Call) -> str | None:
         """Return why a request is refused, None when it is not."""
         peer = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        asker = identity.asker_of(self.trust, peer, request.headers)
+        asker = authentication.asker_of(self.trust, peer, request.headers)
         if asker is None:
             return "request is not authenticated"
         verb = {"GET": "get", "HEAD": "get", "PUT": "update"}.get(request.method, request.method.lower())
@@ -144,7 +144,7 @@ class SubresourceServer:
             "name": call.name,
             "verb": verb,
         }
-        allowed, reason = await self._blocking(lambda: identity.may(self.parts.cluster, asker, attributes))
+        allowed, reason = await self._blocking(lambda: authentication.may(self.parts.cluster, asker, attributes))
         return None if allowed else reason or "not allowed"
 
     async def _blocking(self, work: Callable[[], T]) -> T:
@@ -159,9 +159,9 @@ async def _options(request: web.Request) -> Mapping[str, Any]:
     try:
         found = json.loads(body)
     except ValueError as error:
-        raise answers.bad_request(f"Can not unmarshal Request body to struct, error: {error}") from error
+        raise errors.bad_request(f"Can not unmarshal Request body to struct, error: {error}") from error
     if not isinstance(found, dict):
-        raise answers.bad_request("Can not unmarshal Request body to struct, error: it is no object")
+        raise errors.bad_request("Can not unmarshal Request body to struct, error: it is no object")
     return found
 
 
@@ -174,7 +174,7 @@ async def _errors(request: web.Request, handler: WebHandler) -> web.StreamRespon
         return web.json_response(refused.status, status=refused.code)
     except VmatrixError as error:
         log.warning("%s %s: %s", request.method, request.path, error)
-        failed = answers.internal(str(error))
+        failed = errors.internal(str(error))
         return web.json_response(failed.status, status=failed.code)
 
 
@@ -190,8 +190,8 @@ def serve(
     Raises:
         InfraError: the address is taken, or the cluster's API server does not aggregate.
     """
-    trust = identity.trust_of(cluster)
-    context = identity.tls(trust, certificate, key)
+    trust = authentication.trust_of(cluster)
+    context = authentication.tls(trust, certificate, key)
     server = SubresourceServer(address, context, trust, Parts(cluster, guests, OpenTunnels(), faults))
     server.start()
     return server

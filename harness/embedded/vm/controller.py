@@ -1,20 +1,32 @@
-"""Brings one VirtualMachine's world to what its run strategy asks for."""
+"""VirtualMachine controller: create, delete and follow the instance that the run strategy asks for."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from harness.embedded.context import Context
-from harness.embedded.vm import volumes
-from harness.embedded.vm.instance import CONTROLLER_FINALIZER, OBSERVED, instance_of, revision
-from harness.embedded.vm.store import VmStore
-from harness.embedded.vm.strategy import START, InstanceAction, decide, is_final
+from harness.embedded.vm.instance import (
+    CONTROLLER_FINALIZER,
+    OBSERVED,
+    USABLE_PHASES,
+    claim_names,
+    data_volume_from,
+    data_volume_templates,
+    existing_objects,
+    instance_of,
+    revision,
+    snapshot_statuses,
+    template_spec,
+)
+from harness.embedded.vm.run_strategy import START, InstanceAction, decide, is_final
+from harness.embedded.vm.status import Seen, vm_status
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import deleting, dig, phase
+from harness.kube.objects import condition, controller_of, deleting, dig, new_condition, phase, without_condition
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, VMI
+from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, NAMESPACE, PVC, VM, VMI, Resource
 
 COMPONENT = "virtualmachine-controller"
 ORPHAN = "orphan"  # the finalizer of a deletion that leaves dependents alone
@@ -38,7 +50,7 @@ class VmController:
     def _volume_changed(self, _: str, volume: Json) -> None:
         namespace, name = key_of(volume)
         for vm in self._store.vms.list(namespace):
-            if name in volumes.claim_names(volumes.template_spec(vm)):
+            if name in claim_names(template_spec(vm)):
                 self.controller.queue.add(key_of(vm))
 
     def reconcile(self, key: Key) -> float | None:
@@ -63,8 +75,8 @@ class VmController:
 
     def _introduce(self, vm: Json) -> Json:
         """Write what every VM gets at first sight: snapshot statuses, observed versions, the finalizer."""
-        if dig(vm, "status", "volumeSnapshotStatuses") is None and volumes.template_spec(vm).get("volumes"):
-            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": volumes.snapshot_statuses(vm)})
+        if dig(vm, "status", "volumeSnapshotStatuses") is None and template_spec(vm).get("volumes"):
+            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": snapshot_statuses(vm)})
         if not OBSERVED.items() <= (vm["metadata"].get("annotations") or {}).items():
             vm = self._store.patch(vm, {"annotations": OBSERVED})
         finalizers = vm["metadata"].get("finalizers") or []
@@ -74,12 +86,12 @@ class VmController:
 
     def _data_volumes_from_templates(self, vm: Json) -> None:
         namespace = vm["metadata"]["namespace"]
-        for template in volumes.templates(vm):
+        for template in data_volume_templates(vm):
             name = template["metadata"]["name"]
             if self._store.data_volumes.get(namespace, name) or self._store.claims.get(namespace, name):
                 continue
             try:
-                made = self._cluster.create(DATA_VOLUME, volumes.from_template(vm, template))
+                made = self._cluster.create(DATA_VOLUME, data_volume_from(vm, template))
             except ApiFailure as failure:
                 if failure.exists:
                     continue
@@ -89,12 +101,12 @@ class VmController:
             self._say(vm, "SuccessfulDataVolumeCreate", f"Created DataVolume {name}")
 
     def _waiting_for_volumes(self, vm: Json) -> bool:
-        for template in volumes.templates(vm):
+        for template in data_volume_templates(vm):
             key = vm["metadata"]["namespace"], template["metadata"]["name"]
             found = self._store.data_volumes.get(*key)
             if found is None and self._store.claims.get(*key) is None:
                 return True
-            if found is not None and phase(found) not in volumes.USABLE:
+            if found is not None and phase(found) not in USABLE_PHASES:
                 return True
         return False
 
@@ -170,3 +182,68 @@ class VmController:
             except ApiFailure as failure:
                 if not failure.not_found:  # gone meanwhile: nothing left to let go of
                     raise
+
+
+class VmStore:
+    """What the VM controller reads and writes; every write is seen by the next read."""
+
+    def __init__(self, context: Context) -> None:
+        self._cluster = context.cluster
+        self.vms = context.informers.of(VM)
+        self.vmis = context.informers.of(VMI)
+        self.data_volumes = context.informers.of(DATA_VOLUME)
+        self.claims = context.informers.of(PVC)
+        self._namespaces = context.informers.of(NAMESPACE)
+
+    def instance(self, vm: Json) -> Json | None:
+        """Return a VM's instance; one of the same name that is not its own does not count."""
+        vmi = self.vmis.get(*key_of(vm))
+        owner = controller_of(vmi) if vmi is not None else None
+        return vmi if owner is not None and owner["uid"] == vm["metadata"]["uid"] else None
+
+    def namespace_going(self, vm: Json) -> bool:
+        """Tell whether nothing can be made any more where the VM lives (its own deletion comes later)."""
+        namespace = self._namespaces.get("", vm["metadata"]["namespace"])
+        return namespace is not None and deleting(namespace)
+
+    def write_status(
+        self, vm: Json, vmi: Json | None, *, start_expected: bool = False, stop_expected: bool = False
+    ) -> Json:
+        """Write a VM's status if it differs; return the VM as it is then."""
+        namespace, names = vm["metadata"]["namespace"], claim_names(template_spec(vm))
+        data_volumes = existing_objects(self.data_volumes, namespace, names)
+        claims = existing_objects(self.claims, namespace, names)
+        status = vm_status(Seen(vm, vmi, data_volumes, claims, start_expected, stop_expected), datetime.now(UTC))
+        if not (vmi is None and not start_expected and condition(vm, "Failure")):
+            status["conditions"] = [c for c in status["conditions"] if c["type"] != "Failure"]
+        if status == (vm.get("status") or {}):
+            return vm
+        made = self._cluster.replace(VM, {**vm, "status": status}, subresource="status")
+        self.vms.observe(made)
+        return made
+
+    def write_failure(self, vm: Json, failure: ApiFailure) -> None:
+        """Say on the VM that its instance could not be created."""
+        old = condition(vm, "Failure")
+        if old is not None and old.get("message") == failure.message:
+            return
+        others = without_condition(dig(vm, "status", "conditions") or [], "Failure")
+        new = new_condition("Failure", "True", "FailedCreate", failure.message, datetime.now(UTC), probed=False)
+        self.patch_status(vm, {"conditions": [*others, new]})
+
+    def patch(self, obj: Json, metadata: dict[str, Any], resource: Resource = VM) -> Json:
+        """Change metadata of a VM (or of its instance), unless it has changed meanwhile (409)."""
+        meta = obj["metadata"]
+        patch = {"metadata": {**metadata, "resourceVersion": meta["resourceVersion"]}}
+        made = self._cluster.merge(resource, meta["name"], patch, meta["namespace"])
+        if not (deleting(made) and not made["metadata"].get("finalizers")):
+            (self.vms if resource is VM else self.vmis).observe(made)
+        return made
+
+    def patch_status(self, vm: Json, status: Json) -> Json:
+        """Change some of a VM's status, unless the VM has changed meanwhile (409)."""
+        meta = vm["metadata"]
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}
+        made = self._cluster.merge(VM, meta["name"], patch, meta["namespace"], subresource="status")
+        self.vms.observe(made)
+        return made

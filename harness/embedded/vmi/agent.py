@@ -13,14 +13,11 @@ from harness.embedded.context import Context
 from harness.embedded.machines import MachineSpec
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, boots_again, ended_well, machine_id
-from harness.embedded.vm.strategy import is_final
+from harness.embedded.vm.run_strategy import is_final
 from harness.embedded.vmi import volumes
-from harness.embedded.vmi.conditions import SyncError
-from harness.embedded.vmi.containers import KILL_AFTER_SECONDS, grace_seconds
-from harness.embedded.vmi.migratable import with_migratable
-from harness.embedded.vmi.overhead import MIB, guest_memory, vcpus
-from harness.embedded.vmi.phases import enter
-from harness.embedded.vmi.seed import seed
+from harness.embedded.vmi.launcher import KILL_AFTER_SECONDS, MIB, grace_seconds, guest_memory, vcpus
+from harness.embedded.vmi.status import SyncError, enter, with_migratable
+from harness.embedded.vmi.volumes import cloud_init_documents
 from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import key_of
@@ -86,7 +83,9 @@ class Agent:
     def _machine(self, vmi: Json, pod: Json) -> MachineSpec:
         namespace, spec = vmi["metadata"]["namespace"], vmi["spec"]
         root, claim = volumes.root_volume(vmi), partial(self._claims.get, namespace)
-        user_data, network_data = seed(vmi, lambda name: self._context.cluster.get(SECRET, name, namespace))
+        user_data, network_data = cloud_init_documents(
+            vmi, lambda name: self._context.cluster.get(SECRET, name, namespace)
+        )
         hostname = str(spec.get("hostname") or vmi["metadata"]["name"])
         return MachineSpec(
             id=machine_id(vmi["metadata"]["uid"]),

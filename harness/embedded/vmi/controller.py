@@ -7,17 +7,27 @@ from datetime import UTC, datetime
 from functools import partial
 
 from harness.embedded.context import Context
-from harness.embedded.faults import instances, launchers
+from harness.embedded.faults import instances
 from harness.embedded.node.placement import placed
 from harness.embedded.node.pods import patch_conditions, remove
-from harness.embedded.vm import volumes as named
-from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, OBSERVED
-from harness.embedded.vm.strategy import is_final
-from harness.embedded.vmi import phases
+from harness.embedded.vm.instance import (
+    CONTROLLER_FINALIZER,
+    FOREGROUND_FINALIZER,
+    OBSERVED,
+    claim_names,
+    existing_objects,
+)
+from harness.embedded.vm.run_strategy import is_final
 from harness.embedded.vmi.agent import LOOK_SECONDS, Agent
-from harness.embedded.vmi.conditions import SyncError, image_error, unpaused_condition
 from harness.embedded.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
-from harness.embedded.vmi.phases import NODE_LABEL
+from harness.embedded.vmi.status import (
+    NODE_LABEL,
+    SyncError,
+    add_placement,
+    image_error,
+    next_status,
+    unpaused_condition,
+)
 from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
@@ -63,7 +73,7 @@ class VmiController:
     def _volume_changed(self, _: str, volume: Json) -> None:
         namespace, name = key_of(volume)
         for vmi in self._vmis.list(namespace):
-            if phase(vmi) in {"", "Pending"} and name in named.claim_names(vmi["spec"]):
+            if phase(vmi) in {"", "Pending"} and name in claim_names(vmi["spec"]):
                 self.controller.queue.add(key_of(vmi))
 
     def reconcile(self, key: Key) -> float | None:
@@ -128,7 +138,7 @@ class VmiController:
         uid = vmi["metadata"]["uid"]
         try:
             pod = self._cluster.create(
-                POD, launchers.asking(self._context.faults, placed(self._context, launcher_pod(vmi)))
+                POD, instances.with_requests(self._context.faults, placed(self._context, launcher_pod(vmi)))
             )
         except ApiFailure as failure:
             if failure.exists:
@@ -149,17 +159,17 @@ class VmiController:
         status = self._status(vmi, pod, error)
         meta = vmi["metadata"]
         if status.get("phase") == "Scheduled" and phase(vmi) != "Scheduled" and pod is not None:
-            names = named.claim_names(vmi["spec"])
-            claims = {c["metadata"]["name"]: c for c in named.existing(self._claims, meta["namespace"], names)}
-            phases.placed(status, vmi, pod, claims)
+            names = claim_names(vmi["spec"])
+            claims = {c["metadata"]["name"]: c for c in existing_objects(self._claims, meta["namespace"], names)}
+            add_placement(status, vmi, pod, claims)
             meta = {**meta, "labels": {**(meta.get("labels") or {}), NODE_LABEL: pod["spec"]["nodeName"]}}
         if status == (vmi.get("status") or {}):
             return vmi
         return self._replace({**vmi, "metadata": meta, "status": status})
 
     def _status(self, vmi: Json, pod: Json | None, error: SyncError | None = None) -> Json:
-        data_volumes = named.existing(self._data_volumes, vmi["metadata"]["namespace"], named.claim_names(vmi["spec"]))
-        return phases.next_status(vmi, pod, datetime.now(UTC), error, data_volumes)
+        data_volumes = existing_objects(self._data_volumes, vmi["metadata"]["namespace"], claim_names(vmi["spec"]))
+        return next_status(vmi, pod, datetime.now(UTC), error, data_volumes)
 
     def _replace(self, vmi: Json) -> Json:
         made = self._cluster.replace(VMI, vmi)
@@ -197,7 +207,7 @@ class VmiController:
         if not deleting(pod) and self._agent.reboots(vmi, pod):
             return LOOK_SECONDS
         ended = self._agent.stop(vmi, pod) if deleting(pod) else self._agent.ended(vmi)
-        if status := ended or (None if deleting(pod) else instances.told(faults, vmi)):
+        if status := ended or (None if deleting(pod) else instances.reported_status(faults, vmi)):
             self._replace({**vmi, "status": status})
         if ended:
             return None

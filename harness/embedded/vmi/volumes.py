@@ -1,17 +1,20 @@
-"""What an instance boots from: its root disk's file and its cloud-init documents."""
+"""Volumes of an instance: whether its claims are ready, its root disk's file and its cloud-init documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.embedded.vm.printable import PVC_NOT_FOUND
-from harness.embedded.vm.volumes import FOR_A_CONSUMER, USABLE, claim_name, claim_names, data_volume_of
-from harness.embedded.vmi.conditions import SyncError
+from harness.embedded.vm.instance import CONSUMER_PHASES, USABLE_PHASES, claim_name, claim_names, data_volume_of
+from harness.embedded.vm.status import PVC_NOT_FOUND
+from harness.embedded.vmi.status import SyncError
 from harness.kube.client import Json
 from harness.kube.objects import dig, phase
 
 Find = Callable[[str], Json | None]
+USER_DATA_KEYS = ("userdata", "userData")
+NETWORK_DATA_KEYS = ("networkdata", "networkData")
 
 
 class Unbootable(Exception):
@@ -26,14 +29,14 @@ def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bo
         if found is None:
             return SyncError(PVC_NOT_FOUND, f"PVC {namespace}/{name} does not exist, waiting for it to appear")
         filler = data_volume(data_volume_of(found) or name)
-        if filler is not None and phase(filler) not in USABLE:
+        if filler is not None and phase(filler) not in USABLE_PHASES:
             return False
     return True
 
 
 def waits_for_consumer(vmi: Json, data_volume: Find) -> bool:
     """Tell whether a claim of an instance waits for a pod that uses it, before it is bound or filled."""
-    return any(phase(data_volume(name)) in FOR_A_CONSUMER for name in claim_names(vmi["spec"]))
+    return any(phase(data_volume(name)) in CONSUMER_PHASES for name in claim_names(vmi["spec"]))
 
 
 def root_volume(vmi: Json) -> Json:
@@ -67,3 +70,50 @@ def disk_file(volume: Json, claim: Find, persistent_volume: Find, disks: Path) -
     if not file.is_file():
         raise Unbootable(f"disk {file} of claim {name} does not exist")
     return file
+
+
+def cloud_init_documents(vmi: Json, secret: Find) -> tuple[str, str]:
+    """Return an instance's user data and network data, from its volume or from the secrets that it names.
+
+    Raises:
+        Unbootable: a secret, or the key in it, does not exist.
+    """
+    for volume in vmi["spec"].get("volumes") or []:
+        source = volume.get("cloudInitNoCloud") or volume.get("cloudInitConfigDrive")
+        if source is not None:
+            user_data = _document(source, "userData", "secretRef", USER_DATA_KEYS, secret)
+            network_data = _document(source, "networkData", "networkDataSecretRef", NETWORK_DATA_KEYS, secret)
+            return user_data, network_data or _beside(source, secret)
+    return "", ""
+
+
+def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], secret: Find) -> str:
+    if source.get(inline):
+        return str(source[inline])
+    if source.get(f"{inline}Base64"):
+        return base64.b64decode(str(source[f"{inline}Base64"])).decode()
+    name = dig(source, reference, "name")
+    if not name:
+        return ""
+    found = _secret_data(str(name), secret)
+    if (document := _first(found, keys)) is None:
+        raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
+    return document
+
+
+def _beside(source: Json, secret: Find) -> str:
+    """Return network data that lies in the user data's secret."""
+    name = dig(source, "secretRef", "name")
+    return (_first(_secret_data(str(name), secret), NETWORK_DATA_KEYS) or "") if name else ""
+
+
+def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    return next((base64.b64decode(data[key]).decode() for key in keys if key in data), None)
+
+
+def _secret_data(name: str, secret: Find) -> Mapping[str, str]:
+    found = secret(name)
+    if found is None:
+        raise Unbootable(f"secret {name} does not exist")
+    data: Mapping[str, str] = found.get("data") or {}
+    return data

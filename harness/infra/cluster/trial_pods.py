@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.embedded.node.machine import RUNTIME
+from harness.embedded.node.registration import RUNTIME
 from harness.infra.cluster.capacity import SCHEDULABLE, usable
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json

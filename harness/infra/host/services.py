@@ -9,8 +9,8 @@ from pathlib import Path
 
 import harness
 from harness import urls
+from harness.embedded import STRETCH
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
-from harness.embedded.stretch import STRETCH
 from harness.infra.host.layout import Layout
 from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
 from harness.infra.host.program import HostCommand, HostProgram, PlainCommand, accepts, answers, exists

@@ -11,8 +11,7 @@ import pytest
 
 from harness import proc
 from harness.embedded.cdi.download import Request
-from harness.embedded.cdi.transfers import Transfer
-from harness.embedded.cdi.work import Clone, ImportHttp, Work
+from harness.embedded.cdi.transfers import Clone, ImportHttp, Transfer, Work
 from tests.embedded.cdi.conftest import Folder
 
 MIB = 1024**2

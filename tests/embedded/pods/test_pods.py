@@ -11,7 +11,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from harness.embedded.cdi.classes import default_class
+from harness.embedded.cdi.provisioner import default_class
 from harness.embedded.node.placement import MACHINES_ONLY
 from harness.embedded.operands import STORAGE_CLASS as STORAGE_CLASS_OF_MACHINES
 from harness.infra.embedded.provider import EmbeddedProvider

@@ -8,7 +8,7 @@ import yaml
 
 from harness.cell import manifests
 from harness.cell.labels import cell_labels, expired, namespace_name
-from harness.embedded.vmi.containers import compute
+from harness.embedded.vmi.launcher import compute
 from harness.machines.access import control_directory
 from harness.machines.kubevirt.manifests import MASQUERADE, GoldenImage, Origin, machine
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.embedded import STRETCH
 from harness.embedded.__main__ import options_of
-from harness.embedded.stretch import STRETCH
 
 ARGUMENTS = {
     "--kubeconfig": "/state/kubeconfig",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.embedded import process
-from harness.embedded.node import machine
+from harness.embedded.node import registration
 from harness.embedded.process import READY, SERVING, Options
 from harness.kube.client import Cluster
 
@@ -32,7 +32,7 @@ def order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: cluster)
     monkeypatch.setattr(process, "_serve_webhooks", lambda *_: SimpleNamespace(shutdown=lambda: None))
     monkeypatch.setattr(process, "install", lambda *_, **__: done.append("install"))
-    monkeypatch.setattr(machine, "register", register)
+    monkeypatch.setattr(registration, "register", register)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     (tmp_path / "ca.crt").touch()
     with pytest.raises(Registered):

@@ -19,10 +19,9 @@ import pytest
 import yaml
 from aiohttp import web
 
-from harness.embedded.subresources import answers
-from harness.embedded.subresources.answers import StatusError
-from harness.embedded.subresources.streams import Dropping, Port, Stream, dial
-from harness.embedded.subresources.tunnel import OpenTunnels
+from harness.embedded.subresources import errors
+from harness.embedded.subresources.errors import StatusError
+from harness.embedded.subresources.portforward import Dropping, OpenTunnels, Port, Stream, dial
 from harness.errors import BadInput
 from harness.infra.host import pki
 from harness.kube.bridge import Cut, End, bridge
@@ -251,7 +250,7 @@ def test_the_machines_refusal_is_told_from_one_on_the_way(ways: Ways, api: Api, 
     assert ways.lost_since(0.0) == []
 
     async def paused(_: web.Request) -> web.StreamResponse:
-        refused = answers.conflict(answers.VMI, "cp-0", "VMI is paused")
+        refused = errors.conflict(errors.VMI, "cp-0", "VMI is paused")
         return web.json_response(refused.status, status=refused.code)
 
     api.answering = paused

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.embedded.node.machine import RESERVED_KIB
+from harness.embedded.node.registration import RESERVED_KIB
 from harness.model import Cell
 from harness.schedule.admission import Admission
 from harness.schedule.capacity import Bound, Survey

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.admission.response import AdmissionResponse, Json
+from harness.kube.admission import AdmissionResponse
+from harness.kube.client import Json
 from harness.paths import project_dir
 
 RECORDED = project_dir() / "tests" / "contract" / "recorded"

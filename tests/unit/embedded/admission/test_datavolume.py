@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
-from harness.embedded.admission.response import Json
+from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, cdi_refusal, validate_datavolume
+from harness.kube.admission import StatusCause, review
+from harness.kube.client import Json
 from tests.unit.embedded.admission.recorded import cases, hold_to
 
 ALONE = Neighbours(
@@ -100,3 +101,11 @@ def test_a_recorded_request_gets_the_recorded_answer(case: Json) -> None:
 
 def test_every_recorded_case_is_asked() -> None:
     assert len(CASES) == 30
+
+
+def test_a_refusal_of_cdi_joins_its_causes_and_has_no_reason() -> None:
+    answer = review({"uid": "1"}, cdi_refusal([StatusCause("one", "spec.a"), StatusCause("two", "spec.b")]))["response"]
+
+    assert answer["status"]["message"] == " one two"
+    assert "reason" not in answer["status"]
+    assert [cause["field"] for cause in answer["status"]["details"]["causes"]] == ["spec.a", "spec.b"]

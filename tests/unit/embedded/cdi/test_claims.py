@@ -1,10 +1,12 @@
-"""What a DataVolume asks for, as a claim."""
+"""PersistentVolumeClaims of DataVolumes: what is asked for, and how large."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from harness.embedded.cdi.claims import render
+import pytest
+
+from harness.embedded.cdi.claims import claim_bytes, disk_bytes, render
 
 STORAGE = "local"
 HTTP = {"http": {"url": "http://images/debian.qcow2", "checksum": "sha256:" + "a" * 64}}
@@ -57,3 +59,16 @@ def test_a_clone_names_its_source_and_takes_its_size() -> None:
     claim = render(dv, STORAGE, source)
     assert claim["metadata"]["annotations"]["k8s.io/CloneRequest"] == "golden/debian-13"
     assert claim["spec"]["resources"]["requests"]["storage"] == "4552665334"
+
+
+GIB = 1024**3
+
+
+def test_a_claim_is_as_large_as_the_recorded_one() -> None:
+    assert claim_bytes(4 * GIB) == 4552665334
+
+
+@pytest.mark.parametrize("gib", [1, 2, 4, 6, 7, 10, 64])
+def test_the_disk_of_a_claim_has_the_size_that_was_asked_for(gib: int) -> None:
+    claim = {"spec": {"resources": {"requests": {"storage": str(claim_bytes(gib * GIB))}}}}
+    assert disk_bytes(claim) == gib * GIB

@@ -11,8 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.embedded.cdi.cancel import Cancel, Cancelled, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.download import Request, basic_auth, fetch, look
+from harness.embedded.cdi.download import (
+    Cancel,
+    Cancelled,
+    ChecksumMismatch,
+    Request,
+    TransferFailed,
+    basic_auth,
+    fetch,
+    look,
+)
 
 BODY = b"vmatrix " * 100_000
 SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.conditions import Notice
-from harness.embedded.cdi.status import with_claim, without_claim
+from harness.embedded.cdi.status import Notice, with_claim, without_claim
 
 T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:00:09Z"
 HTTP = {"http": {"url": "http://images/debian.qcow2"}}

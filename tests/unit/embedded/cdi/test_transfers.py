@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, ScratchRequired, TransferFailed
-from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
-from harness.embedded.cdi.work import Blank, Work
+from harness.embedded.cdi.download import Cancel, ChecksumMismatch, ScratchRequired, TransferFailed
+from harness.embedded.cdi.transfers import Blank, Transfer, TransferResult, Transfers, Work
 
 
 @dataclass

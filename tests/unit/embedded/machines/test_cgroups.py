@@ -1,4 +1,4 @@
-"""Control group hierarchies and limits, on text and on plain folders."""
+"""Control group hierarchies, limits and accounts, on text and on plain folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.embedded.machines import cgroups
-from harness.embedded.machines.cgroups import Hierarchy
+from harness.embedded.machines.cgroups import Hierarchy, Memory, memory_of
 
 HYBRID = """proc /proc proc rw 0 0
 tmpfs /sys/fs/cgroup tmpfs rw,mode=755 0 0
@@ -107,3 +107,30 @@ def _tree(root: Path, knobs: dict[str, list[str]]) -> tuple[Hierarchy, ...]:
         for file in files:
             (root / name / "m" / file).touch()
     return tuple(Hierarchy(root / name, 1) for name in knobs)
+
+
+V1 = {
+    "memory.usage_in_bytes": "2000\n",
+    "memory.stat": "inactive_file 7\ntotal_cache 1500\ntotal_shmem 100\ntotal_inactive_file 1100\n",
+}
+V2 = {"memory.current": "900\n", "memory.stat": "anon 200\nfile 600\nshmem 50\ninactive_file 500\n"}
+
+
+def _group(folder: Path, files: dict[str, str]) -> Path:
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_page_cache_used_once_is_not_in_the_working_set_and_no_page_cache_of_files_is_kept(tmp_path: Path) -> None:
+    groups = [_group(tmp_path / "cpu", {"cpu.shares": "1"}), _group(tmp_path / "memory", V1)]
+    assert memory_of(groups) == Memory(usage=2000, working_set=900, kept=600)
+
+
+def test_cgroup_v2_says_it_in_other_words(tmp_path: Path) -> None:
+    assert memory_of([_group(tmp_path / "vmx0-1", V2)]) == Memory(usage=900, working_set=400, kept=350)
+
+
+def test_a_machine_without_an_account_takes_nothing_that_is_known(tmp_path: Path) -> None:
+    assert memory_of([_group(tmp_path / "cpu", {"cpu.shares": "1"}), tmp_path / "gone"]) is None

@@ -69,3 +69,12 @@ def test_a_disk_without_a_linux_partition_is_refused(tmp_path: Path) -> None:
 def test_a_root_that_is_not_ext4_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="is not ext4"):
         disk.grow(_gpt(tmp_path / "d", {1: (ROOT, 1, 62)}))
+
+
+def test_a_sparse_disk_takes_its_blocks_and_not_its_length(tmp_path: Path) -> None:
+    file = tmp_path / "disk.raw"
+    file.write_bytes(b"x" * 8192)
+    with file.open("r+b") as handle:
+        handle.truncate(2**30)
+    assert 8192 <= (disk.disk_bytes(file) or 0) < 2**20
+    assert disk.disk_bytes(tmp_path / "gone.raw") is None

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from harness.embedded.machines import MachineSpec
 from harness.embedded.node import pods
-from harness.embedded.node.addresses import NETWORK_INDEX
-from harness.embedded.node.guests import machine_id
-
-Json = dict[str, Any]
-UID = "d8d2366e-49ef-4631-9c22-1a478235b29e"
-
-
-def namespace(name: str, index: int | None = None) -> Json:
-    meta: Json = {"name": name}
-    if index is not None:
-        meta["annotations"] = {NETWORK_INDEX: str(index)}
-    return {"metadata": meta}
-
 
 BOUND = {
     "metadata": {"name": "p", "namespace": "a", "resourceVersion": "1"},
@@ -46,7 +29,3 @@ def test_ended_pod_says_how(code: int, phase: str) -> None:
     assert status["phase"] == phase
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == code
     assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "False"
-
-
-def spec(uid: str = UID) -> MachineSpec:
-    return MachineSpec(machine_id(uid), 1, "cp-0", "10.213.1.2", Path("/disk"), 1, 512, "", "", "i")

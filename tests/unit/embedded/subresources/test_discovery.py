@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.embedded.subresources import discovery
-from harness.embedded.subresources.operations import SERVED
+from harness.embedded.subresources.routing import SERVED
 
 
 def test_the_endpoints_port_has_the_services_name() -> None:

@@ -7,8 +7,7 @@ from http import HTTPStatus
 import pytest
 
 from harness.embedded.subresources import routing
-from harness.embedded.subresources.operations import SERVED
-from harness.embedded.subresources.routing import lost, routes_of
+from harness.embedded.subresources.routing import SERVED, lost, routes_of
 
 VMIS = "virtualmachineinstances"
 NONE = "406: Not Acceptable\n\nAvailable representations: "

@@ -16,10 +16,10 @@ from aiohttp.test_utils import make_mocked_request
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import server
-from harness.embedded.subresources.identity import Trust
-from harness.embedded.subresources.operations import Parts
+from harness.embedded.subresources.authentication import Trust
+from harness.embedded.subresources.portforward import OpenTunnels
+from harness.embedded.subresources.routing import Parts
 from harness.embedded.subresources.server import SubresourceServer
-from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.kube.client import Cluster
 
 Json = dict[str, Any]

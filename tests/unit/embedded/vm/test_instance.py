@@ -1,9 +1,9 @@
-"""A machine's instance, as the real KubeVirt made it."""
+"""A machine's instance and volumes, as the real KubeVirt made and described them."""
 
 from __future__ import annotations
 
-from harness.embedded.admission.vmi import default_vmi
-from harness.embedded.vm.instance import instance_of
+from harness.embedded.admission.vm import default_vmi
+from harness.embedded.vm.instance import instance_of, snapshot_statuses
 from tests.unit.embedded.recording import untimed, versions
 
 
@@ -16,3 +16,8 @@ def test_instance_is_the_recorded_one() -> None:
     for key in ("labels", "annotations", "finalizers", "ownerReferences"):
         assert made["metadata"][key] == recorded["metadata"][key], key
     assert untimed(made["status"]) == untimed(recorded["status"])
+
+
+def test_snapshot_statuses_are_the_recorded_ones() -> None:
+    recorded = versions("vm")[1]
+    assert snapshot_statuses(recorded) == recorded["status"]["volumeSnapshotStatuses"]

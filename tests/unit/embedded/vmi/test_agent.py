@@ -15,7 +15,7 @@ from harness.embedded.machines import MachineStatus
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
 from harness.embedded.vmi.agent import Agent
-from harness.embedded.vmi.containers import KILL_AFTER_SECONDS
+from harness.embedded.vmi.launcher import KILL_AFTER_SECONDS
 from harness.kube.objects import stamp
 
 Json = dict[str, Any]

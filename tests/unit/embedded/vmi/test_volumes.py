@@ -1,14 +1,15 @@
-"""What a machine boots from, and what it waits for."""
+"""What a machine boots from and waits for, and its cloud-init documents."""
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
 
-from harness.embedded.vmi.conditions import SyncError
-from harness.embedded.vmi.volumes import Unbootable, disk_file, root_volume, volumes_problem
-from tests.unit.embedded.vmi.samples import vmi
+from harness.embedded.vmi.status import SyncError
+from harness.embedded.vmi.volumes import Unbootable, cloud_init_documents, disk_file, root_volume, volumes_problem
+from tests.unit.embedded.vmi.samples import Json, vmi
 
 ROOT = {"name": "root", "dataVolume": {"name": "cp-0-root"}}
 SEED = {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "cp-0-seed"}}}
@@ -63,3 +64,27 @@ def test_unbound_claim_and_missing_file_are_said(tmp_path: Path) -> None:
         disk_file(ROOT, lambda _: {"spec": {}}, lambda _: None, tmp_path)
     with pytest.raises(Unbootable, match="does not exist"):
         disk_file(ROOT, lambda _: {"spec": {"volumeName": "pvc-2"}}, lambda _: None, tmp_path)
+
+
+def _secret(**data: str) -> Json:
+    return {"data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}}
+
+
+@pytest.mark.parametrize("key", ["userdata", "userData"])
+def test_seed_comes_from_the_secret(key: str) -> None:
+    found = cloud_init_documents(
+        vmi(volumes=[SEED]), lambda _: _secret(**{key: "#cloud-config", "networkdata": "version: 2"})
+    )
+    assert found == ("#cloud-config", "version: 2")
+
+
+def test_seed_may_be_inline() -> None:
+    inline = {"name": "seed", "cloudInitNoCloud": {"userDataBase64": base64.b64encode(b"#cloud-config").decode()}}
+    assert cloud_init_documents(vmi(volumes=[inline]), lambda _: None) == ("#cloud-config", "")
+
+
+def test_missing_secret_or_key_is_said() -> None:
+    with pytest.raises(Unbootable, match="secret cp-0-seed does not exist"):
+        cloud_init_documents(vmi(volumes=[SEED]), lambda _: None)
+    with pytest.raises(Unbootable, match="none of the keys userdata, userData"):
+        cloud_init_documents(vmi(volumes=[SEED]), lambda _: _secret(other="x"))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.embedded.cdi.classes import DEFAULT_CLASS, default_class
+from harness.embedded.cdi.provisioner import DEFAULT_CLASS, default_class
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.embedded.node import addresses
 from harness.embedded.operands import PROVISIONER, storage_class

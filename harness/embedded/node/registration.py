@@ -1,0 +1,217 @@
+"""Node registration and heartbeat: this host as a Node object, its capacity, conditions and lease.
+
+While the API was away the node controller may have marked the Node's conditions Unknown and tainted it; only a new
+status brings it back, a renewed lease does not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import shutil
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.embedded.context import Context
+from harness.errors import VmatrixError
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, labels_of
+from harness.kube.objects import dig, is_condition, now
+from harness.kube.reconcile import Controller
+from harness.kube.resources import LEASE, NODE
+
+RESERVED_KIB = 1536 * 1024  # control plane, these controllers, the harness itself
+MAX_PODS = 250
+RUNTIME = "vmatrix://"  # in place of a container runtime: no container ever runs here
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+log = logging.getLogger(__name__)
+HEARTBEAT_SECONDS = 10.0  # a quarter of the lease, as kubelet's
+RETRY_SECONDS = 1.0  # between tries while the API server has trouble; the lease is not over by then
+LEASE_SECONDS = 40  # kubelet's default
+LEASES = "kube-node-lease"
+
+
+def memory_kib(meminfo: str) -> int:
+    """Return MemTotal (KiB) of a /proc/meminfo.
+
+    Raises:
+        ValueError: it has no such line.
+    """
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1])
+    raise ValueError("no MemTotal in /proc/meminfo")
+
+
+def architecture() -> str:
+    """Return this host's architecture in Kubernetes' word."""
+    return ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def capacity(state: Path) -> Json:
+    """Return what this host has."""
+    return {
+        "cpu": str(len(os.sched_getaffinity(0))),
+        "memory": f"{memory_kib(Path('/proc/meminfo').read_text(encoding='ascii'))}Ki",
+        "ephemeral-storage": str(shutil.disk_usage(state).total),
+        "pods": str(MAX_PODS),
+        "devices.kubevirt.io/kvm": "1k",  # machines run on this host's processors: nothing is emulated
+        "devices.kubevirt.io/tun": "1k",
+        "devices.kubevirt.io/vhost-net": "1k",
+    }
+
+
+def allocatable(of: Json) -> Json:
+    """Return what of a capacity launcher pods may ask for."""
+    return {**of, "memory": f"{int(of['memory'].removesuffix('Ki')) - RESERVED_KIB}Ki"}
+
+
+def node_object(name: str) -> Json:
+    """Return the Node to create."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": architecture(),
+                "kubevirt.io/schedulable": "true",
+                "machine-type.node.kubevirt.io/q35": "true",
+            },
+        },
+    }
+
+
+def node_status(context: Context, old: Json) -> Json:
+    """Return the Node's status: capacity, addresses, conditions."""
+    moment, total = now(), capacity(context.state)
+    before = {c["type"]: c for c in dig(old, "status", "conditions") or []}
+
+    def healthy(kind: str, status: str, reason: str, message: str) -> Json:
+        known = before.get(kind) or {}
+        since = str(known["lastTransitionTime"]) if known.get("status") == status else moment
+        times = {"lastHeartbeatTime": moment, "lastTransitionTime": since}
+        return {"type": kind, "status": status, "reason": reason, "message": message, **times}
+
+    return {
+        "capacity": total,
+        "allocatable": allocatable(total),
+        "addresses": [
+            {"type": "InternalIP", "address": context.host_address},
+            {"type": "Hostname", "address": context.node},
+        ],
+        "nodeInfo": _node_info(),
+        "conditions": [healthy(*row) for row in HEALTHY],
+    }
+
+
+def _node_info() -> Json:
+    def read(path: str) -> str:
+        try:
+            return Path(path).read_text(encoding="ascii").strip()
+        except OSError:
+            return ""
+
+    names = dict(line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
+    return {
+        "machineID": read("/etc/machine-id"),
+        "systemUUID": "",
+        "bootID": read("/proc/sys/kernel/random/boot_id"),
+        "kernelVersion": platform.release(),
+        "osImage": names.get("PRETTY_NAME", "").strip('"'),
+        "containerRuntimeVersion": f"{RUNTIME}0",
+        "kubeletVersion": "v1.36.3",
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": architecture(),
+    }
+
+
+def register(context: Context) -> None:
+    """Create the Node or bring it up to date."""
+    wanted = node_object(context.node)
+    labels = wanted["metadata"]["labels"]
+    if not labels.items() <= labels_of(context.cluster.ensure(NODE, wanted)).items():
+        context.cluster.merge(NODE, context.node, {"metadata": {"labels": labels}})
+    report(context)
+
+
+def report(context: Context) -> None:
+    """Write the Node's status."""
+    status = node_status(context, context.cluster.get(NODE, context.node) or {})
+    context.cluster.merge(NODE, context.node, {"status": status}, subresource="status")
+
+
+class NodeStatus:
+    """Writes the Node's status again whenever somebody else made it other than Ready, or took the Node away."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._nodes = context.informers.of(NODE)
+        self.controller = Controller("node", self.reconcile, workers=1)
+        self._nodes.subscribe(self._changed)
+
+    def _changed(self, _: str, node: Json) -> None:
+        if node["metadata"]["name"] == self._context.node:
+            self.controller.queue.add(("", self._context.node))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at the Node."""
+        node = self._nodes.get(*key)
+        if node is None:
+            register(self._context)
+        elif not is_condition(node, "Ready", "True"):
+            log.warning("the control plane marked node %s as not ready; reporting its status again", key[1])
+            report(self._context)
+        return None
+
+
+def beat(context: Context) -> None:
+    """Renew the Node's lease, making it when it is not there."""
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        context.cluster.merge(LEASE, context.node, {"spec": {"renewTime": moment}}, LEASES)
+        return
+    except ApiFailure as failure:
+        if not failure.not_found:
+            raise
+    owner = context.cluster.get(NODE, context.node)
+    if owner is None:
+        return
+    reference = {"apiVersion": "v1", "kind": "Node", "name": context.node, "uid": owner["metadata"]["uid"]}
+    context.cluster.ensure(
+        LEASE,
+        {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": context.node, "namespace": LEASES, "ownerReferences": [reference]},
+            "spec": {"holderIdentity": context.node, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment},
+        },
+    )
+
+
+def start_heartbeat(context: Context) -> None:
+    """Renew the lease now and from now on, on a daemon thread, until the context stops."""
+
+    def run() -> None:
+        wait = HEARTBEAT_SECONDS
+        while not context.stopping.wait(wait):
+            try:
+                beat(context)
+                wait = HEARTBEAT_SECONDS
+            except VmatrixError as error:
+                wait = RETRY_SECONDS
+                log.warning("heartbeat of node %s failed: %s", context.node, error)
+
+    beat(context)
+    threading.Thread(target=run, name="heartbeat", daemon=True).start()

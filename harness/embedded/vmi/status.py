@@ -1,0 +1,242 @@
+"""VirtualMachineInstance status: phase and conditions given the launcher pod, as KubeVirt's virt-controller has them.
+
+What the node agent writes (Running, how it ended, why its machine does not boot) is in vmi/agent.py; of that, the
+conditions of live migration are here, as virt-handler v1.9.0 words them. Nothing is ever migrated here. Who reads
+an instance finds the conditions all the same, as on every instance that runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.embedded.vm.instance import claim_name
+from harness.embedded.vm.run_strategy import is_final
+from harness.embedded.vmi.launcher import IMAGE, in_mib, memory_overhead
+from harness.kube.client import Json
+from harness.kube.objects import (
+    condition,
+    deleting,
+    dig,
+    is_condition,
+    new_condition,
+    phase,
+    stamp,
+    with_condition,
+    without_condition,
+)
+
+UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
+PAUSED = "Paused"
+UNTIMED: Json = {"lastProbeTime": None, "lastTransitionTime": None}  # of conditions whose turn KubeVirt does not time
+IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
+INTERFACE, DISKS, NEITHER = "InterfaceNotLiveMigratable", "DisksNotLiveMigratable", "NotMigratable"
+BRIDGE_ALLOWED = "kubevirt.io/allow-pod-bridge-network-live-migration"
+BOUND_TO_NODE = "cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network"
+NOT_SHARED = "live migration requires that all PVCs must be shared (using ReadWriteMany access mode)"
+NODE_LABEL = "kubevirt.io/nodeName"
+
+
+@dataclass(frozen=True)
+class SyncError:
+    """Why an instance cannot go on: a condition's reason and message."""
+
+    reason: str
+    message: str
+
+
+def next_status(
+    vmi: Json, pod: Json | None, moment: datetime, error: SyncError | None, data_volumes: Sequence[Json] = ()
+) -> Json:
+    """Return the whole status of an instance.
+
+    Args:
+        pod: its launcher.
+        error: why it could not be brought on.
+        data_volumes: those that fill its volumes.
+    """
+    status = copy.deepcopy(vmi.get("status") or {})
+    before = phase(vmi)
+    after = _next_phase(vmi, pod)
+    if after != before:
+        enter(status, after, moment)
+    if pod is not None:
+        status["activePods"] = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")}
+    elif status.get("activePods"):
+        status["activePods"] = {}
+    if after == "Scheduling" and before in {"", "Pending"} and pod is not None:
+        status.setdefault("memory", {})["memoryOverhead"] = in_mib(memory_overhead(vmi["spec"]))
+        status["launcherContainerImageVersion"] = IMAGE
+    elif before == "Scheduling" and pod is not None and dig(pod, "status", "qosClass"):
+        status["qosClass"] = pod["status"]["qosClass"]
+    conditions = ready(status.get("conditions") or [], after, pod, moment)
+    conditions = volumes_ready(conditions, data_volumes)
+    conditions = scheduled(conditions, before, pod)
+    conditions = synchronized(conditions, error, moment)
+    if conditions:
+        status["conditions"] = conditions
+    return status
+
+
+def enter(status: Json, new: str, moment: datetime) -> None:
+    """Set a phase and write down when."""
+    status["phase"] = new
+    transitions = status.setdefault("phaseTransitionTimestamps", [])
+    if all(t["phase"] != new for t in transitions):
+        transitions.append({"phase": new, "phaseTransitionTimestamp": stamp(moment)})
+
+
+def _next_phase(vmi: Json, pod: Json | None) -> str:
+    now = phase(vmi) or "Pending"
+    if is_final(vmi):
+        return now
+    if pod is None:
+        return "Failed" if deleting(vmi) or now in {"Scheduling", "Scheduled", "Running"} else now
+    if phase(pod) in {"Failed", "Succeeded"}:
+        return "Failed"
+    if now == "Pending":
+        return "Scheduling"
+    containers = dig(pod, "status", "containerStatuses")
+    runs = phase(pod) == "Running" and containers and all(c.get("ready") for c in containers)
+    return "Scheduled" if now == "Scheduling" and runs and not deleting(pod) else now
+
+
+def add_placement(status: Json, vmi: Json, pod: Json, claims: dict[str, Json]) -> None:
+    """Add what an instance gets when it becomes Scheduled: its node, interfaces, volumes; `claims` by name."""
+    status["nodeName"] = pod["spec"]["nodeName"]
+    status["migrationTransport"] = "Unix"
+    status["interfaces"] = [
+        {"name": i["name"], "podInterfaceName": f"eth{n}"}
+        for n, i in enumerate(dig(vmi, "spec", "domain", "devices", "interfaces") or [])
+    ]
+    status["volumeStatus"] = [
+        _volume_status(v, claims) for v in sorted(vmi["spec"].get("volumes") or [], key=lambda v: str(v["name"]))
+    ]
+
+
+def _volume_status(volume: Json, claims: dict[str, Json]) -> Json:
+    name = claim_name(volume)
+    found: Json = {"name": volume["name"], "target": ""}
+    claim = claims.get(str(name))
+    if claim is not None:
+        found["persistentVolumeClaimInfo"] = {
+            "claimName": name,
+            "accessModes": dig(claim, "spec", "accessModes") or [],
+            "volumeMode": dig(claim, "spec", "volumeMode") or "Filesystem",
+            "capacity": dig(claim, "status", "capacity") or {},
+            "requests": dig(claim, "spec", "resources", "requests") or {},
+            "filesystemOverhead": "0.06",
+        }
+    return found
+
+
+def ready(conditions: list[Json], after: str, pod: Json | None, moment: datetime) -> list[Json]:
+    """Return an instance's conditions with Ready: its pod's, or why it is not ready in the phase `after`."""
+    known = condition(pod, "Ready")
+    if pod is None:
+        why = "PodNotExists", "virt-launcher pod has not yet been scheduled"
+    elif deleting(pod):
+        why = "PodTerminating", "virt-launcher pod is terminating"
+    elif after != "Running":
+        why = "GuestNotRunning", "Guest VM is not reported as running"
+    elif known is None:
+        why = "PodConditionMissing", "virt-launcher pod is missing the Ready condition"
+    else:
+        new: Json = {k: known[k] for k in ("type", "status", "reason", "message", "lastTransitionTime") if k in known}
+        return with_condition(conditions, {**new, "lastProbeTime": known.get("lastProbeTime")})
+    return with_condition(conditions, new_condition("Ready", "False", *why, moment))
+
+
+def scheduled(conditions: list[Json], before: str, pod: Json | None) -> list[Json]:
+    """Mirror an unschedulable pod's condition; its message is not refreshed, and it goes when the pod has a place."""
+    known = condition(pod, "PodScheduled")
+    if before == "Scheduling" and known is not None and known["status"] == "False":
+        mirrored = any(c["type"] == "PodScheduled" for c in conditions)
+        return conditions if mirrored else [*conditions, copy.deepcopy(known)]
+    return without_condition(conditions, "PodScheduled")
+
+
+def synchronized(conditions: list[Json], error: SyncError | None, moment: datetime) -> list[Json]:
+    """Return an instance's conditions with Synchronized as long as it cannot go on."""
+    if error is None:
+        return without_condition(conditions, "Synchronized")
+    new = new_condition("Synchronized", "False", error.reason, error.message, moment, probed=False)
+    return with_condition(conditions, new)
+
+
+def volumes_ready(conditions: list[Json], data_volumes: Sequence[Json]) -> list[Json]:
+    """Return an instance's conditions with DataVolumesReady, which nothing changes once the volumes are gone."""
+    if not data_volumes:
+        return conditions
+    states = [str((condition(dv, "Ready") or {}).get("status", "Unknown")) for dv in data_volumes]
+    status = next((state for state in ("False", "Unknown") if state in states), "True")
+    said = "All of the VMI's DVs are bound and ready" if status == "True" else "Not all of the VMI's DVs are ready"
+    reason = "AllDVsReady" if status == "True" else "NotAllDVsReady"
+    new = {"type": "DataVolumesReady", "status": status, "reason": reason, "message": said, **UNTIMED}
+    return with_condition(conditions, new)
+
+
+def image_error(pod: Json) -> SyncError | None:
+    """Return why a launcher's container waits for its image, None when none does."""
+    for container in dig(pod, "status", "containerStatuses") or []:
+        waiting = dig(container, "state", "waiting") or {}
+        if waiting.get("reason") in IMAGE_ERRORS:
+            return SyncError(waiting["reason"], waiting.get("message", ""))
+    return None
+
+
+def unpaused_condition(vmi: Json, pod: Json, moment: datetime) -> list[Json] | None:
+    """Return the condition by which a pod's readiness gate follows its instance, as a list; None when it does."""
+    paused = is_condition(vmi, PAUSED, "True")
+    status, reason, said = ("False", "Paused", "paused") if paused else ("True", "NotPaused", "not paused")
+    if is_condition(pod, UNPAUSED, status):
+        return None
+    return [new_condition(UNPAUSED, status, reason, f"the virtual machine is {said}", moment)]
+
+
+def with_migratable(vmi: Json) -> list[Json]:
+    """Return an instance's conditions with LiveMigratable and StorageLiveMigratable."""
+    network = _network_problem(vmi)
+    disks = "" if network else _disk_problem(vmi)
+    if network:
+        live = _migration_condition("LiveMigratable", INTERFACE, network)
+        storage = _migration_condition("StorageLiveMigratable", NEITHER, f"{INTERFACE}: {network}")
+    else:
+        live = _migration_condition("LiveMigratable", DISKS if disks else "", disks)
+        storage = _migration_condition("StorageLiveMigratable", "", "")
+    return with_condition(with_condition(dig(vmi, "status", "conditions") or [], live), storage)
+
+
+def _migration_condition(kind: str, reason: str, message: str) -> Json:
+    says = {"reason": reason, "message": message} if reason else {}
+    return {"type": kind, "status": "False" if reason else "True", **says, **UNTIMED}
+
+
+def _network_problem(vmi: Json) -> str:
+    """Return why an instance's network keeps it where it is, "" when it does not."""
+    interfaces = dig(vmi, "spec", "domain", "devices", "interfaces") or []
+    pod_network = next((n["name"] for n in dig(vmi, "spec", "networks") or [] if "pod" in n), None)
+    if not interfaces or pod_network is None:
+        return ""
+    primary = next((i for i in interfaces if i["name"] == pod_network), None)
+    if primary is None:
+        return f"no primary interface found for network {pod_network}"
+    allowed = "bridge" in primary and BRIDGE_ALLOWED in (vmi["metadata"].get("annotations") or {})
+    return "" if allowed or "masquerade" in primary or "passtBinding" in primary else BOUND_TO_NODE
+
+
+def _disk_problem(vmi: Json) -> str:
+    """Return why an instance's disks keep it where it is, "" when they do not."""
+    known = {v["name"]: v.get("persistentVolumeClaimInfo") for v in dig(vmi, "status", "volumeStatus") or []}
+    for volume in vmi["spec"].get("volumes") or []:
+        claim = claim_name(volume)
+        if claim is None:
+            continue
+        info = known.get(volume["name"])
+        if info is None:
+            return f"cannot migrate VMI: Unable to determine if PVC {claim} is shared, {NOT_SHARED}"
+        if "ReadWriteMany" not in (info.get("accessModes") or []):
+            return f"cannot migrate VMI: PVC {claim} is not shared, {NOT_SHARED}"
+    return ""
