@@ -108,7 +108,7 @@ class KindProvider(Occupant):
             config.save_record(self.layout, replace(made, installed=None))
         self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
         install(cluster_api, releases, emulation=not chosen.used, seconds=self.kind.limits.kubevirt)
-        config.save_record(self.layout, replace(made, installed=planned))
+        config.save_record(self.layout, replace(made, installed=wanted))
 
     def _create(self, cluster: KindCluster) -> None:
         """Create the cluster, unless it runs and its creation came to an end."""
