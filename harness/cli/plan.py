@@ -24,7 +24,7 @@ from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, load_lock
 from harness.plan.sound import refuse_unsound
 from harness.reading import read_text
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import estimate
 from harness.spec import Spec, load_spec
 from harness.spec.project import matrix_dir, write_in_project
 

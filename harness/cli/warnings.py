@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from harness.plan.idle import idle_globs
+from harness.plan.quarantine import idle_globs
 from harness.spec import Spec
 from harness.spec.project import matrix_dir
 

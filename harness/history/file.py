@@ -86,7 +86,7 @@ class FileStore:
         return dropped
 
     def _write(self, records: Iterable[Record]) -> None:
-        from harness.history.record_line import to_line
+        from harness.history.record import to_line
 
         lines = b"".join(map(to_line, records))
         if not lines:

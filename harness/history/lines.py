@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from harness.history.record import CheckTable, Record
-from harness.history.record_line import Unreadable, from_line, to_line
-from harness.history.text import telling
+from harness.history.record import CheckTable, Record, Unreadable, from_line, telling, to_line
 
 LONGEST_LINE = 16 * 2**20  # bytes; the longest real one is some 50 kB
 SHOWN = 80  # characters of a line that cannot be read

@@ -7,12 +7,14 @@ record (harness/report/records.py) and where lines are kept (file, package).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 LETTERS = {"passed": "p", "failed": "f", "not-run": "s"}  # of a check's outcome; quarantined failures are `q`
 ABSENT = "."
@@ -181,3 +183,89 @@ class Record:
     def start(self) -> datetime:
         """Return when it started."""
         return datetime.fromisoformat(self.started)
+
+
+VERSION = 1
+
+
+class Unreadable(ValueError):
+    """A line is no record; the text says why."""
+
+
+@cache
+def _adapter() -> TypeAdapter[Record]:
+    return TypeAdapter(Record)  # made when there is a line: it takes as long as reading hundreds of them
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record's line, with its line feed; defaults are left out."""
+    return _adapter().dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
+
+
+def from_line(line: bytes) -> Record:
+    """Return the record of a line; unknown keys are of a later version and do not count. Unreadable when it is none."""
+    try:
+        record = _adapter().validate_json(line, strict=True)
+    except ValidationError as error:
+        newer = _newer(line)
+        if newer:
+            raise Unreadable(newer) from None
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Unreadable(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    mistake = _mistake(record)
+    if mistake:
+        raise Unreadable(mistake)
+    return record
+
+
+def _newer(line: bytes) -> str:
+    """Tell of a record of a later version, which only looks broken to this one."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    version = found.get("v") if isinstance(found, dict) else None
+    newer = isinstance(version, int) and version > VERSION
+    return f"version {version} of the history; this vmatrix knows version {VERSION}: update it" if newer else ""
+
+
+def _mistake(record: Record) -> str:
+    try:
+        began, ended = (datetime.fromisoformat(moment) for moment in (record.started, record.finished))
+    except ValueError as error:
+        return f"started, finished: {error}"
+    if ended < began:
+        return "finished: is before started"
+    width = len(record.checks.names)
+    for number, row in enumerate(record.checks.rows):
+        if len(row.results) != width or (row.seconds and len(row.seconds) != width):
+            return f"checks.rows.{number}: is not as long as checks.names"
+    return ""
+
+
+MOST_TEXT = 2000  # characters of a failure's text; the whole is in the logs
+LINE = 160  # characters of the line that is left of an old failure
+
+
+def cut(text: str, most: int = MOST_TEXT) -> str:
+    """Return a text's beginning and end, at most so many characters."""
+    if len(text) <= most:
+        return text
+    half = (most - 20) // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"
+
+
+def telling(text: str, titles: tuple[str, ...] = (), *, most: int | None = LINE) -> str:
+    """Return the line that says what went wrong: pytest marks it with an E, any other text begins with it.
+
+    Args:
+        titles: of the checks that the text is of; a line that only repeats the name of one says nothing.
+        most: characters, from which on the line is cut; None leaves it whole.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    names = {name for title in titles for name in (title, title.partition(": ")[2])}
+    marked = [line[2:].strip() for line in lines if line.startswith("E ")]
+    said = [line for line in (*marked, *lines) if line and line not in names]
+    line = next(iter(said), lines[0] if lines else "")
+    return line if most is None or len(line) <= most else line[: most - 3] + "..."

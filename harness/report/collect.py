@@ -11,14 +11,13 @@ from harness.errors import BadInput
 from harness.history.file import FileStore, content, replace_file
 from harness.history.lines import History, Skipped, once, read, united
 from harness.history.origin import JOB
-from harness.history.record import Record
-from harness.history.record_line import to_line
+from harness.history.record import Record, to_line
 from harness.history.store import file_of
 from harness.model import Cell
 from harness.recorded import recorded
 from harness.report.records import records_of
 from harness.rundir import HISTORY, RunDir
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
 

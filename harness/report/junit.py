@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from xml.etree import ElementTree as Xml
 
-from harness.history.text import telling
+from harness.history.record import telling
 from harness.report import words
 from harness.report.cell import CellResult
 from harness.report.results import RunResult

@@ -18,6 +18,7 @@ from harness.history import origin
 from harness.history.record import (
     ABSENT,
     LETTERS,
+    MOST_TEXT,
     QUARANTINED_CHECK,
     AttemptRecord,
     CheckNote,
@@ -27,9 +28,9 @@ from harness.history.record import (
     Record,
     RunOrigin,
     StepRecord,
+    cut,
 )
 from harness.history.scrub import scrubber
-from harness.history.text import MOST_TEXT, cut
 from harness.record import read
 from harness.report.cell import CellResult
 from harness.report.results import RunResult, load

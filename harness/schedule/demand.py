@@ -7,7 +7,7 @@ machines whose disks they fill, and end before those start.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,3 +137,27 @@ def pod_of(machine: PlannedMachine, rules: Rules, asked: int | None = None) -> P
 
 def _millicpus(machine: PlannedMachine, rules: Rules) -> int:
     return math.ceil(1000 * machine.cpus / rules.cpu_allocation_ratio) + CONSOLE_LOG_MILLICPUS
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Caps on all cells that a run holds at the same time; None caps nothing. Memory is in MiB, as pods request it."""
+
+    memory_mib: int | None = None
+    cpus: float | None = None
+    machines: int | None = None
+    cells: int | None = None
+
+    def refusal(self, held: Sequence[Demand], wanted: Demand) -> str:
+        """Return which cap a further cell would break, "" when none."""
+        every = (*held, wanted)
+        caps: tuple[tuple[str, float | None, Callable[[Demand], float]], ...] = (
+            ("MiB of memory", self.memory_mib, lambda demand: demand.memory_mib),
+            ("CPUs", self.cpus, lambda demand: demand.cpus),
+            ("machines", self.machines, lambda demand: demand.machines),
+            ("cells", self.cells, lambda demand: 1),
+        )
+        for unit, most, amount in caps:
+            if most is not None and (together := round(sum(map(amount, every)), 3)) > most:
+                return f"the run would hold {together:g} {unit}, its limit is {most:g}"
+        return ""

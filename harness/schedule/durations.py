@@ -15,12 +15,43 @@ from typing import TYPE_CHECKING
 from harness.errors import VmatrixError
 from harness.history.store import store_of_runs
 from harness.model import Cell
-from harness.schedule.estimate import estimate
 from harness.spec.renamed import PROVIDERS
 from harness.spec.settings import Settings
 
+# Seconds. From the project's own runs on the embedded infrastructure (docs/benchmarks.md, "cell cp1-w1": 102 s, of
+# which deploy 34.5, checks 47, teardown 6.4, provision 4.2, everything else 9.8), whole upgrades (about 200 for one
+# control plane, most of it kubeadm's wait for each static pod) and joins (22 for a control plane, 2 for a worker).
+# Phases that had not been run when this was written are set beside the most similar one; history corrects them.
+AROUND = 20.0  # provision, collect, teardown and pytest's own, of one machine
+MACHINE_AROUND = 2.0  # each machine more
+CHECKS = 40.0  # the suites after each phase, on one machine
+MACHINE_CHECKS = 4.0
+FIRST = {"deploy": 30.0, "upgrade": 190.0, "recover": 60.0, "scale-out": 25.0, "reconfigure": 40.0, "reset": 15.0}
+FIRST |= {"reboot": 60.0, "power-loss": 60.0}  # restarts of machines
+CONTROL_PLANE = {"deploy": 22.0, "upgrade": 190.0, "recover": 10.0, "scale-out": 10.0, "reconfigure": 30.0}
+OTHER = {"deploy": 2.0, "upgrade": 10.0, "reconfigure": 5.0}
+UNKNOWN = 30.0  # a phase of somebody else's product
+CONTROL_PLANES, WORKERS = "control_plane", "node"
+
+
+def estimate(cell: Cell) -> float:
+    """Return how many seconds a cell occupies its machines, from the first namespace to the last one gone."""
+    machines = len(cell.machines)
+    total = AROUND + MACHINE_AROUND * (machines - 1)
+    for phase in cell.phases:
+        there = [m for m in cell.machines if not phase.machines or m.name in phase.machines]
+        control_planes = sum(CONTROL_PLANES in m.groups for m in there)
+        once = FIRST.get(phase.name, UNKNOWN)
+        once += CONTROL_PLANE.get(phase.name, 0.0) * max(0, control_planes - 1)
+        once += OTHER.get(phase.name, 0.0) * (len(there) - control_planes)
+        total += once * (1 + len(phase.between))
+        if phase.cluster:
+            total += CHECKS + MACHINE_CHECKS * (len(there) - 1)
+    return total
+
+
 if TYPE_CHECKING:
-    from harness.schedule.passed_runs import PassedRun
+    from harness.schedule.past_runs import PassedRun
 
 log = logging.getLogger(__name__)
 RECENT_OF_CELL = 5  # runs of the same cell
@@ -57,7 +88,7 @@ class Durations:
         """Return what lines of the history say of a provider; lines that are no passed run's are left out."""
         if not content:
             return Durations()
-        from harness.schedule.passed_runs import passed  # a project without a history does without them
+        from harness.schedule.past_runs import passed  # a project without a history does without them
 
         wanted = PROVIDERS.get(provider, provider)
         runs = {run.id: run for run in passed(content) if PROVIDERS.get(run.provider, run.provider) == wanted}

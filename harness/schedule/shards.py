@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.errors import BadInput
 from harness.model import Cell
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import estimate
 
 HINT = "write I/N with 1 <= I <= N, as in --shard 2/4: the second of four"
 MOST_DIGITS = 4

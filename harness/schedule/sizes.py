@@ -22,7 +22,7 @@ from harness.spec.renamed import PROVIDERS
 from harness.spec.settings import Settings
 
 if TYPE_CHECKING:
-    from harness.schedule.measured_runs import MeasuredRun
+    from harness.schedule.past_runs import MeasuredRun
 
 log = logging.getLogger(__name__)
 DECLARED = "as its machines declare"
@@ -71,7 +71,7 @@ class Sizes:
         """Return what lines of the history say of a provider; lines without a measurement are left out."""
         if rule is None or not content:
             return Sizes()
-        from harness.schedule.measured_runs import measured  # a project without a history does without them
+        from harness.schedule.past_runs import measured  # a project without a history does without them
 
         wanted = PROVIDERS.get(provider, provider)
         runs = {run.id: run for run in measured(content) if PROVIDERS.get(run.provider, run.provider) == wanted}

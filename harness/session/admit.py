@@ -12,10 +12,9 @@ from harness.cell.site import Site
 from harness.cell.steps import StepEvent, Steps
 from harness.errors import InfraError, InfraRetriable
 from harness.model import Cell
-from harness.schedule.admission import Admission, Decision
+from harness.schedule.admission import Admission, Decision, Outlook
+from harness.schedule.demand import Limits
 from harness.schedule.durations import Durations, Expectation
-from harness.schedule.limits import Limits
-from harness.schedule.outlook import Outlook
 from harness.session.plan import RunPlan
 from harness.until import Deadline, NotYet, TimedOut, until
 

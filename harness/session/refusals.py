@@ -18,8 +18,7 @@ from harness.artifacts import listening
 from harness.errors import BadInput
 from harness.infra.findings import Finding, raise_if_any
 from harness.model import Cell
-from harness.schedule.demand import Rules, demand_of
-from harness.schedule.limits import Limits
+from harness.schedule.demand import Limits, Rules, demand_of
 from harness.spec.project import Project
 from harness.spec.settings import Settings
 

@@ -16,10 +16,8 @@ from covertable.main import Controller
 
 from harness.paths import project_dir
 from harness.plan.build import plan_tier
-from harness.plan.classes import Field, conditions, field_of
-from harness.plan.cover import cover
+from harness.plan.cover import Field, conditions, cover, field_of, narrowed
 from harness.plan.goal import Goal, goal_of
-from harness.plan.members import narrowed
 from harness.plan.verify import verify
 from harness.spec import Spec, load_spec
 from harness.spec.models import Cover

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.history.file import FileStore
 from harness.history.lines import History, cut_down
-from harness.history.record_line import to_line
+from harness.history.record import to_line
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.output.document import document
 from harness.report.page import render

@@ -21,7 +21,7 @@ from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.schedule.demand import Demand, demand_of
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import estimate
 from harness.schedule.room import NodeRoom
 from harness.schedule.shards import Shard, shard
 from harness.spec import Spec, load_spec

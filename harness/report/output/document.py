@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from harness.history.lines import History
-from harness.history.text import cut, telling
+from harness.history.record import cut, telling
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.checks import CheckStory
 from harness.report.analysis.failures import Failure

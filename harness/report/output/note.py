@@ -9,7 +9,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 
 from harness.history.lines import History
-from harness.history.text import telling
+from harness.history.record import telling
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night

@@ -11,7 +11,7 @@ from harness.errors import BadImage
 from harness.infra.cluster import rights
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.kube.resources import DATA_VOLUME, LEASE, NETWORK_POLICY, PVC, SECRET, VM
-from harness.schedule.ledger import LEASE_NAME, RESERVATIONS_NAMESPACE
+from harness.schedule.reservations import LEASE_NAME, RESERVATIONS_NAMESPACE
 from tests.embedded.rights.audit import Ask, granted
 from tests.embedded.rights.conftest import PROJECT, Ground
 from tests.embedded.rights.lives import images, life_of, live, site_of, spoilt

@@ -21,9 +21,8 @@ from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
 from harness.schedule.admission import Admission
 from harness.schedule.capacity import survey
-from harness.schedule.demand import demand_of
-from harness.schedule.ledger import ANNOTATION, LEASE_NAME, RESERVATIONS_NAMESPACE, Ledger
-from harness.schedule.limits import Limits
+from harness.schedule.demand import Limits, demand_of
+from harness.schedule.reservations import ANNOTATION, LEASE_NAME, RESERVATIONS_NAMESPACE, Ledger
 from harness.until import Deadline, NotYet, until
 
 FORK = multiprocessing.get_context("fork")

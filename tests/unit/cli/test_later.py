@@ -73,7 +73,7 @@ def test_cells_are_listed_without_what_reads_results(tmp_path: Any) -> None:
     *listed, last = done.stdout.splitlines()
     code, *there = last.split()
     assert (code, any("smoke" in line.split() for line in listed)) == ("0", True)
-    assert not set(there) & {*UNUSED["list"], "harness.schedule.passed_runs"}
+    assert not set(there) & {*UNUSED["list"], "harness.schedule.past_runs"}
 
 
 def test_what_checks_values_is_made_with_the_first_value() -> None:

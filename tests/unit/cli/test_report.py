@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.history.record import RunOrigin
-from harness.history.record_line import to_line
+from harness.history.record import RunOrigin, to_line
 from harness.paths import PROJECT
 from tests.unit.history.make import CELL, checked, record
 from tests.unit.report.written import Written

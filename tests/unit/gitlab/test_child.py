@@ -16,7 +16,7 @@ from harness.gitlab.child import CellJob, Child
 from harness.gitlab.times import job_times
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import estimate
 from harness.spec import Spec, lines, load_spec
 from harness.spec.suites import CERTIFICATION, E2E, IDEMPOTENCE
 from tests.unit.gitlab.pipelines import TIMES, cell_jobs, template, written

@@ -16,7 +16,7 @@ import pytest
 
 from harness.errors import BadInput, InfraError
 from harness.history.file import FileStore, content, replace_file
-from harness.history.record_line import to_line
+from harness.history.record import to_line
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import NOW
 

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.history.lines import cut_down, forget, missing, parse, read, united
-from harness.history.record import Record
-from harness.history.record_line import from_line, to_line
-from harness.history.text import telling
+from harness.history.record import Record, from_line, telling, to_line
 from tests.unit.history.make import checked, checks_in, record
 from tests.unit.history.synthetic import NOW, records
 

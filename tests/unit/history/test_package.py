@@ -13,7 +13,7 @@ from harness.errors import InfraError
 from harness.history import package
 from harness.history.lines import read
 from harness.history.package import PackageStore, unpacked
-from harness.history.record_line import to_line
+from harness.history.record import to_line
 from harness.until import TimedOut
 from tests.unit.history.make import checked, record
 from tests.unit.history.registry import PROJECT, TOKEN, Registry, serving

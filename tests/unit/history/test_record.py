@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.record import Outcome
-from harness.history.record_line import Unreadable, from_line, to_line
+from harness.history.record import Outcome, Unreadable, from_line, to_line
 from harness.history.scrub import scrubber
 from harness.report.step import OUTCOMES
 from tests.unit.history.make import checked, record

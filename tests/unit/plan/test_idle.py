@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.paths import PROJECT, packaged_dir
-from harness.plan.idle import idle_globs
+from harness.plan.quarantine import idle_globs
 from harness.spec import load_spec
 
 QUARANTINE = """quarantine:

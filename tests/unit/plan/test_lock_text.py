@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import BadInput
 from harness.paths import MATRIX, packaged_dir
-from harness.plan import lock_text
+from harness.plan import lock
 from harness.plan.lock import FILE, load_lock
 from harness.spec import lines
 
@@ -67,11 +67,11 @@ def matrix(tmp_path: Path) -> Path:
 
 def test_the_lock_that_ships_is_read_by_its_lines() -> None:
     file = packaged_dir() / MATRIX / FILE
-    assert lock_text.read(file.read_text()) == lines.read(file)[0].content
+    assert lock.read(file.read_text()) == lines.read(file)[0].content
 
 
 def test_quoted_words_and_later_axes_are_read_too() -> None:
-    content = lock_text.read(LOCK)
+    content = lock.read(LOCK)
     assert content == lines.parse(Path(FILE), LOCK)[0].content
     assert content is not None
     assert content["plan"]["embedded"]["mr"]["cells"][0]["values"] == ["1.36.3", "1.36"]
@@ -82,7 +82,7 @@ def test_what_somebody_has_changed_is_read_as_a_parser_reads_it_or_left_to_one(o
     assert old in LOCK
     text = LOCK.replace(old, new)
     document, problems = lines.parse(Path(FILE), text)
-    content = lock_text.read(text)
+    content = lock.read(text)
     assert content is None or (content == document.content and not problems)
 
 
@@ -94,12 +94,12 @@ def test_no_line_that_is_out_of_place_changes_what_is_read(change: str, number: 
     changed = {"removed": "", "twice": line * 2, "further in": f"  {line}", "further out": line.removeprefix("  ")}
     text = "".join([*whole[:number], changed[change], *whole[number + 1 :]])
     document, problems = lines.parse(Path(FILE), text)
-    content = lock_text.read(text)
+    content = lock.read(text)
     assert content is None or (content == document.content and not problems)
 
 
 def test_places_are_those_of_the_parser() -> None:
-    places = lock_text.Places(Path(FILE), LOCK)
+    places = lock.Places(Path(FILE), LOCK)
     assert dict(places) == dict(lines.parse(Path(FILE), LOCK)[0].lines)
     assert len(places) == len(dict(places))
 
@@ -108,7 +108,7 @@ def test_a_mistake_in_a_lock_as_written_has_its_line(matrix: Path) -> None:
     matrix.mkdir()
     text = LOCK.replace("[1.36.3, cp1-w2]", "[1.36.3]").replace("ab12", "ab" * 32).replace("cd34", "cd" * 32)
     (matrix / FILE).write_text(text)
-    assert lock_text.read(text) is not None
+    assert lock.read(text) is not None
     number = text.splitlines().index("          values: [1.36.3]") + 1
     with pytest.raises(BadInput, match=rf"{FILE}:{number}: .*1 values for 2 axes"):
         load_lock(matrix)

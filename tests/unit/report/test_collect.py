@@ -10,9 +10,9 @@ import pytest
 
 from harness.errors import BadInput
 from harness.history.file import FileStore
-from harness.history.record_line import to_line
+from harness.history.record import to_line
 from harness.report.collect import collect, keep
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
 from tests.unit.history.make import record

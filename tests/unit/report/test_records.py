@@ -11,8 +11,7 @@ import pytest
 
 from harness import proc
 from harness.history.lines import forget
-from harness.history.record import MachineRecord, Record, RunOrigin
-from harness.history.record_line import from_line, to_line
+from harness.history.record import MachineRecord, Record, RunOrigin, from_line, to_line
 from harness.record import Recorder
 from harness.report import records, summary
 from harness.report.records import records_of

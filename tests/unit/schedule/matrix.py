@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.model import Cell, Phase, PlannedMachine
-from harness.schedule.book import Book
 from harness.schedule.capacity import Bound, Survey
 from harness.schedule.demand import PodRequest
-from harness.schedule.ledger import Edit, Ledger
+from harness.schedule.reservations import Book, Edit, Ledger
 from harness.schedule.room import NodeRoom
 
 KINDS = {"cp": ("control_plane", "etcd"), "w": ("node",)}

@@ -15,11 +15,9 @@ from typing import cast
 
 from harness.kube import Cluster
 from harness.model import Cell
-from harness.schedule.admission import Admission
+from harness.schedule.admission import Admission, Outlook
 from harness.schedule.capacity import Bound, Survey
-from harness.schedule.demand import Rules, demand_of
-from harness.schedule.limits import Limits
-from harness.schedule.outlook import Outlook
+from harness.schedule.demand import Limits, Rules, demand_of
 from harness.schedule.queue import CellQueue
 from harness.schedule.room import Nodes
 from tests.unit.schedule.matrix import Shelf

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from harness.embedded.node.registration import RESERVED_KIB
-from harness.model import Cell
-from harness.schedule.admission import Admission
-from harness.schedule.capacity import Bound, Survey
-from harness.schedule.demand import Rules, demand_of
-from harness.schedule.outlook import Outlook
+from harness.errors import BadInput
+from harness.kube import ApiFailure, Cluster, Resource
+from harness.kube.client import Json, Listing
+from harness.kube.failures import Answer
+from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
+from harness.model import Cell, Phase, PlannedMachine
+from harness.schedule.admission import Admission, Outlook, check_possible, possible, refusal
+from harness.schedule.capacity import Bound, Survey, survey
+from harness.schedule.demand import Limits, Rules, demand_of
+from harness.schedule.reservations import Book, Entry
 from tests.unit.schedule.matrix import Shelf, cell, node
 from tests.unit.schedule.simulation import NO_CLUSTER
 
@@ -79,3 +85,118 @@ def test_a_measured_cell_asks_for_what_it_took_and_the_console() -> None:
     assert [pod.memory_mib for pod in demand_of(one, Rules(), MEASURED).pods] == [1235 + 34, 806 + 34]
     declared = demand_of(one).pods
     assert [pod.memory_mib for pod in demand_of(one, Rules(), {"cp-0": 1235}).pods] == [1269, declared[1].memory_mib]
+
+
+class Api:
+    """What a service account sees whose rights end at its namespace."""
+
+    def __init__(self, hard: Json | None, pods: list[Json], code: int = 403, nodes: list[Json] | None = None) -> None:
+        self.hard, self.pods, self.code, self.nodes = hard, pods, code, nodes
+
+    def list(self, resource: Resource, namespace: str | None = None, **_: Any) -> Listing:
+        if namespace is None and self.nodes is not None:
+            return Listing(self.nodes if resource is NODE else self.pods, "1")
+        if resource is NODE or namespace is None:
+            raise ApiFailure(self.code, "Forbidden", "no", [], request="GET")
+        quotas = [] if self.hard is None else [{"spec": {"hard": self.hard}}]
+        return Listing({RESOURCE_QUOTA: quotas, POD: self.pods}[resource], "1")
+
+
+def pod(memory: str, *, node: str = "", phase: str = "Running") -> Json:
+    requests = {"requests": {"memory": memory, "cpu": "100m"}}
+    spec: Json = {"containers": [{"name": "c", "resources": requests}], **({"nodeName": node} if node else {})}
+    return {"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}}
+
+
+def seen(api: Api, namespace: str | None = "cells") -> Any:
+    return survey(cast(Cluster, api), namespace)
+
+
+def test_a_quota_is_the_room_and_pods_with_and_without_a_node_take_of_it() -> None:
+    api = Api(
+        {"requests.memory": "8Gi", "requests.cpu": "2"}, [pod("1Gi"), pod("2Gi", node="n"), pod("4Gi", phase="Failed")]
+    )
+    (left,) = seen(api).free
+    assert (left.name, left.memory_mib, left.millicpus) == ("the quota of cells", 5 * 1024, 1800)
+
+
+def test_without_a_quota_or_a_namespace_there_is_no_bound() -> None:
+    for found in (seen(Api(None, [])), seen(Api(None, []), None)):
+        (room,) = found.free
+        assert room.memory_mib > 2**29
+
+
+def test_a_cell_that_breaks_the_quota_alone_is_refused_before_anything_is_made() -> None:
+    machines = (PlannedMachine("m", ("node",), 2, 16 * 1024, 12, "debian-13"),)
+    cell = Cell("big", {}, "fresh", (Phase("deploy"),), machines, {})
+    with pytest.raises(BadInput, match="the quota of cells"):
+        check_possible(seen(Api({"requests.memory": "8Gi"}, [])), {"big": demand_of(cell)}, Limits())
+
+
+def test_an_api_that_fails_otherwise_is_no_quota() -> None:
+    with pytest.raises(ApiFailure):
+        seen(Api(None, [], code=500))
+
+
+def free_node(memory: str) -> Json:
+    labels = {"kubevirt.io/schedulable": "true"}
+    allocatable = {"memory": memory, "cpu": "8", "pods": "100"}
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
+    return {"metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("quota", "nodes", "said"), [("4Gi", "64Gi", "the quota of cells"), ("64Gi", "4Gi", "n:"), ("64Gi", "64Gi", "")]
+)
+def test_a_cell_has_to_fit_into_the_quota_and_into_the_nodes(quota: str, nodes: str, said: str) -> None:
+    machine = PlannedMachine("m", ("node",), 2, 8 * 1024, 12, "debian-13")
+    cell = Cell("c", {}, "fresh", (Phase("deploy"),), (machine,), {})
+    both = seen(Api({"requests.memory": quota}, [], nodes=[free_node(nodes)]))
+
+    why = refusal(both, Book(), Entry("h", "r", "c", demand_of(cell)))
+
+    assert said in why
+    assert bool(why) == bool(said)
+    assert possible(both, demand_of(cell).pods) is not bool(said)
+
+
+class Telling(Api):
+    """A cluster whose one node says what it has available and what its pods keep."""
+
+    def __init__(self, pods: list[Json], available: int, kept: dict[str, int]) -> None:
+        labels = {"kubevirt.io/schedulable": "true"}
+        status: Json = {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "allocatable": {"memory": "16Gi", "cpu": "8", "pods": "250"},
+        }
+        super().__init__(
+            None, pods, nodes=[{"metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status}]
+        )
+        self.body = {
+            "node": {"memory": {"availableBytes": available << 20}},
+            "pods": [{"podRef": {"uid": uid}, "memory": {"rssBytes": mib << 20}} for uid, mib in kept.items()],
+        }
+
+    def send(self, *_: Any, **__: Any) -> Answer:
+        return Answer(200, self.body, (), None, "", "application/json")
+
+
+@pytest.mark.parametrize(
+    ("available", "kept", "left"),
+    [
+        (8000, {"p": 300}, 8000 - 512 - 724),  # the rest of 1 GiB is promised
+        (8000, {"p": 2000}, 8000 - 512),  # it has taken more than it was promised
+        (8000, {}, 8000 - 512 - 1024),  # nothing is known of it
+        (64000, {"p": 300}, 15 * 1024),  # requests alone allow no more
+        (300, {"p": 300}, -936),
+    ],
+)
+def test_what_a_node_has_available_counts_without_what_it_has_promised(
+    available: int, kept: dict[str, int], left: int
+) -> None:
+    running = pod("1Gi", node="n")
+    running["metadata"]["uid"] = "p"
+    (room,) = survey(cast(Cluster, Telling([running], available, kept)), None, 512).free
+    assert room.memory_mib == left
+    (untold,) = survey(cast(Cluster, Telling([running], available, kept)), None).free
+    assert untold.memory_mib == 15 * 1024, "without `measured_memory`, requests alone count"

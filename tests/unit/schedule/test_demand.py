@@ -15,7 +15,7 @@ from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.schedule.capacity import request_of
-from harness.schedule.demand import Rules, demand_of, pod_of
+from harness.schedule.demand import Demand, Limits, PodRequest, Rules, demand_of, pod_of
 from harness.spec import Spec, load_spec
 
 TEMPLATES = project_dir() / "vm-templates"
@@ -72,3 +72,21 @@ def test_settings_of_kubevirt_count() -> None:
     assert pod_of(machine, Rules(cpu_allocation_ratio=1)).millicpus == 2005
     assert pod_of(machine, Rules(memory_overcommit=50)).memory_mib == usual.memory_mib + 2048
     assert pod_of(machine, Rules(overhead_ratio=2.0)).memory_mib == usual.memory_mib + 260 + 16 + 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(memory_mib=2999), "3000 MiB of memory, its limit is 2999"),
+        (Limits(cpus=0.59), "0.6 CPUs"),
+        (Limits(machines=2), "3 machines"),
+        (Limits(cells=1), "2 cells"),
+        (Limits(3000, 0.6, 3, 2), ""),
+        (Limits(), ""),
+    ],
+)
+def test_limits_count_all_that_a_run_holds(limits: Limits, words: str) -> None:
+    held, wanted = Demand((PodRequest(1000, 200),) * 2), Demand((PodRequest(1000, 200),))
+    said = limits.refusal([held], wanted)
+    assert words in said
+    assert bool(said) == bool(words)

@@ -10,11 +10,9 @@ import pytest
 
 from harness.history import file
 from harness.history.file import FileStore
-from harness.history.record import Record
-from harness.history.record_line import to_line
+from harness.history.record import Record, to_line
 from harness.model import Cell
-from harness.schedule.durations import Durations
-from harness.schedule.estimate import estimate
+from harness.schedule.durations import Durations, estimate
 from harness.spec.settings import Settings
 from tests.unit.history.make import record
 from tests.unit.schedule.matrix import cell
@@ -117,3 +115,10 @@ def test_a_history_that_cannot_be_read_is_none(
     (tmp_path / "history.jsonl").mkdir()
     assert Durations.load(settings, environment).runs == ()
     assert "the history cannot be read" in caplog.text
+
+
+def test_more_machines_and_more_phases_take_longer() -> None:
+    small, larger = cell("a", 2048), cell("b", 2048, 1536, 1536)
+    upgraded = cell("c", 2048, scenario="upgrade")
+    assert 60 < estimate(small) < estimate(larger) < estimate(upgraded)
+    assert estimate(cell("d", 2048, scenario="never-heard-of")) > estimate(small)

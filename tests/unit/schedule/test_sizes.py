@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from harness.history.file import FileStore
-from harness.history.record import MachineRecord, Record
-from harness.history.record_line import from_line, to_line
+from harness.history.record import MachineRecord, Record, from_line, to_line
 from harness.model import Cell
 from harness.schedule.sizes import DECLARED, Sizes
 from harness.spec.models.space import MeasuredMemory

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from harness.errors import InfraError
 from harness.kube import Cluster
-from harness.schedule.book import Book, Entry, dump, load
+from harness.schedule.admission import refusal
 from harness.schedule.demand import Demand, PodRequest
-from harness.schedule.ledger import Ledger
-from harness.schedule.verdict import refusal
+from harness.schedule.reservations import Book, Entry, Ledger, dump, load
 from tests.unit.schedule.matrix import bound, clock, node, survey
 
 NAMES = st.sampled_from(["a", "b", "c"])
