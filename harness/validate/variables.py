@@ -77,8 +77,6 @@ def asked_for(name: str) -> HasAddOn:
 
 # The same: something enforces NetworkPolicies after a phase, our add-on or, by its variable, what another product has.
 enforces_policies = HasAddOn((ADD_ONS[KUBE_ROUTER].variable, ENFORCES_POLICIES))
-
-
 PATCHES, SCHEDULER = "cluster_kubeadm_patches", "cluster_scheduler_config"
 VOLUMES = {  # variable with a program's further volumes
     "kube-apiserver": "cluster_apiserver_extra_volumes",
@@ -287,8 +285,6 @@ def _given(flags: Mapping[str, str]) -> dict[str, str]:
 
 
 EXTERNAL_CA = "cluster_external_ca"
-
-
 # kubeadm gives these empty ones to a controller manager that finds a CA without its key
 UNSIGNING = {"kube-controller-manager": {"cluster-signing-cert-file": "", "cluster-signing-key-file": ""}}
 
