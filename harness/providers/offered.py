@@ -25,7 +25,7 @@ from harness.spec.project import Project
 from harness.spec.suites import PERFORMANCE, UPSTREAM
 from harness.validate.conformance.curated import load_curated
 from harness.validate.expected import minor_of
-from harness.validate.performance import tools
+from harness.validate.performance import pods
 
 ProductVariables = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -65,7 +65,7 @@ def _moments(cells: Sequence[Cell]) -> list[Mapping[str, Any]]:
 def _of_suite(catalogue: Catalogue, suite: str, moments: Sequence[Mapping[str, Any]]) -> Sequence[Ref]:
     """Return the images that only the checks of one suite run."""
     if suite == PERFORMANCE:
-        return [Ref(IMAGE_PREFIX + tools.IMAGE.partition(":")[0], tools.IMAGE.partition(":")[2])]
+        return [Ref(IMAGE_PREFIX + pods.TOOLS_IMAGE.partition(":")[0], pods.TOOLS_IMAGE.partition(":")[2])]
     versions = dict.fromkeys(str(given[wanted.VERSION]) for given in moments) if suite in UPSTREAM else ()
     return [ref for version in versions for ref in e2e_images.refs(catalogue, version)]
 

@@ -102,8 +102,6 @@ def together(*parts: list[Mismatch]) -> list[Mismatch]:
 
 
 T = TypeVar("T")
-
-
 Judgement = Callable[[Mapping[str, T], ExpectedGuest], list[Mismatch]]  # of what was seen of each machine
 
 

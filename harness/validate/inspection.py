@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
@@ -35,36 +36,34 @@ from harness.validate.topics.nodes import unready_nodes
 from harness.validate.topics.system_pods import unready_pods
 from harness.validate.variables import asked_volumes
 
-FACTS = MACHINE / "node.py"
-PROGRAMS = MACHINE / "programs.py"
-FILES = MACHINE / "files.py"
-SETUP = MACHINE / "setup.py"
-PACKETS = MACHINE / "packets.py"
-KEYS = MACHINE / "keys.py"
-CUSTOMISED = MACHINE / "customised.py"
-AUTHORITY = MACHINE / "external_ca.py"
-DIALS = MACHINE / "dials.py"
+T = TypeVar("T")
 STATE = MACHINE / "state.py"
-
+DIALS = MACHINE / "dials.py"
+OK = 200
+RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
 JOURNAL = "systemd-journald.service"  # without which programs of the machine write no logs
-
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
 
 
-def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, NodeFacts]:
-    """Return every machine's facts.
+@dataclass(frozen=True)
+class MachineProgram(Generic[T]):
+    """A program of `machine/`: its file, what reads its output, and the argument that it takes of a guest."""
 
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
-    given, called = asked_of_machines(expected), time.time()
-    # the same moment for all: whoever had to wait for a turn only has its clock judged less strictly
-    read = lambda raw: facts_of({**raw, "called": called, "answered": time.time()})  # noqa: E731
-    return run_on_each(hosts, FACTS, read, timeouts, given=dict.fromkeys(hosts, given))
+    file: Path
+    read: Callable[[Any], T]
+    argument: Callable[[ExpectedGuest], Mapping[str, Any]]
+
+    def run(self, hosts: Mapping[str, Any], expected: ExpectedGuest, timeouts: Timeouts) -> dict[str, T]:
+        """Run it on machines, each with the same argument.
+
+        Raises:
+            InfraError: a machine does not answer, or its output is malformed.
+        """
+        return run_on_each(hosts, self.file, self.read, timeouts, given=dict.fromkeys(hosts, self.argument(expected)))
 
 
-def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
-    """Return what machine/node.py takes: which units to look at, and where the product's files are."""
+def _asked_of_node(expected: ExpectedGuest) -> dict[str, Any]:
+    """Return which units to look at, and where the product's files are."""
     leaves, own = expected.leaves, [expected.plugin] if expected.plugin is not None else []
     units = {leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit}
     units |= {JOURNAL, *(plugin.unit for plugin in [*plugins().values(), *own])}
@@ -77,30 +76,6 @@ def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
         "tools": {name: tool.path for name, tool in tools.items() if tool is not None and tool.path is not None},
         "environment_file": leaves.etcd.environment_file or "",
     }
-
-
-def gather_files(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineFiles]:
-    """Return every machine's files, listeners and next boot.
-
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
-    given = {"certificates": expected.leaves.certificates or ""}
-    return run_on_each(hosts, FILES, files_of, timeouts, given=dict.fromkeys(hosts, given))
-
-
-def gather_programs(
-    hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts
-) -> dict[str, RunningPrograms]:
-    """Return what every machine runs.
-
-    Args:
-        given: what machine/programs.py takes, by machine.
-
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
-    return run_on_each(hosts, PROGRAMS, programs_of, timeouts, given=given)
 
 
 def asked_of_programs(expected: ExpectedGuest, address: str = "127.0.0.1") -> dict[str, Any]:
@@ -119,78 +94,60 @@ def asked_of_programs(expected: ExpectedGuest, address: str = "127.0.0.1") -> di
     }
 
 
-def gather_setups(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineSetup]:
-    """Return how every machine is set up around its programs.
-
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
+def _asked_of_setup(expected: ExpectedGuest) -> dict[str, Any]:
     leaves, plugin = expected.leaves, expected.plugin
     units = (leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit)
-    given = {
+    return {
         "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
         "units": [unit for unit in (*units, plugin.unit if plugin is not None else None) if unit is not None],
         "registries": str((leaves.runtime_settings or {}).get("config_path", "")),
         "names": expected.machines if leaves.host_names is not None else [],
     }
-    return run_on_each(hosts, SETUP, setup_of, timeouts, given=dict.fromkeys(hosts, given))
 
 
-def gather_packets(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, MachinePackets]:
-    """Return what every machine does with packets.
-
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
-    return run_on_each(hosts, PACKETS, packets_of, timeouts, given={name: {} for name in hosts})
+def _certificates(expected: ExpectedGuest) -> dict[str, Any]:
+    return {"certificates": expected.leaves.certificates or ""}
 
 
-def gather_keys(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineKeys]:
-    """Return every machine's keys and kubeconfigs.
+FILES = MachineProgram(MACHINE / "files.py", files_of, _certificates)
+KEYS = MachineProgram(MACHINE / "keys.py", keys_of, _certificates)
+PROGRAMS = MachineProgram(MACHINE / "programs.py", programs_of, asked_of_programs)
+SETUP = MachineProgram(MACHINE / "setup.py", setup_of, _asked_of_setup)
+PACKETS = MachineProgram(MACHINE / "packets.py", packets_of, lambda _: {})
+CUSTOMISED = MachineProgram(
+    MACHINE / "customised.py", customised_of, lambda expected: {"volumes": asked_volumes(expected.variables)}
+)
+AUTHORITIES = MachineProgram(
+    MACHINE / "external_ca.py",
+    authority_of,
+    lambda expected: {"certificates": expected.leaves.certificates or "/etc/kubernetes/pki", "places": []},
+)
 
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
-    given = {"certificates": expected.leaves.certificates or ""}
-    return run_on_each(hosts, KEYS, keys_of, timeouts, given=dict.fromkeys(hosts, given))
 
-
-def gather_customised(
-    hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest
-) -> dict[str, CustomisedFacts]:
-    """Return what every control plane shows of a customised kubeadm.
+def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, NodeFacts]:
+    """Return every machine's facts.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    chosen = {name: hosts[name] for name in expected.control_plane}
-    given = {"volumes": asked_volumes(expected.variables)}
-    return run_on_each(chosen, CUSTOMISED, customised_of, timeouts, given=dict.fromkeys(chosen, given))
+    called = time.time()
+    # the same moment for all: whoever had to wait for a turn only has its clock judged less strictly
+    read = lambda raw: facts_of({**raw, "called": called, "answered": time.time()})  # noqa: E731
+    return MachineProgram(MACHINE / "node.py", read, _asked_of_node).run(hosts, expected, timeouts)
 
 
-def gather_authorities(
-    hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest
-) -> dict[str, MachineAuthority]:
-    """Return of every machine the keys of CAs that it has, and its certificates.
-
-    Raises:
-        InfraError: a machine does not answer, or its output is malformed.
-    """
-    given = {"certificates": expected.leaves.certificates or "/etc/kubernetes/pki", "places": []}
-    return run_on_each(hosts, AUTHORITY, authority_of, timeouts, given=dict.fromkeys(hosts, given))
-
-
-def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts) -> dict[str, list[list[Any]]]:
-    """Return what machines themselves got: [kind, what was given..., why it failed].
+def gather_programs(
+    hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts
+) -> dict[str, RunningPrograms]:
+    """Return what every machine runs.
 
     Args:
-        given: what machine/dials.py takes, by machine.
+        given: what machine/programs.py takes, by machine.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    chosen = {name: hosts[name] for name in given}
-    return run_on_each(chosen, DIALS, list, timeouts, given=given)
+    return run_on_each(hosts, PROGRAMS.file, PROGRAMS.read, timeouts, given=given)
 
 
 def gather_states(
@@ -203,10 +160,6 @@ def gather_states(
     """
     given = {name: {"files": with_files, "starts": with_starts} for name in hosts}
     return run_on_each(hosts, STATE, dict, timeouts, given=given, seconds=timeouts.machine_state)
-
-
-OK = 200
-RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
 
 
 class Inspection:
@@ -282,6 +235,15 @@ class Inspection:
         deadline = Deadline.after(self.timeouts.settle)
         return settle(self.api, self._unsettled, deadline, self.expected.namespaces)
 
+    def settled(self) -> ClusterView:
+        """Wait until the guest has settled, or its time to do so is over; later calls do not wait."""
+        return self.view
+
+    def _gathered(self, program: MachineProgram[T], hosts: Mapping[str, Any]) -> dict[str, T]:
+        """Run a program on machines once the guest has settled."""
+        self.settled()
+        return program.run(hosts, self.expected, self.timeouts)
+
     @cached_property
     def hosts(self) -> dict[str, Any]:
         """Return the guest's machines as testinfra hosts, by name."""
@@ -293,7 +255,7 @@ class Inspection:
 
         A kube-proxy is ready as soon as it runs, and writes them a moment later.
         """
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         deadline = Deadline.after(self.timeouts.probe_follow)
         wrong = partial(wrong_proxy_mode, expected=self.expected)
         return follow(lambda: gather_facts(self.hosts, self.timeouts, self.expected), wrong, deadline)
@@ -301,55 +263,54 @@ class Inspection:
     @cached_property
     def files(self) -> dict[str, MachineFiles]:
         """Return every machine's files, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_files(self.hosts, self.timeouts, self.expected)
+        return self._gathered(FILES, self.hosts)
 
     @cached_property
     def running(self) -> dict[str, RunningPrograms]:
         """Return every machine's running programs and their configuration, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        given = dict.fromkeys(self.hosts, asked_of_programs(self.expected))
-        return gather_programs(self.hosts, given, self.timeouts)
+        return self._gathered(PROGRAMS, self.hosts)
 
     @cached_property
     def packets(self) -> dict[str, MachinePackets]:
         """Return what every machine does with packets, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_packets(self.hosts, self.timeouts)
+        return self._gathered(PACKETS, self.hosts)
 
     @cached_property
     def keys(self) -> dict[str, MachineKeys]:
         """Return every machine's keys and kubeconfigs, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_keys(self.hosts, self.timeouts, self.expected)
+        return self._gathered(KEYS, self.hosts)
 
     @cached_property
     def setups(self) -> dict[str, MachineSetup]:
         """Return how every machine is set up, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_setups(self.hosts, self.timeouts, self.expected)
+        return self._gathered(SETUP, self.hosts)
 
     @cached_property
     def customised(self) -> dict[str, CustomisedFacts]:
         """Return what every control plane shows of a customised kubeadm, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_customised(self.hosts, self.timeouts, self.expected)
+        return self._gathered(CUSTOMISED, {name: self.hosts[name] for name in self.expected.control_plane})
 
     @cached_property
     def authorities(self) -> dict[str, MachineAuthority]:
         """Return every machine's CAs, keys of CAs and certificates, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_authorities(self.hosts, self.timeouts, self.expected)
+        return self._gathered(AUTHORITIES, self.hosts)
 
     @cached_property
     def hardening(self) -> HardeningLook:
         """Return how hard every machine is to break into, looked at after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return look_at_hardening(self.api, self.hosts, self.expected, self.timeouts)
 
     def dial(self, given: Mapping[str, Any]) -> dict[str, list[list[Any]]]:
-        """Let machines themselves dial; see machine/dials.py."""
-        return gather_dials(self.hosts, given, self.timeouts)
+        """Let machines themselves dial; return what each got: [kind, what was given..., why it failed].
+
+        Args:
+            given: what machine/dials.py takes, by machine.
+
+        Raises:
+            InfraError: a machine does not answer, or its output is malformed.
+        """
+        return run_on_each({name: self.hosts[name] for name in given}, DIALS, list, self.timeouts, given=given)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:

@@ -263,18 +263,10 @@ def _daemon_set(role: str, image: str) -> dict[str, Any]:
 
 
 Pair = tuple[str, str]
-
-
 OfFamily = Callable[[Probes, ExpectedGuest], list[Mismatch]]  # of the probes and the guest as one IP family has them
-
-
 PARALLEL_DIALS = 8
-
-
 # A backend that gets one connection in n is missed by all of 15 n with a probability below n * e^-15, about 1e-6.
 TRIES_PER_BACKEND = 15
-
-
 UNASKED = "API server -> probe on"
 
 
@@ -334,9 +326,5 @@ def _short(texts: tuple[str, ...], limit: int = 80) -> tuple[str, ...]:
 
 
 Dialled = Mapping[str, Sequence[Sequence[Any]]]  # by machine: [kind, what was given..., why it failed]
-
-
 Ask = Callable[[Mapping[str, Any]], Dialled]  # lets every machine dial
-
-
 NO_DIALS: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": [], "seen": [], "code": [], "records": []}

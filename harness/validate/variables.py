@@ -55,20 +55,28 @@ ADD_ONS: Mapping[str, AddOn] = {
 }
 
 
-def _sets(*variables: str) -> Callable[[Cell, int], bool]:
-    """Return the condition that a cluster is there after a phase, and one of these variables is set."""
-    return lambda cell, index: cell.phases[index].cluster and any(cell.phases[index].vars.get(v) for v in variables)
+@dataclass(frozen=True)
+class HasAddOn:
+    """The condition (for the mark `when` of checks) that a cluster is there after a phase, and a variable is set.
+
+    variables: of which one is enough.
+    """
+
+    variables: tuple[str, ...]
+
+    def __call__(self, cell: Cell, index: int) -> bool:
+        """Tell whether it holds after a phase of a cell."""
+        phase = cell.phases[index]
+        return phase.cluster and any(phase.vars.get(name) for name in self.variables)
 
 
-def asked_for(name: str) -> Callable[[Cell, int], bool]:
-    """Return the condition (for the mark `when` of checks) that a cell has an add-on after a phase."""
-    return _sets(ADD_ONS[name].variable)
+def asked_for(name: str) -> HasAddOn:
+    """Return the condition that a cell has an add-on after a phase."""
+    return HasAddOn((ADD_ONS[name].variable,))
 
 
 # The same: something enforces NetworkPolicies after a phase, our add-on or, by its variable, what another product has.
-enforces_policies = _sets(ADD_ONS[KUBE_ROUTER].variable, ENFORCES_POLICIES)
-
-
+enforces_policies = HasAddOn((ADD_ONS[KUBE_ROUTER].variable, ENFORCES_POLICIES))
 PATCHES, SCHEDULER = "cluster_kubeadm_patches", "cluster_scheduler_config"
 VOLUMES = {  # variable with a program's further volumes
     "kube-apiserver": "cluster_apiserver_extra_volumes",
@@ -277,8 +285,6 @@ def _given(flags: Mapping[str, str]) -> dict[str, str]:
 
 
 EXTERNAL_CA = "cluster_external_ca"
-
-
 # kubeadm gives these empty ones to a controller manager that finds a CA without its key
 UNSIGNING = {"kube-controller-manager": {"cluster-signing-cert-file": "", "cluster-signing-key-file": ""}}
 

@@ -19,11 +19,11 @@ from harness.model import Cell, Mirror
 from harness.session.blame import blame_of
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate import variables
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.findings import NotJudged, parts_not_judged
 from harness.validate.inspection import Inspection
 from harness.validate.probes import Probes, place_probes, remove_probes
+from harness.validate.variables import HasAddOn
 
 CELLS = Path(__file__).parents[1] / "cells"
 SUITES = (
@@ -171,7 +171,7 @@ def _marks(module: ModuleType, check: Callable[..., None]) -> list[Any]:
 
 
 def _of_add_on(module: ModuleType, check: Callable[..., None]) -> bool:
-    return any(mark.kwargs["phase"].__module__ == variables.__name__ for mark in _marks(module, check))
+    return any(isinstance(mark.kwargs["phase"], HasAddOn) for mark in _marks(module, check))
 
 
 def modules(suite: str) -> list[ModuleType]:

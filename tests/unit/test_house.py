@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-import statistics
 import tomllib
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,9 @@ HARNESS = ROOT / "harness"
 UNIT = ROOT / "tests" / "unit"
 LONGEST_FUNCTION = 50  # lines
 MOST_PARAMETERS = 8  # self and cls do not count
-MEDIAN_MODULE = 90  # lines
+LONGEST_MODULE = 600  # lines
+LEAST_MODULE = 40  # lines, below which what one neighbour alone imports belongs to that neighbour
+FOLDED = ("harness/validate",)  # the packages where that rule holds
 
 # What a newcomer asks: the path to open, and what has to be defined there.
 QUESTIONS = {
@@ -41,6 +42,9 @@ QUESTIONS = {
     "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "KubeconfigDefinition"),
     "Where is the number of seconds of a time-out?": ("matrix/timeouts.yml", "golden_stall"),
     "Where is a check that runs on a machine?": ("harness/validate/machine/node.py", "main"),
+    "Where is it decided which certificates are bad?": ("harness/validate/topics/certificates.py", "bad_certificates"),
+    "Where is it said what a guest must look like?": ("harness/validate/expected.py", "ExpectedGuest"),
+    "Where does a check fail, and with which message?": ("harness/validate/findings.py", "require"),
     "Where are a project's own checks found?": ("harness/spec/suites.py", "suites_of"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),
@@ -102,7 +106,6 @@ NO_MODULE = {
     "schedule/test_simulation.py": "order and admission of whole plans",
     "spec/test_mistakes.py": "mistakes in all files of matrix/",
     "validate/conformance/test_seeds.py": "tests/bench/seeds.py",
-    "validate/judge/test_left_out.py": "kube-proxy that a cell leaves out, in every judgement",
 }
 
 
@@ -137,15 +140,53 @@ def keys(data: object) -> Iterator[str]:
             yield from keys(value)
 
 
+@cache
 def modules(root: Path = HARNESS) -> dict[Path, ast.Module]:
     """Return every module below a folder, parsed."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(root.rglob("*.py"))}
 
 
-def twice(parsed: dict[Path, ast.Module]) -> list[str]:
-    """Return the class names that are defined more than once."""
-    names = Counter(n.name for tree in parsed.values() for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
-    return [name for name, count in names.items() if count > 1]
+def lines_of(path: Path) -> int:
+    """Return how many lines a file has."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def too_long(parsed: Mapping[Path, ast.Module]) -> list[str]:
+    """Return the modules with too many lines."""
+    return [f"{path.name}: {count} lines" for path in parsed if (count := lines_of(path)) > LONGEST_MODULE]
+
+
+def imported_by(tree: ast.Module, root: Path) -> Iterator[Path]:
+    """Yield the files below a folder that a module imports, wherever in it."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            place = root.joinpath(*name.split("."))
+            yield from (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file())
+
+
+def too_small(root: Path, folder: str, users: Mapping[Path, ast.Module]) -> list[str]:
+    """Return the modules below a folder of `root` that are a part of the one neighbour that imports them.
+
+    Args:
+        users: whatever may import them.
+    """
+    importers: dict[Path, set[Path]] = {}
+    for user, tree in users.items():
+        for path in imported_by(tree, root):
+            importers.setdefault(path, set()).add(user)
+    small = []
+    for path in sorted((root / folder).rglob("*.py")):
+        only, *others = importers.get(path, {root})
+        if path.stem in ("__init__", "__main__") or others or only.parent != path.parent:
+            continue
+        if lines_of(path) < LEAST_MODULE:
+            small.append(f"{path.relative_to(root)}: only {only.name} imports it")
+    return small
 
 
 def too_large(parsed: dict[Path, ast.Module]) -> list[str]:
@@ -227,13 +268,6 @@ def test_every_package_says_what_it_is() -> None:
     assert silent == []
 
 
-def test_no_class_name_is_used_twice(tmp_path: Path) -> None:
-    assert twice(modules()) == []
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.py").write_text("class Found: ...\n")
-    assert twice(modules(tmp_path)) == ["Found"]
-
-
 def test_every_function_fits_on_a_screen(tmp_path: Path) -> None:
     assert too_large(modules()) == []
     nine = ", ".join(f"p{n}: int" for n in range(9))
@@ -242,10 +276,44 @@ def test_every_function_fits_on_a_screen(tmp_path: Path) -> None:
     assert too_large(modules(tmp_path)) == ["a.py: wide: 1 lines, 9 parameters", "a.py: long: 51 lines, 0 parameters"]
 
 
-def test_half_of_the_modules_are_short() -> None:
-    sizes = [path.read_text(encoding="utf-8").count("\n") for path in modules()]
-    assert len(sizes) > 300
-    assert statistics.median(sizes) <= MEDIAN_MODULE
+def test_every_module_is_one_topic(tmp_path: Path) -> None:
+    assert len(modules()) > 300
+    assert too_long(modules()) == []
+    (tmp_path / "long.py").write_text("x = 1\n" * (LONGEST_MODULE + 1))
+    (tmp_path / "full.py").write_text("x = 1\n" * LONGEST_MODULE)
+    assert too_long(modules(tmp_path)) == ["long.py: 601 lines"]
+
+
+@pytest.mark.parametrize("folder", FOLDED)
+def test_no_module_is_a_piece_of_its_neighbour(folder: str) -> None:
+    assert too_small(ROOT, folder, modules() | modules(ROOT / "tests" / "cells")) == []
+
+
+def test_a_piece_of_a_neighbour_is_found_however_it_is_imported(tmp_path: Path) -> None:
+    files = {
+        "a/__init__.py": "from a.surface import go\n",  # a package's own surface is a neighbour as well
+        "a/surface.py": "",
+        "a/by_name.py": "x = 1\n",
+        "a/by_module.py": "",
+        "a/in_a_function.py": "",
+        "a/of_two.py": "",
+        "a/elsewhere.py": "",
+        "a/unused.py": "",
+        "a/large.py": "x = 1\n" * LEAST_MODULE,
+        "a/__main__.py": "",
+        "a/user.py": "from a.by_name import x\nfrom a import by_module, of_two, large, __main__\n\n"
+        "def f():\n    import a.in_a_function\n",
+        "b/user.py": "from a import elsewhere, of_two, user\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert too_small(tmp_path, "a", modules(tmp_path)) == [
+        "a/by_module.py: only user.py imports it",
+        "a/by_name.py: only user.py imports it",
+        "a/in_a_function.py: only user.py imports it",
+        "a/surface.py: only __init__.py imports it",
+    ]
 
 
 def test_unit_tests_lie_where_their_modules_lie() -> None:

@@ -1,12 +1,10 @@
 """Curated conformance specs: matrix/conformance/<minor>.yml, a run of them, and what it leaves.
 
-The curated conformance specs: matrix/conformance/<minor>.yml, one list per Kubernetes minor. Spec names change from
-minor to minor, so the lists share nothing.
+Spec names change from minor to minor, so the lists share nothing.
 
-What specs leave: namespaces that are being deleted, and pods in them that take their time. A spec deletes its namespace
-and does not wait for that. The namespace controller looks at it five seconds later, and programs that do not hear
-SIGTERM, as many of the specs', have half a minute from then on. A kubelet that has told a runtime of half a minute does
-not tell it of less: so pods are deleted in those five seconds.
+A spec deletes its namespace and does not wait for that. The namespace controller looks at it five seconds later, and
+programs that do not hear SIGTERM, as many of the specs', have half a minute from then on. A kubelet that has told a
+runtime of half a minute does not tell it of less: so pods are deleted in those five seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Upstream's own specs: matrix/conformance/upstream/<minor>.yml, and what an e2e.test lists.
 
-All of upstream's own specs that a suite runs: matrix/conformance/upstream/<minor>.yml, as e2e.test names them. `vmatrix
-conformance list VERSION` writes the file; the suite compares it with the e2e.test that it runs.
+`vmatrix conformance list VERSION` writes the file; the suite compares it with the e2e.test that it runs.
 """
 
 from __future__ import annotations

@@ -121,8 +121,6 @@ def dns_service(api: Cluster, expected: ExpectedGuest) -> Json | None:
 
 
 ZERO: tuple[Any, ...] = (None, "", 0, "0", "0s", {}, [])  # what kubeadm writes for "the kubelet's default"
-
-
 OF_THE_NODE = ("resolvConf", "kind", "apiVersion")  # kubeadm sets the first by what runs on each machine
 
 

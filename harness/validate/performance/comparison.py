@@ -1,9 +1,8 @@
 """Comparison with earlier runs: whether a figure is slower, by more than its own noise.
 
-Is a figure slower than usual: by more than its own noise, judged beside many others. Pure functions of numbers. All is
-done in logarithms, so that a band is a ratio. A figure is slower if each of the last three runs lies outside of a band
-around the median of the runs before them. One odd run, however odd, is not enough: among some sixty figures of a run
-there often is one. That is why the band may be near enough to find a change of 30 %.
+All is done in logarithms, so that a band is a ratio. A figure is slower if each of the last three runs lies outside of
+a band around the median of the runs before them. One odd run, however odd, is not enough: among some sixty figures of a
+run there often is one. That is why the band may be near enough to find a change of 30 %.
 
 The band is a quantile of Student's t for the number of runs, times the spread of those runs. The quantile is such that
 all figures of a run together raise far less than one false alarm in 200 runs if noise is normal; the rest of the budget

@@ -1,12 +1,10 @@
 """Control plane latencies: API requests and etcd, from their own Prometheus histograms under a stated load.
 
-Samples of a few metrics out of the many that a program exposes as text.
-https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. An API server exposes tens of thousands
-of lines, of which a general reader would parse all: lines of other metrics are passed over unread here.
+The format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. An API server exposes tens
+of thousands of lines, of which a general reader would parse all: lines of other metrics are passed over unread here.
 
-How long API requests take by verb and scope, from the API server's own histograms under a stated load. The load:
-ConfigMaps of 1 KiB, each created, read twice, replaced, patched and deleted, with a list of the namespace and a list of
-the whole cluster: eight requests, five such rounds a second, from one client.
+The load: ConfigMaps of 1 KiB, each created, read twice, replaced, patched and deleted, with a list of the namespace and
+a list of the whole cluster: eight requests, five such rounds a second, from one client.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Figures: kinds of measurements with their units and limits, and figures as results carry them.
 
-The figures that there are: what each is called, its unit, which way is better, and what upstream promises. SLO:
-https://github.com/kubernetes/community/blob/master/sig-scalability/slos/slos.md
+Upstream promises some (SLO): https://github.com/kubernetes/community/blob/master/sig-scalability/slos/slos.md
 """
 
 from __future__ import annotations

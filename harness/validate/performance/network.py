@@ -1,16 +1,14 @@
 """Network performance: throughput and latency between pods, DNS lookups, and how soon a Service answers.
 
-The pod network between nodes and within them: throughput by iperf3, round trips by sockperf, both over TCP. Each node
-has a pod that answers. A pod on each node asks that of its own node and that of the next one, one after the other, so
-that no two measurements share a wire. Does not cover every pair: the suite `network` does, without times.
+Throughput is measured by iperf3, round trips by sockperf, both over TCP. Each node has a pod that answers. A pod on
+each node asks that of its own node and that of the next one, one after the other, so that no two measurements share a
+wire. Does not cover every pair: the suite `network` does, without times.
 
-DNS as pods of each node get it: how long an answer takes under a steady load, and how many there are at most. dnsperf
-(https://www.dns-oarc.net/tools/dnsperf) asks the DNS Service for names of the cluster: first so many times a second,
-then as fast as answers come. Does not cover names outside of the cluster, whose answers others give.
+dnsperf (https://www.dns-oarc.net/tools/dnsperf) asks the DNS Service for names of the cluster: first so many times a
+second, then as fast as answers come. Does not cover names outside of the cluster, whose answers others give.
 
-How long it takes from a Service's endpoint being ready until the Service answers on each node. As upstream's network
-programming latency, but seen from outside of kube-proxy: Services without endpoints get one, one after the other, and
-every node asks for all of them all the time.
+Services: as upstream's network programming latency, but seen from outside of kube-proxy: Services without endpoints get
+one, one after the other, and every node asks for all of them all the time.
 """
 
 from __future__ import annotations

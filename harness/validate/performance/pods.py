@@ -1,12 +1,10 @@
 """Pods of the measurements: how long pods take to start, and how many the scheduler places in a second.
 
-How long pods take from their creation until a watch shows that their containers have started. As upstream's pod startup
-latency: stateless pods whose images are there already, as a watch sees them. The load: sixty pods on one node, ten at a
-time, created as fast as the API takes them; the next ten when these are gone.
+Start: as upstream's pod startup latency: stateless pods whose images are there already, as a watch sees them. The load:
+sixty pods on one node, ten at a time, created as fast as the API takes them; the next ten when these are gone.
 
-How many pods the scheduler places in a second. A hundred pods wait for a label that no node has. When a node gets it,
-all can be placed at once. They never start: each wants a volume of a ConfigMap that does not exist, for which its node
-waits before it makes anything.
+Scheduling: a hundred pods wait for a label that no node has. When a node gets it, all can be placed at once. They never
+start: each wants a volume of a ConfigMap that does not exist, for which its node waits before it makes anything.
 """
 
 from __future__ import annotations
@@ -20,7 +18,10 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.failures import ApiFailure, Unreachable
 from harness.kube.resources import NAMESPACE, NODE, POD
+from harness.model import Mirror
+from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
+from harness.validate.conformance.registry import missing_images
 from harness.validate.facts.cluster import Json
 from harness.validate.performance.comparison import quantile
 from harness.validate.pods import (
@@ -275,3 +276,17 @@ def _pending_pod(name: str, image: str) -> Json:
         "volumes": [{"name": "never", "configMap": {"name": "there-is-none"}}],
     }
     return pod(name, [container("never", image, volumeMounts=[mount])], **own)
+
+
+TOOLS_IMAGE = "performance-tools:1"
+
+
+def tools_image(mirror: Mirror, timeouts: Timeouts) -> str | None:
+    """Return the image as nodes pull it; None where the mirror does not have it.
+
+    Raises:
+        InfraRetriable: the mirror does not answer.
+    """
+    if missing_images(mirror.registry, [TOOLS_IMAGE], timeouts.registry_request):
+        return None
+    return f"{mirror.images}/{TOOLS_IMAGE}"

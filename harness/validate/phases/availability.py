@@ -1,7 +1,7 @@
 """Availability during a phase: requests from a machine all through it, outages, and the workload that must answer.
 
-A workload that must keep answering during a phase: two pods behind a Service; one may be evicted at a time. It is
-created before the first phase that needs it, and stays.
+The workload: two pods behind a Service, of which one may be evicted at a time. It is created before the first phase
+that needs it, and stays.
 """
 
 from __future__ import annotations

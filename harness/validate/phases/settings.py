@@ -118,8 +118,6 @@ LOOKS: Mapping[str, Look] = {
 }
 # Settings of a container runtime, and the runtime without which they are in force nowhere.
 OF_RUNTIME: Mapping[str, str] = {"cluster_containerd_config": "containerd", "cluster_crio_config": "crio"}
-
-
 RUNTIME = "cluster_container_runtime"
 # Variables of scenarios that other checks look at, and where those are.
 SEEN_ELSEWHERE: Mapping[str, str] = {

@@ -1,8 +1,7 @@
 """Upgrades: of Kubernetes and of the container runtime: every component has changed, and only what had to restarted.
 
-Whether the container runtime of a running cluster was replaced, and only what had to start anew did. A runtime is
-replaced below its containers: those of pods that no drain moves (of a DaemonSet, static ones) run on, with the shims
-that they have, and what begins afterwards is run by the new version.
+A runtime is replaced below its containers: those of pods that no drain moves (of a DaemonSet, static ones) run on, with
+the shims that they have, and what begins afterwards is run by the new version.
 """
 
 from __future__ import annotations

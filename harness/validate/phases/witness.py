@@ -1,7 +1,6 @@
 """Witness: watches a cell's phases: the guest before each, addresses that must answer during it, data that must last.
 
-Watches a cell's phases: the guest before each, the addresses that must answer during it, data that must last. Nothing
-that goes wrong here ends a phase. The error is kept, and the check that needs what is missing fails with it.
+Nothing that goes wrong here ends a phase. The error is kept, and the check that needs what is missing fails with it.
 """
 
 from __future__ import annotations

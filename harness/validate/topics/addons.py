@@ -1,8 +1,8 @@
 """Add-ons: Deployments and DaemonSets of CoreDNS, kube-proxy, the network plugin and optional ones; metrics-server.
 
-What metrics-server must report: the usage of every node, and of pods on every node. Requests go through the API server,
-as those of `kubectl top` do, so the aggregated API is judged as well. Whether the numbers are right is not judged, only
-that they are recent and above zero.
+metrics-server reports the usage of every node, and of pods on every node. Requests go through the API server, as those
+of `kubectl top` do, so the aggregated API is judged as well. Whether the numbers are right is not judged, only that
+they are recent and above zero.
 """
 
 from __future__ import annotations

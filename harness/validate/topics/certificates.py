@@ -62,11 +62,7 @@ def _kubeconfig(path: str, one: Mapping[str, str]) -> Kubeconfig:
 
 
 Facts = Mapping[str, NodeFacts]
-
-
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
-
-
 KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as machine/node.py calls them
 
 
@@ -162,7 +158,7 @@ def _authorities(
 
 
 Keys = Mapping[str, MachineKeys]
-AUTHORITIES = ("ca.crt", "etcd/ca.crt", "front-proxy-ca.crt")
+AUTHORITIES = (CLUSTER, ETCD, FRONT)
 API_PORT = 6443
 KUBELET = "kubelet.conf"
 # Whom kubeadm's kubeconfigs are for (kubernetes.io, "PKI certificates and requirements"); kubelet's names a file.

@@ -1,12 +1,10 @@
 """Ingress: the page that each Ingress must lead to, the objects of checks, and what the ingress controller answers.
 
-Ingresses that checks create, and what each page of their hosts must be: of which backend, or which refusal. A path of
-type Exact and a shorter Prefix of the same host do not meet here: Traefik prefers the longer rule, which is the one of
-the Prefix, where the API prefers the Exact one.
+A path of type Exact and a shorter Prefix of the same host do not meet here: Traefik prefers the longer rule, which is
+the one of the Prefix, where the API prefers the Exact one.
 
-What an ingress controller must do with pages that are asked for outside of the cluster, at every node. An answer of
-another backend, a refusal and silence are told apart. Does not cover what becomes of requests while the controller of a
-node starts anew.
+Pages are asked for outside of the cluster, at every node. An answer of another backend, a refusal and silence are told
+apart. Does not cover what becomes of requests while the controller of a node starts anew.
 """
 
 from __future__ import annotations
@@ -143,8 +141,6 @@ CHANGES: Sequence[tuple[str, Given | None, Pages]] = (
     ("the Ingress is gone", None, {Page(FIRST, "/"): NOT_FOUND, Page(SECOND, "/"): NOT_FOUND}),
     ("the Ingress is back", HOSTS, HOST_PAGES),
 )
-
-
 NAME = "vmatrix-ingress"  # the namespace
 NOBODY = "vmatrix.dev/nobody"  # the controller of the other class: there is none
 SERVICE_PORT = 80

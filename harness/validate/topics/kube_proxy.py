@@ -1,8 +1,8 @@
 """kube-proxy: mode and settings, rules that lead Services to their endpoints, and firewalls in packets' way.
 
-What kube-proxy says of its settings, by the names of its configuration file. Since 1.36 it answers in the form of the
-file (v1alpha1). Before, it answers with its own structure, which has other names and other places:
-https://github.com/kubernetes/kubernetes, pkg/proxy/apis/config/types.go of v1.34.4.
+kube-proxy tells its settings: since 1.36 in the form of the file (v1alpha1). Before, it answers with its own structure,
+which has other names and other places: https://github.com/kubernetes/kubernetes, pkg/proxy/apis/config/types.go of
+v1.34.4.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """kubeadm: whole command lines of its programs, and the settings that it keeps for upgrades and new machines.
 
-The flags that kubeadm gives to programs, for Kubernetes 1.34 to 1.37, which give the same but for OF_A_MINOR. From the
-manifests that `kubeadm init phase control-plane all` and `kubeadm init phase etcd local` of 1.34.4, 1.35.4, 1.36.1,
-1.36.3 and 1.37.2 write with --dry-run.
+The flags are those of Kubernetes 1.34 to 1.37, which give the same but for OF_A_MINOR: from the manifests that `kubeadm
+init phase control-plane all` and `kubeadm init phase etcd local` of 1.34.4, 1.35.4, 1.36.1, 1.36.3 and 1.37.2 write
+with --dry-run.
 """
 
 from __future__ import annotations
@@ -125,8 +125,6 @@ OF_THE_CELL: Mapping[str, str] = {  # variable with a program's further flags
     "kube-scheduler": "cluster_scheduler_extra_args",
     "etcd": "cluster_etcd_extra_args",
 }
-
-
 Facts = Mapping[str, NodeFacts]
 NOT_SAID = "product.yml does not say which flags the product adds (flags)"
 

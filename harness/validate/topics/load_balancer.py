@@ -1,7 +1,6 @@
 """Load balancers: Services of type LoadBalancer have an address of the pool each, and answer there to clients outside.
 
-What Services of type LoadBalancer must do: have an address of the pool each, and answer there to who is outside. Does
-not cover what becomes of an address when the machine that announces it is lost.
+Does not cover what becomes of an address when the machine that announces it is lost.
 """
 
 from __future__ import annotations

@@ -14,15 +14,9 @@ from harness.validate.findings import Mismatch, differs, of_each, on_every, same
 from harness.validate.variables import ADD_ONS
 
 Facts = Mapping[str, NodeFacts]
-
-
 # What kubelet and the pod network need of the kernel (kubernetes.io, "Container runtimes": network configuration).
 BRIDGED = "net.bridge."  # settings that are there only where a bridge is used
-
-
 SYSCTLS = {"net.ipv4.ip_forward": "1", "net.bridge.bridge-nf-call-iptables": "1"}
-
-
 OF_IPV6 = {"net.ipv6.conf.all.forwarding": "1", "net.bridge.bridge-nf-call-ip6tables": "1"}  # of a cluster that has it
 
 
@@ -67,8 +61,6 @@ Setups = Mapping[str, MachineSetup]
 Running = Mapping[str, RunningPrograms]
 
 LOOPBACK = "127."
-
-
 GROUPS = ("ff", "fe00:")  # how addresses begin that systems have names for (ip6-allnodes, ip6-localnet)
 
 

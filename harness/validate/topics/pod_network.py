@@ -1,7 +1,6 @@
 """Pod network: routes, tunnels and units of the network plugin on every node, and its CNI files.
 
-What must be true of every node's part of the pod network: its routes, its tunnel, the plugin's unit. Whether packets
-arrive is judged in connectivity.py.
+Whether packets arrive is judged in connectivity.py.
 """
 
 from __future__ import annotations

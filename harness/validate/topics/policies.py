@@ -1,8 +1,7 @@
 """NetworkPolicies: which connections each must leave (networking.k8s.io/v1), and which pods get.
 
-What a NetworkPolicy must do to connections: leave those that it lets through, and no others. A connection that is
-refused and one that gets no answer are both blocked: the API does not say which it must be. Does not cover connections
-that were there before a policy, nor policies for the machines' own network.
+A connection that is refused and one that gets no answer are both blocked: the API does not say which it must be. Does
+not cover connections that were there before a policy, nor policies for the machines' own network.
 """
 
 from __future__ import annotations
@@ -196,8 +195,6 @@ CASES: Sequence[Case] = (
 )
 OPEN = Case("no policy is there", _only(), lambda _: True)
 FIRST, SECOND = CASES[1], CASES[2]  # of a policy of one name, which becomes another
-
-
 SERVICE_PORT = 80
 NAMESPACE_OF: Mapping[str, str] = {name: OUTSIDE if name == GUEST else INSIDE for name in (*CLIENTS, *SERVERS)}
 ROLE_OF: Mapping[str, str] = {WEB: WEB, JOB: JOB, GUEST: WEB}  # the guest differs by its namespace alone

@@ -132,11 +132,7 @@ def wrong_manifests(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
 
 MODES = {"Node", "RBAC"}  # of authorization; a webhook may be added
-
-
 DEFAULTS = {"leader-elect": "true"}  # of flags that need not be given
-
-
 ANY = object()  # some value, of a file that the product does not name
 
 

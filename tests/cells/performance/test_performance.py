@@ -15,7 +15,7 @@ from harness.validate.findings import Mismatch, require
 from harness.validate.performance import calibration, control_plane, network, pods
 from harness.validate.performance.bench import Bench, Told
 from harness.validate.performance.comparison import compare
-from harness.validate.performance.tools import IMAGE, tools_image
+from harness.validate.performance.pods import TOOLS_IMAGE, tools_image
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,9 @@ def tools(mirror: Mirror, timeouts: Timeouts) -> str:
     """The image of the programs that measure from pods."""
     found = tools_image(mirror, timeouts)
     if found is None:
-        pytest.skip(f"not run: image {IMAGE} missing in {mirror.registry}; a run of a tier with this suite has it")
+        pytest.skip(
+            f"not run: image {TOOLS_IMAGE} missing in {mirror.registry}; a run of a tier with this suite has it"
+        )
     return found
 
 

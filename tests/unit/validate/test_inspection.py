@@ -18,6 +18,7 @@ from harness.kube.tunnels import Tunnels, note
 from harness.model import GuestCluster
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, TimedOut
+from harness.validate import inspection as inspecting
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import Mismatch, real
@@ -210,3 +211,61 @@ def test_a_kube_proxy_that_writes_no_rules_is_judged_as_it_was_last() -> None:
 
 def test_the_mode_of_a_running_kube_proxy_is_not_waited_for() -> None:
     assert followed([guests.facts(facts_of_another_mode)], seconds=30) == (1, ["cp-0 kube-proxy"])
+
+
+GATHERED = {  # property of an inspection -> the program that machines run for it
+    "facts": "node.py",
+    "files": "files.py",
+    "running": "programs.py",
+    "packets": "packets.py",
+    "keys": "keys.py",
+    "setups": "setup.py",
+    "customised": "customised.py",
+    "authorities": "external_ca.py",
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_machines_are_asked_once_the_guest_has_settled_and_never_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    answers = guests.facts()
+
+    def run(hosts: Mapping[str, Any], program: Path, *_: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        events.append(program.name)
+        assert set(given) == set(hosts)
+        return {machine: answers[machine] for machine in hosts}
+
+    def settled(*_: Any) -> ClusterView:
+        events.append("settled")
+        return ClusterView((), (), (), ())
+
+    monkeypatch.setattr(inspecting, "run_on_each", run)
+    monkeypatch.setattr(inspecting, "settle", settled)
+    monkeypatch.setattr(inspecting, "open_hosts", lambda *_: {"cp-0": None, "w-0": None})
+    monkeypatch.setattr(Inspection, "api", None)
+    inspection = Inspection(guests.guest(), guests.OURS, ssh_options=(), timeouts=TIMEOUTS)
+    seen = getattr(inspection, name)
+    assert getattr(inspection, name) is seen
+    assert events == ["settled", GATHERED[name]]
+    assert list(seen) == (["cp-0"] if name == "customised" else ["cp-0", "w-0"])
+
+
+def test_hardening_is_looked_at_once_the_guest_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(inspecting, "settle", lambda *_: events.append("settled"))
+    monkeypatch.setattr(inspecting, "open_hosts", lambda *_: {})
+    monkeypatch.setattr(inspecting, "look_at_hardening", lambda *_: events.append("looked"))
+    monkeypatch.setattr(Inspection, "api", None)
+    assert Inspection(guests.guest(), guests.OURS, ssh_options=(), timeouts=TIMEOUTS).hardening is None
+    assert events == ["settled", "looked"]
+
+
+def test_only_the_machines_that_are_asked_dial(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(inspecting, "run_on_each", lambda hosts, *_, given: asked.update(given) or dict(hosts))
+    monkeypatch.setattr(inspecting, "open_hosts", lambda *_: {"cp-0": [], "w-0": []})
+    inspection = Inspection(guests.guest(), guests.OURS, ssh_options=(), timeouts=TIMEOUTS)
+    assert inspection.dial({"w-0": {"tcp": []}}) == {"w-0": []}
+    assert asked == {"w-0": {"tcp": []}}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import ssl
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from harness.validate.hosts import LIBRARY, MACHINE
 from harness.validate.machine import library
 from tests.unit.processes import shown
 from tests.unit.validate.serving import serving
@@ -139,3 +142,22 @@ def test_a_process_between_fork_and_exec_is_not_a_second_one() -> None:
 def test_a_processs_parent_is_known() -> None:
     assert library.parent(os.getpid()) == os.getppid()
     assert library.parent(2**30) == 0
+
+
+def imported(text: str) -> set[str]:
+    """Return the modules that a program imports, wherever in it."""
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {f"{'.' * node.level}{node.module or ''}" for node in nodes if isinstance(node, ast.ImportFrom)}
+
+
+@pytest.mark.parametrize("program", sorted(MACHINE.glob("*.py")), ids=lambda program: program.stem)
+def test_a_program_needs_nothing_on_a_machine_but_python_and_the_library(program: Path) -> None:
+    own = {library.__name__} if program != LIBRARY else set()
+    needed = imported(program.read_text(encoding="utf-8")) - own
+    assert {name for name in needed if name.partition(".")[0] not in sys.stdlib_module_names} == set()
+
+
+def test_what_a_program_imports_is_found_wherever_it_is() -> None:
+    text = "import os.path, yaml\nfrom . import near\n\ndef f():\n    from harness.proc import run\n"
+    assert imported(text) == {"os.path", "yaml", ".", "harness.proc"}
