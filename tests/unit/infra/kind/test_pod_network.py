@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.artifacts.node.contents import network
+from harness.artifacts.node.rootfs import network
 from harness.errors import InfraError
 from harness.infra.kind.engine import Engine
 from harness.infra.kind.pod_network import FILE, answer_for_pods, plugin_types
