@@ -115,7 +115,7 @@ class Store:
         return found
 
     def ensure(self, refs: Iterable[Ref], progress: Progress = silent) -> dict[Ref, Artifact]:
-        """Obtain several artifacts; what is missing is made side by side (see `ahead`)."""
+        """Obtain several artifacts; what is missing is made side by side (see `builds`)."""
         wanted = tuple(dict.fromkeys(refs))
         builds.make_missing(self, wanted, progress)
         return {ref: self.obtain(ref.name, ref.version, progress) for ref in wanted}
