@@ -1,24 +1,36 @@
 """The source `image`: OCI images put together from our programs, and Debian packages where a program needs them.
 
-An image is kept as an OCI image layout (a folder), with a digest that follows from its contents alone.
+An image is kept as an OCI image layout (a folder), with a digest that follows from its contents alone: a layer is a
+tar archive with fixed times, no user names and a fixed order. Layers are not compressed: guests pull them over a
+local wire, where unpacking would cost more than the bytes. Debian packages are unpacked, not installed: no
+maintainer script runs, so nothing here depends on the host or on the clock.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Mapping, Sequence
+import shutil
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness import proc
-from harness.artifacts import debian, layer
 from harness.artifacts.catalogue import ComposedImage, Image, architecture
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref
+from harness.errors import BadInput
 from harness.files import sha256_of
 
+UNPACK_SECONDS = 60.0  # expected, for the progress display
+# What nothing in a container reads, by far the largest part of a small Debian tree
+UNREAD = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian", "boot", "var")
+# What belongs to the machine that unpacked the tree, or to the runtime that starts the container
+FOREIGN = ("etc/hostname", "etc/resolv.conf", "etc/apt", "etc/fstab", "dev", "proc", "sys")
+USERS = {"usr/share/base-passwd/passwd.master": "etc/passwd", "usr/share/base-passwd/group.master": "etc/group"}
 FORMAT = 1  # raise it when the way images are put together changes
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 EPOCH = "1970-01-01T00:00:00Z"
@@ -73,12 +85,12 @@ class Assembly:
             base = None
             if self.image.debian:
                 base = Path(temporary) / "debian.tar"
-                debian.unpack(self.image.debian, base, log, self._suite, self.limits.packages)
+                unpack_packages(self.image.debian, base, log, self._suite, self.limits.packages)
             links = {**self._applets(base, Path(temporary)), **self.image.links}
             made = Path(temporary) / "layer.tar"
             own = _own(self.image, Path(temporary))
             modes = self.image.modes if isinstance(self.image, ComposedImage) else {}
-            layer.write(
+            write_layer(
                 made,
                 files={**files, **own},
                 links=links,
@@ -93,7 +105,7 @@ class Assembly:
         if not self.image.applets or base is None:
             return {}
         program = folder / PurePosixPath(self.image.applets).name  # it goes by the name it is called with
-        program.write_bytes(layer.member(base, self.image.applets))
+        program.write_bytes(archive_member(base, self.image.applets))
         program.chmod(0o755)
         listed = proc.run([program, "--list"], timeout=APPLET_SECONDS).stdout.split()
         return {f"/usr/bin/{applet}": self.image.applets for applet in listed}
@@ -156,3 +168,126 @@ def _blob(blobs: Path, media_type: str, content: Mapping[str, Any]) -> dict[str,
     digest = hashlib.sha256(raw).hexdigest()
     (blobs / digest).write_bytes(raw)
     return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(raw)}
+
+
+def unpack_packages(packages: Sequence[str], target: Path, log: Path, suite: str, seconds: float) -> None:
+    """Write a tar archive of a suite's packages and their dependencies.
+
+    Args:
+        seconds: how long it may take.
+
+    Raises:
+        BadInput: mmdebstrap is not installed.  InfraError: it failed.
+    """
+    if shutil.which("mmdebstrap") is None:
+        raise BadInput(
+            "building an image with Debian packages needs mmdebstrap", hint="apt-get install --yes mmdebstrap"
+        )
+    argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", suite, str(target)]
+    hint = "check that this machine can install Debian packages: apt-get update"
+    with proc.failing_as_infra(f"Debian packages could not be downloaded ({', '.join(packages)})", hint=hint):
+        proc.run(argv, timeout=seconds, log=log, env={"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(target.parent)})
+
+
+def write_layer(
+    target: Path,
+    *,
+    files: Mapping[str, Path],
+    links: Mapping[str, str],
+    base: Path | None = None,
+    directories: Mapping[str, int],
+    modes: Mapping[str, int] | None = None,
+) -> None:
+    """Write a layer.
+
+    Args:
+        files: absolute path in the image -> the file to put there, in the place of the Debian tree's.
+        links: absolute path in the image -> target of a symbolic link.
+        base: a tar archive of a Debian tree to put below all of it.
+        directories: absolute path -> mode of folders to add.
+        modes: of files that are not 0755.
+    """
+    with tarfile.open(target, mode="w", format=tarfile.PAX_FORMAT) as layer:
+        seen: set[str] = set()
+        if base is not None:
+            _copy(base, layer, seen, frozenset(_clean(path) for path in files))
+        for path, mode in sorted(directories.items()):
+            _folder(layer, path, mode, seen)
+        for path, source in sorted(files.items()):
+            _parents(layer, path, seen)
+            entry = _entry(path, mode=(modes or {}).get(path, 0o755))
+            entry.size = source.stat().st_size
+            with source.open("rb") as content:
+                layer.addfile(entry, content)
+        for path, destination in sorted(links.items()):
+            _parents(layer, path, seen)
+            _link(layer, path, destination, seen)
+
+
+def archive_member(archive: Path, path: str) -> bytes:
+    """Return the content of one regular file in a tar archive, named by its absolute path."""
+    with tarfile.open(archive) as stream:
+        for entry in stream:
+            content = stream.extractfile(entry) if _clean(entry.name) == path.strip("/") else None
+            if content is not None:
+                return content.read()
+    raise FileNotFoundError(f"{archive} holds no {path}")
+
+
+def _copy(base: Path, layer: tarfile.TarFile, seen: set[str], replaced: frozenset[str]) -> None:
+    """Copy a Debian tree, without what nothing reads or is replaced, and with its user database in place."""
+    with tarfile.open(base) as stream:
+        for entry in stream:
+            name = _clean(entry.name)
+            if not name or _below(name, (*UNREAD, *FOREIGN)) or entry.isdev() or name in replaced:
+                continue
+            content = stream.extractfile(entry) if entry.isfile() else None
+            data = content.read() if content is not None else b""
+            copy = _entry(name, mode=entry.mode)
+            copy.type, copy.linkname, copy.size = entry.type, entry.linkname, len(data)
+            copy.linkname = _clean(entry.linkname) if entry.islnk() else entry.linkname
+            copy.uid, copy.gid = entry.uid, entry.gid
+            layer.addfile(copy, io.BytesIO(data))
+            seen.add(name)
+            if name in USERS and USERS[name] not in replaced:
+                users = _entry(USERS[name], mode=0o644)
+                users.size = len(data)
+                layer.addfile(users, io.BytesIO(data))
+
+
+def _parents(layer: tarfile.TarFile, path: str, seen: set[str]) -> None:
+    for parent in reversed(PurePosixPath(_clean(path)).parents):
+        if str(parent) != ".":
+            _folder(layer, str(parent), 0o755, seen)
+
+
+def _folder(layer: tarfile.TarFile, path: str, mode: int, seen: set[str]) -> None:
+    if _clean(path) in seen:
+        return
+    entry = _entry(path, mode=mode)
+    entry.type = tarfile.DIRTYPE
+    layer.addfile(entry)
+    seen.add(entry.name)
+
+
+def _link(layer: tarfile.TarFile, path: str, destination: str, seen: set[str]) -> None:
+    entry = _entry(path, mode=0o777)
+    if entry.name in seen:
+        return
+    entry.type, entry.linkname = tarfile.SYMTYPE, destination
+    layer.addfile(entry)
+    seen.add(entry.name)
+
+
+def _entry(path: str, *, mode: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(_clean(path))
+    entry.mode, entry.mtime = mode, 0
+    return entry
+
+
+def _clean(path: str) -> str:
+    return str(PurePosixPath("/") / path).strip("/")
+
+
+def _below(name: str, folders: Iterable[str]) -> bool:
+    return any(name == folder or name.startswith(folder + "/") for folder in folders)

@@ -1,4 +1,4 @@
-"""Where servers of this host listen: whether they can, whether they do, how long they may take to start and to end."""
+"""Listen addresses of servers on this host: validate and probe them; how long a server may take to start and to end."""
 
 from __future__ import annotations
 

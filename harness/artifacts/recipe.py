@@ -1,4 +1,4 @@
-"""What every way of obtaining an artifact has in common: a name for what is obtained, a recipe, and progress.
+"""Shared types of artifacts: Ref, Source, Recipe, time limits and progress events.
 
 Each source is a module with a frozen recipe class of its own; the store only sees this.
 """

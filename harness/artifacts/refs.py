@@ -1,4 +1,4 @@
-"""Which artifacts a Kubernetes version, or a cell, needs: one complete list, to be obtained before anything starts."""
+"""Required artifacts of a Kubernetes version, or of a cell: one complete list, obtained before anything starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""The cache of artifacts: each is made at most once, and exists as a whole or not at all.
+"""Cache of artifacts: make each at most once, whole or not at all; prune what the catalogue no longer declares.
 
-Layout: `<root>/<name>/<version>/<source>-<recipe hash>/` with `artifact.json` and `files/`; `current` beside it names
-the one that was asked for last, which is what a mirror serves.
+Layout: `<root>/<name>/<version>/<source>-<recipe hash>/` with `artifact.json` and `files/`; `current` beside it
+names the one that was asked for last, which is what a mirror serves.
+
+Pruning keeps every recipe of a declared version, from whichever source; what `current` names, because a mirror may
+serve it; and whatever another process works on. All else is a former recipe's result, or a build that was killed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,15 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths
-from harness.artifacts import ahead, release
+from harness.artifacts import builds, release
 from harness.artifacts import catalogue as entries
+from harness.artifacts.builds import Meter
 from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, LayeredImage
 from harness.artifacts.gomod import Build, together
 from harness.artifacts.images import Assembly
-from harness.artifacts.meter import Meter
-from harness.artifacts.own.debian_layer import DebianLayer
-from harness.artifacts.own.site_layer import SiteLayer
-from harness.artifacts.own.stack import Stack
+from harness.artifacts.own.image import Stack
+from harness.artifacts.own.layers import DebianLayer, SiteLayer
 from harness.artifacts.recipe import (
     LIMITS,
     RECORD,
@@ -43,9 +45,9 @@ from harness.artifacts.recipe import (
     ticking,
 )
 from harness.artifacts.release import Download
-from harness.artifacts.workdir import hold, working
+from harness.artifacts.workdir import LOCK, TEMPORARY, hold, working
 from harness.errors import BadInput, HarnessBug, InfraError
-from harness.files import sha256_of
+from harness.files import if_unlocked, sha256_of
 
 FILES = "files"
 Notes = Mapping[str, Any]
@@ -113,9 +115,9 @@ class Store:
         return found
 
     def ensure(self, refs: Iterable[Ref], progress: Progress = silent) -> dict[Ref, Artifact]:
-        """Obtain several artifacts; what is missing is made side by side (see `ahead`)."""
+        """Obtain several artifacts; what is missing is made side by side (see `builds`)."""
         wanted = tuple(dict.fromkeys(refs))
-        ahead.make_missing(self, wanted, progress)
+        builds.make_missing(self, wanted, progress)
         return {ref: self.obtain(ref.name, ref.version, progress) for ref in wanted}
 
     def lacking(self, refs: Iterable[Ref]) -> dict[Ref, Recipe]:
@@ -206,7 +208,7 @@ class Store:
         return Artifact(ref, recipe.source, directory, facts)
 
     def _make(self, ref: Ref, recipe: Recipe, progress: Progress) -> Artifact:
-        ahead.make_one(self, ref, recipe, progress)
+        builds.make_one(self, ref, recipe, progress)
         found = self._read(ref, recipe)
         if found is None:
             raise HarnessBug(f"{ref} was made and is not there")
@@ -293,3 +295,62 @@ def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+@dataclass(frozen=True)
+class StaleArtifact:
+    """A folder of the cache that nothing declares, and its size in bytes."""
+
+    ref: Ref
+    directory: Path
+    size: int
+
+
+def stale_artifacts(store: Store) -> tuple[StaleArtifact, ...]:
+    """Return what nothing declares and nobody works on, in the order of the paths; asks no site, removes nothing."""
+    declared = {Ref(name, version) for name in store.catalogue.names() for version in store.catalogue.versions(name)}
+    found = []
+    for directory in _folders(store.root):
+        ref = Ref(str(directory.parent.parent.relative_to(store.root)), directory.parent.name)
+        if ref in declared and _kept(store, ref, directory):
+            continue
+        with if_unlocked(_lock(directory)) as free:
+            if free:
+                size = sum(path.lstat().st_size for path in directory.rglob("*"))
+                found.append(StaleArtifact(ref, directory, size))
+    return tuple(found)
+
+
+def remove_stale(folder: StaleArtifact) -> bool:
+    """Remove a stale folder; tell whether it was done, or another process has it."""
+    directory = folder.directory
+    with if_unlocked(_lock(directory)) as free:
+        if not free:
+            return False
+        if not directory.name.startswith(TEMPORARY):  # at one stroke: nobody finds half of it
+            directory = directory.rename(directory.with_name(f"{TEMPORARY}{directory.name}-{os.getpid()}"))
+        shutil.rmtree(directory)
+    link = directory.parent / CURRENT
+    if link.is_symlink() and not link.exists():
+        link.unlink()
+    return True
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Yield the finished and the half-done folders of the cache; both lie beside the locks of a version."""
+    versions = sorted({lock.parent for lock in root.glob(f"**/{LOCK}*")})
+    for version in versions:
+        finished = {record.parent for record in version.glob(f"*/{RECORD}") if not record.parent.is_symlink()}
+        yield from sorted(finished | set(version.glob(f"{TEMPORARY}*")))
+
+
+def _kept(store: Store, ref: Ref, directory: Path) -> bool:
+    link = directory.parent / CURRENT
+    return directory.name in store.keys(ref) or (link.is_symlink() and os.readlink(link) == directory.name)
+
+
+def _lock(directory: Path) -> Path:
+    """Return the lock of the recipe that a folder is, or was to become, the result of."""
+    name = directory.name
+    key = name.removeprefix(TEMPORARY).rpartition("-")[0] if name.startswith(TEMPORARY) else name
+    return directory.with_name(f"{LOCK}{key}")

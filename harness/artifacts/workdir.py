@@ -1,4 +1,4 @@
-"""Where a cache's next entry is made: a folder of this process beside the entries, removed however the work ends.
+"""Work folders of caches: make an entry beside the others under a lock, removed however the work ends.
 
 The three caches (artifacts, disk images, node images) share it: a lock per entry keeps processes from making the same
 thing twice, and its holder removes what killed processes left.

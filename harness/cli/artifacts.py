@@ -13,12 +13,11 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from harness.artifacts import catalogue as entries
-from harness.artifacts import gocache, modules, prune, refs
+from harness.artifacts import go_toolchain, gomod, refs
 from harness.artifacts.product.offer import Offer
 from harness.artifacts.recipe import ArtifactLimits, Ref, Source
-from harness.artifacts.serving import serving
-from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
+from harness.artifacts.serving import Supply, serving
+from harness.artifacts.store import Store, remove_stale, stale_artifacts
 from harness.cell.product import prune as products
 from harness.cli import complete
 from harness.cli.artifacts_newer import newer
@@ -96,7 +95,7 @@ def build(
         raise BadInput("nothing selected: give names, --kubernetes or --all", hint="see `vmatrix artifacts build -h`")
     with showing(out) as progress:
         made = store.ensure(wanted, progress)
-    gocache.trim()
+    go_toolchain.trim_caches()
     size = sum(artifact.size for artifact in made.values()) / 1e6
     out.print(f"{len(made)} artifacts, {size:.0f} MB, in {store.root}")
 
@@ -108,20 +107,20 @@ def module(
 ) -> None:
     """Generate go.mod and go.sum for building a version; commit the result. Works in vmatrix's own checkout."""
     _require_checkout()
-    out.print(f"wrote {modules.generate(entries.load(), name, version, limits=_limits())}")
+    out.print(f"wrote {gomod.generate(entries.load(), name, version, limits=_limits())}")
 
 
 @app.command()
 def gc(
     keep_mib: Annotated[
         int, typer.Option("--keep-mib", min=0, metavar="MIB", help="How much of what was compiled stays, the newest.")
-    ] = gocache.KEEP_MIB,
+    ] = go_toolchain.KEEP_MIB,
 ) -> None:
     """Remove most of what Go compiled and unpacked for builds; artifacts and downloaded modules stay.
 
     `vmatrix run` and `vmatrix artifacts build` do it after they have built something.
     """
-    out.print(f"{gocache.trim(keep_mib, always=True) / 1e6:.0f} MB freed", highlight=False)
+    out.print(f"{go_toolchain.trim_caches(keep_mib, always=True) / 1e6:.0f} MB freed", highlight=False)
 
 
 @app.command("prune")
@@ -132,7 +131,9 @@ def prune_(
     freed = 0
     outside = enclosing_project() is None and named_project() is None
     project = None if outside else Project.load(load_settings(settings_dir()).settings)
-    former = [(f"{one.ref} {one.directory.name}", one.size, partial(prune.remove, one)) for one in prune.stale(Store())]
+    former = [
+        (f"{one.ref} {one.directory.name}", one.size, partial(remove_stale, one)) for one in stale_artifacts(Store())
+    ]
     unused = [(one.name, one.size, partial(products.remove, one)) for one in products.stale(project)]
     for name, size, remove in (*former, *unused):
         if not dry_run and not remove():

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 
 from harness.artifacts import catalogue as entries
-from harness.artifacts import newer as releases
-from harness.artifacts import release_diff, release_parts
+from harness.artifacts import upstream_releases
 from harness.artifacts.recipe import ArtifactLimits
 from harness.cli.rows import show_rows
 from harness.errors import BadInput
@@ -33,7 +32,7 @@ def newer(
     """Say which newer releases the Go module proxy lists, and which values' support ends within 90 days."""
     limits = ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings))
     catalogue = entries.load()
-    search = releases.find(catalogue, limits)
+    search = upstream_releases.find_newer(catalogue, limits)
     found = search.found
     if diff:
         _print_diff(found, limits)
@@ -51,12 +50,12 @@ def newer(
         out.print("`vmatrix artifacts newer --diff` prints what adds these Kubernetes releases", highlight=False)
 
 
-def _print_diff(found: Sequence[releases.Newer], limits: ArtifactLimits) -> None:
+def _print_diff(found: Sequence[upstream_releases.Newer], limits: ArtifactLimits) -> None:
     if PACKAGED.is_dir():
         raise BadInput("--diff is for a checkout of vmatrix", hint="clone vmatrix, or leave out --diff")
     wanted = [one.version for one in found if one.module == entries.KUBERNETES]
-    parts = [release_parts.read(version, limits) for version in wanted]
-    text = release_diff.diff(parts, PACKAGED.parents[1])
+    parts = [upstream_releases.read_parts(version, limits) for version in wanted]
+    text = upstream_releases.render_diff(parts, PACKAGED.parents[1])
     out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from harness import providers
 from harness.artifacts import disk
-from harness.artifacts.disk import fetch
+from harness.artifacts.disk.cache import from_mirror
 from harness.artifacts.recipe import ArtifactLimits
 from harness.cli.options import AsJson
 from harness.cli.plain import CommandSet
@@ -32,7 +32,7 @@ def build(names: Names) -> None:
     mirror = providers.image_mirror(settings)
     catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts_of(settings)))
     for found in [catalogue.find(name) for name in names]:
-        image = fetch.mirrored(mirror, found) if mirror else found
+        image = from_mirror(mirror, found) if mirror else found
         made = cache.ensure(image, lambda line: out.print(line, markup=False))
         out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}", markup=False)
 

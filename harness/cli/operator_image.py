@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from harness.artifacts.own import push as pushing
-from harness.artifacts.own.push_errors import check_name
+from harness.artifacts.own.push import check_name
 from harness.artifacts.recipe import ArtifactLimits
 from harness.artifacts.store import FILES, Store
 from harness.cli.artifacts_progress import showing
@@ -48,7 +48,7 @@ def image(
         raise BadInput(f"--{'user' if user else 'password'} is given alone", hint="give both --user and --password")
     store = Store(limits=ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings)))
     with showing(Console(stderr=True)) as progress:
-        made = pushing.made(store, progress)
+        made = pushing.obtain_image(store, progress)
     name = f"{pushing.REPOSITORY}:{made.ref.version}"
     if push:
         login = pushing.Login(user, password)

@@ -1,4 +1,4 @@
-"""What every controller of the embedded KubeVirt part shares: one cluster, one set of informers, one host.
+"""Context of all controllers: the cluster's client, informers and events, this host, and when to stop.
 
 `start(context)` of a part asks `context.informers.of(RESOURCE)` for the kinds it reads, subscribes its listeners and
 hands its controllers to `context.run`; they begin to work once all informers have their first list, so that no

@@ -1,4 +1,4 @@
-"""The embedded KubeVirt part as one process: what starts in which order, and how it ends.
+"""The process of the embedded KubeVirt and CDI: what starts in which order, and how it ends.
 
 Machines outlive it: at its start it takes over what it finds.
 """

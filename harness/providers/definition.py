@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.artifacts.product.pushed import Upload
+from harness.artifacts.product.images import Upload
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
 from harness.errors import BadInput

@@ -11,10 +11,10 @@ from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.build import Say
 from harness.artifacts.disk.cache import ImageCache
-from harness.artifacts.product.pushed import Upload
+from harness.artifacts.product.images import Upload
 from harness.artifacts.recipe import Progress, Ref
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.infra.cluster.checks import Use
 from harness.infra.embedded.provider import NAME, EmbeddedProvider
 from harness.infra.findings import Finding

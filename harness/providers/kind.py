@@ -8,11 +8,11 @@ from shutil import which
 from typing import Any
 
 from harness.artifacts import refs
-from harness.artifacts.node import contents
+from harness.artifacts.node import rootfs
 from harness.artifacts.node.cache import NodeImages
 from harness.artifacts.recipe import Progress
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.errors import BadInput
 from harness.infra.cluster.checks import Use, check_pod_network
 from harness.infra.findings import Finding
@@ -71,7 +71,7 @@ def kind_provider(opening: Opening) -> KindProvider:
 
     def own_node() -> OwnNode:
         image = nodes.ensure(version, opening.say, opening.progress)
-        return OwnNode(image.reference, image.archive, contents.REPOSITORY)
+        return OwnNode(image.reference, image.archive, rootfs.REPOSITORY)
 
     kind = KindConfig(
         kubevirt=settings.kubevirt,
@@ -103,7 +103,7 @@ def kind_program(store: Store, progress: Progress) -> Path:
     on_path = which("kind")
     if on_path is not None:
         return Path(on_path)
-    ref = refs.newest(store.catalogue, contents.KIND)
+    ref = refs.newest(store.catalogue, rootfs.KIND)
     return store.obtain(ref.name, ref.version, progress).file("kind")
 
 

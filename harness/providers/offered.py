@@ -13,8 +13,8 @@ from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.download import ABSENT, trouble
 from harness.artifacts.product import wanted
+from harness.artifacts.product.files import FOLDER, SUMS
 from harness.artifacts.product.offer import Offer, Trees
-from harness.artifacts.product.tree import FOLDER, SUMS
 from harness.artifacts.recipe import Ref
 from harness.artifacts.store import Store
 from harness.errors import BadInput

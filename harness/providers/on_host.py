@@ -10,7 +10,7 @@ from typing import cast
 
 from harness import memory, paths
 from harness.artifacts.recipe import Ref
-from harness.artifacts.supply import Supply
+from harness.artifacts.serving import Supply
 from harness.errors import NotUp
 from harness.infra.findings import Finding
 from harness.infra.host import preflight

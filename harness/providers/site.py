@@ -7,14 +7,22 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from harness.artifacts import elsewhere, gocache, refs
-from harness.artifacts.beside import behind, beside
-from harness.artifacts.disk import catalogue, fetch
-from harness.artifacts.disk.cache import CachedImage, ImageCache
+from harness.artifacts import external_mirror, go_toolchain, refs
+from harness.artifacts.background import alongside, in_background
+from harness.artifacts.disk import catalogue
+from harness.artifacts.disk.cache import (
+    CHECKSUM_HINT,
+    MIRROR_HINT,
+    CachedImage,
+    ImageCache,
+    from_mirror,
+    published_addresses,
+    published_checksum,
+)
 from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.cell.product import kinds
 from harness.cell.site import Site
 from harness.infra.findings import Finding, raise_if_any
@@ -126,9 +134,9 @@ def open_site(
     absent = [ref for ref in wanted if store.cached(ref) is None]
     if absent:
         progress(f"{len(absent)} artifacts are not cached and are made first; cached ones take no time")
-    with beside(lambda: _disks(project, cells, provider.mirror(), progress), progress) if absent else nullcontext():
+    with alongside(lambda: _disks(project, cells, provider.mirror(), progress), progress) if absent else nullcontext():
         store.ensure(wanted, tell)
-    behind(partial(_trim, progress), progress)
+    in_background(partial(_trim, progress), progress)
     found = offered.publish(offer, store)
     provider.up()
     told = offered.told(offer, found, store, definition, provider.mirror())
@@ -137,7 +145,7 @@ def open_site(
 
 def _trim(progress: OnProgress) -> None:
     """Cut Go's caches back: half a minute of the disk after a first run's builds, in which cells can begin."""
-    if freed := gocache.trim():
+    if freed := go_toolchain.trim_caches():
         progress(f"{freed / 1e6:.0f} MB of what the builds left in Go's caches removed")
 
 
@@ -147,7 +155,7 @@ def _not_there(
     """Return what a mirror of somebody else's lacks, and what the checks run on this side."""
     here = refs.CHECKING if suites is None or not FROM_UPSTREAM.isdisjoint(suites) else ()
     guests = [ref for ref in wanted if ref.name not in refs.TESTING]
-    lacking = {*elsewhere.lacking(mirror, guests)}
+    lacking = {*external_mirror.missing_artifacts(mirror, guests)}
     if there := len(guests) - len(lacking):
         progress(f"{there} artifacts are at {mirror.http} and {mirror.registry} already")
     return tuple(ref for ref in wanted if ref in lacking or ref.name in here)
@@ -169,7 +177,7 @@ def _built(
     cache = ImageCache(limits=limits)
     served = None
     if cache.cached(entry) is None and not registry.of(settings).has_mirror:
-        served = elsewhere.disk(_images_url(settings, mirror), entry.name, cache.key(entry))
+        served = external_mirror.disk_image(_images_url(settings, mirror), entry.name, cache.key(entry))
     return served or cache.ensure(entry, progress)
 
 
@@ -238,11 +246,11 @@ def golden_image(
     entry = catalogue.load(matrix_dir() / "images.yml").find(name)
     mirrors = image_mirror(settings)
     if mirrors is not None:
-        entry = fetch.mirrored(mirrors, entry)
+        entry = from_mirror(mirrors, entry)
     needed: Mapping[str, str] = {}
     if isinstance(entry.source, UrlSource):
-        hint = fetch.MIRROR_HINT if mirrors else fetch.HINT
-        url, checksum = entry.source.url, fetch.checksum(entry.source, hint=hint)
+        hint = MIRROR_HINT if mirrors else CHECKSUM_HINT
+        url, checksum = entry.source.url, published_checksum(entry.source, hint=hint)
         named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
         needed = {key: value for key, value in named.items() if value}
     else:
@@ -269,9 +277,9 @@ def image_findings(settings: Settings) -> list[Finding]:
         return found
     for image in catalogue.load(anywhere() / MATRIX / "images.yml").images:
         mirrored = mirror.image(image)
-        for url in fetch.addresses(mirrored) if mirrored != image else ():
+        for url in published_addresses(mirrored) if mirrored != image else ():
             said = trouble(url)
             if said is not None:
                 why = f"cells with {image.name} import it from there"
-                found.append(Finding(f"{url} {said}", why, fetch.MIRROR_HINT, fatal=False))
+                found.append(Finding(f"{url} {said}", why, MIRROR_HINT, fatal=False))
     return found

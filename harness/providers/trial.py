@@ -7,7 +7,7 @@ import time
 
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX, load
-from harness.artifacts.node.contents import BUSYBOX
+from harness.artifacts.node.rootfs import BUSYBOX
 from harness.cell.labels import cell_labels, namespace_name
 from harness.infra.cluster.trial import NetworkTrial
 from harness.infra.cluster.trial_pods import SCRIPT_SECONDS

@@ -25,7 +25,7 @@ MIB = 2**20
 
 def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
     """Make the image; then again and again from a copy of the sources that is changed each time."""
-    made = push.made(Store())
+    made = push.obtain_image(Store())
     ledger.add("own image", "MiB", [int(made.facts["size"]) / MIB], target=SIZE_TARGET, note="all layers, unpacked")
     copy = ground.directory / "sources"
     shutil.copytree(project_dir(), copy, ignore=LEFT_OUT)

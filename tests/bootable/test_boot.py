@@ -10,7 +10,7 @@ import pytest
 
 from harness import paths, proc
 from harness.artifacts.disk import ImageCache, load
-from harness.artifacts.disk.layout import BIOS_TYPE, BOOTABLE_ROOT_START, CORE_START, ESP_START, ESP_TYPE, ROOT_TYPE
+from harness.artifacts.disk.build import BIOS_TYPE, BOOTABLE_ROOT_START, CORE_START, ESP_START, ESP_TYPE, ROOT_TYPE
 from harness.embedded.machines.disk import Partition, partitions
 from tests.bootable.machine import Guest, booted, require_programs
 

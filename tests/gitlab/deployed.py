@@ -105,7 +105,7 @@ def place(folder: Path, cells: list[Cell]) -> Iterator[Place]:
         infra = usual.altered(api_flags=flags(folder, issuer, log), pods_mib=PODS_MIB)
         cleanup.callback(infra.down)
         infra.up()
-        own = push.made(store)
+        own = push.obtain_image(store)
         push.publish(own, store)
         registry = infra.mirror().registry
         image = f"{registry}/{push.REPOSITORY}:{own.ref.version}"

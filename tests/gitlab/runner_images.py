@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from harness import paths
 from harness.artifacts.catalogue import Image
 from harness.artifacts.images import Assembly
-from harness.artifacts.product.pushed import Upload
-from harness.artifacts.publish import publish_images
+from harness.artifacts.product.images import Upload
 from harness.artifacts.recipe import Ref
+from harness.artifacts.registry import publish_images
 from harness.artifacts.store import Store
 from harness.proc import run
 from tests.gitlab.real_runner import program

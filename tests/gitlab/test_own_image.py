@@ -10,7 +10,7 @@ import pytest
 
 from harness import proc
 from harness.artifacts.own import push as pushing
-from harness.artifacts.product.pushed import crane
+from harness.artifacts.product.images import crane
 from harness.artifacts.store import Store
 from tests.embedded.artifacts.given_registries import PASSWORD, USER, registry
 from tests.gitlab.checkout import PUSH, Checkout

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.artifacts.catalogue import load as load_catalogue
-from harness.artifacts.node import contents
+from harness.artifacts.node import rootfs
 from harness.infra.kind.engine import Engine
 from harness.kube import Cluster
 from harness.kube.resources import POD, SERVICE
@@ -84,9 +84,7 @@ class Neighbours:
 @contextmanager
 def neighbours(cluster: Cluster, engine: Engine, node: str) -> Iterator[Neighbours]:
     """Have two pods on a node, and make one of them a bridged machine; all of it is gone at the end."""
-    image = contents.reference(
-        next(r for r in contents.images(load_catalogue(), KUBERNETES) if r.name == contents.BUSYBOX)
-    )
+    image = rootfs.reference(next(r for r in rootfs.images(load_catalogue(), KUBERNETES) if r.name == rootfs.BUSYBOX))
     names = ("bridged", "neighbour")
     script = f"mkdir -p /tmp/www && echo the pod >/tmp/www/index.html && exec httpd -f -p {PORT} -h /tmp/www"
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 0}

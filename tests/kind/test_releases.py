@@ -25,7 +25,7 @@ import yaml
 
 from harness import proc
 from harness.artifacts.catalogue import load as load_catalogue
-from harness.artifacts.node import contents
+from harness.artifacts.node import rootfs
 from harness.cell.existing import CellSelector, Found, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
@@ -65,8 +65,8 @@ Json = dict[str, Any]
 
 def busybox() -> str:
     """Return an image that the node has."""
-    known = contents.images(load_catalogue(), KUBERNETES)
-    return contents.reference(next(ref for ref in known if ref.name == contents.BUSYBOX))
+    known = rootfs.images(load_catalogue(), KUBERNETES)
+    return rootfs.reference(next(ref for ref in known if ref.name == rootfs.BUSYBOX))
 
 
 def operator(project: str) -> list[Json]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.artifacts.disk.cache import CachedImage, ImageCache
+from harness.artifacts.disk.cache import CachedImage, ImageCache, prune
 from harness.artifacts.disk.catalogue import ImageCatalogue, load
-from harness.artifacts.disk.prune import prune
 
 __all__ = ["CachedImage", "ImageCache", "ImageCatalogue", "load", "prune"]

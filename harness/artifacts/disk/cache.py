@@ -1,28 +1,36 @@
-"""The cache of disk images: each is made or downloaded at most once, and is there whole or not at all.
+"""Cache of disk images: make or download each at most once, whole or not at all; prune what is not declared any more.
 
-Layout: `NAME-<first 12 of its sha256>.qcow2` and a record `.json` beside it, which is written last and holds the key
-(recipe hash, or published checksum) that the image was made for.
+Layout: `NAME-<first 12 of its sha256>.qcow2` and a record `.json` beside it, which is written last and holds the
+key (recipe hash, or published checksum) that the image was made for. The checksum of a published image is in
+matrix/images.yml or in the list beside the image.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import struct
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness import paths
-from harness.artifacts.disk import build, fetch, qcow2, recipe
+from harness.artifacts.disk import build, catalogue
 from harness.artifacts.disk.build import Say
-from harness.artifacts.download import Told, download
+from harness.artifacts.download import ABSENT, Told, download, listed, text, trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
-from harness.artifacts.workdir import hold, working
-from harness.errors import InfraError
-from harness.files import sha256_of, write_atomically
+from harness.artifacts.workdir import LOCK, half_done, hold, working
+from harness.errors import BadInput, InfraError
+from harness.files import if_unlocked, sha256_of, write_atomically
+from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import BuildSource, DiskImage, UrlSource
 from harness.spec.project import templates_dir
 
+GIB = 1 << 30
+CHECKSUM_HINT = "check matrix/images.yml"
+MIRROR_HINT = "add the file to the mirror, or change image_mirror (vmatrix config)"
 TELL_SECONDS = 2.0  # between two lines of progress
 
 
@@ -80,11 +88,11 @@ class ImageCache:
     def key(self, image: DiskImage) -> str:
         """Return what an image is made for: its recipe's hash, or its published checksum, which a list is asked for."""
         if isinstance(image.source, UrlSource):
-            return fetch.checksum(image.source)
+            return published_checksum(image.source)
         return f"recipe:{self._recipe(image.source).key(size_gib=image.size_gib)}"
 
-    def _recipe(self, source: BuildSource) -> recipe.DiskRecipe:
-        return recipe.load(self.recipes, source.recipe, bootable=source.bootable)
+    def _recipe(self, source: BuildSource) -> catalogue.DiskRecipe:
+        return catalogue.load_recipe(self.recipes, source.recipe, bootable=source.bootable)
 
     def current(self, image: DiskImage) -> CachedImage | None:
         """Return the version in the cache that fits the recipe, or else the newest; asks no site."""
@@ -113,7 +121,7 @@ class ImageCache:
             with working(self.root, image.name) as work:
                 work.mkdir()
                 file = self._obtain(image, key, work, lambda line: say(f"{image.name}: {line}"))
-                virtual = qcow2.check_fits(file, name=image.name, size_gib=image.size_gib)
+                virtual = check_fits(file, name=image.name, size_gib=image.size_gib)
                 made = self._keep(image, key, file, virtual, time.monotonic() - began)
         except OSError as error:
             raise InfraError(
@@ -130,7 +138,7 @@ class ImageCache:
             size, seconds = image.size_gib, self.limits.install
             return build.build(what, size_gib=size, work=work, log=log, say=say, mirror=self.mirror, seconds=seconds)
         target = work / "disk.qcow2"
-        download(image.source.url, key, target, hint=fetch.HINT, told=_percentages(say))
+        download(image.source.url, key, target, hint=CHECKSUM_HINT, told=_percentages(say))
         return target
 
     def _keep(self, image: DiskImage, key: str, file: Path, virtual_size: int, seconds: float) -> CachedImage:
@@ -162,3 +170,108 @@ def _percentages(say: Say) -> Told:
             say(f"downloaded {so_far >> 20}{of}")
 
     return told
+
+
+@dataclass(frozen=True)
+class StaleImage:
+    """What can go of one image: its files (or the folder of a killed build), and their size in bytes."""
+
+    name: str
+    paths: tuple[Path, ...]
+    size: int
+
+
+def prune(cache: ImageCache, images: Sequence[DiskImage], *, dry_run: bool = False) -> tuple[StaleImage, ...]:
+    """Remove all but the current version of every declared image; return what went, or (`dry_run`) what would go.
+
+    An image that another process makes is left. Machines whose disks were imported do not need the file any more.
+    """
+    current = {found.file for image in images if (found := cache.current(image)) is not None}
+    gone = []
+    for name in sorted({lock.name.removeprefix(LOCK) for lock in cache.root.glob(f"{LOCK}*")}):
+        with if_unlocked(cache.root / f"{LOCK}{name}") as free:
+            stale = _stale(cache, name, current) if free else None
+            if stale is not None:
+                gone.append(stale)
+                if not dry_run:
+                    _remove(stale)
+    return tuple(gone)
+
+
+def _stale(cache: ImageCache, name: str, current: set[str]) -> StaleImage | None:
+    """Return what can go of one image, by its name; None when there is nothing."""
+    paths = half_done(cache.root, name)
+    for kept in cache.kept(name):
+        if kept.file not in current:
+            paths += [cache.path(kept).with_suffix(".json"), cache.path(kept)]
+    size = sum(file.stat().st_size for path in paths for file in (path, *path.rglob("*")) if file.is_file())
+    return StaleImage(name, tuple(paths), size) if paths else None
+
+
+def _remove(found: StaleImage) -> None:
+    for path in found.paths:  # a record before its image: without it the image is not found any more
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def virtual_size(image: Path) -> int:
+    """Return the virtual size in bytes from a qcow2 file's header. Raises InfraError when the file is not qcow2."""
+    with image.open("rb") as handle:
+        header = handle.read(32)
+    if len(header) < 32 or header[:4] != b"QFI\xfb":
+        raise InfraError(f"{image.name} is not a qcow2 image", hint="check the URL in matrix/images.yml", paths=[image])
+    return int(struct.unpack(">Q", header[24:32])[0])
+
+
+def check_fits(image: Path, *, name: str, size_gib: int) -> int:
+    """Return the virtual size in bytes if the catalogue's disk can hold it.
+
+    Raises:
+        InfraError: the image is larger than its disk.
+    """
+    size = virtual_size(image)
+    if size > size_gib * GIB:
+        raise InfraError(
+            f"image {name} is larger than its disk: {size / GIB:.1f} GiB do not fit into {size_gib} GiB",
+            hint=f"set `size_gib: {-(-size // GIB)}` or more for {name} in matrix/images.yml",
+        )
+    return size
+
+
+def published_checksum(source: UrlSource, *, hint: str = CHECKSUM_HINT) -> str:
+    """Return an image's checksum as "sha256:HEX" or "sha512:HEX", as DataVolumes take it.
+
+    Args:
+        hint: what to do when there is no list, or it lacks the image.
+
+    Raises:
+        InfraError: the list does not name the image.  InfraRetriable: the list could not be downloaded.
+    """
+    if source.checksum is not None:
+        return source.checksum
+    url, name = source.checksum_url or "", PurePosixPath(source.url).name
+    found = listed(text(url, hint=hint), name)
+    if found is None:
+        raise InfraError(f"{url} lists no checksum of {name}", hint=hint)
+    return found
+
+
+def from_mirror(mirror: ImageMirror, image: DiskImage) -> DiskImage:
+    """Return an image with its mirror's addresses.
+
+    Raises:
+        BadInput: the mirror answers that it lacks the image or its list. If it cannot be asked from here, an import may
+            still reach it.
+    """
+    found = mirror.image(image)
+    for url in published_addresses(found) if found != image else ():
+        said = trouble(url)
+        if said is not None and said.startswith(ABSENT):
+            what = f"image_mirror lacks a file of image {image.name}: {url} {said}"
+            raise BadInput(what, hint=MIRROR_HINT)
+    return found
+
+
+def published_addresses(image: DiskImage) -> list[str]:
+    """Return the addresses of a published image: its own, and its list's."""
+    source = image.source
+    return [url for url in (source.url, source.checksum_url) if url] if isinstance(source, UrlSource) else []

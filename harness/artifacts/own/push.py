@@ -1,9 +1,10 @@
-"""vmatrix's image on its way to those who run it: a registry anywhere, or those of the infra clusters of this host."""
+"""Push vmatrix's image to a registry anywhere, or to those of the infra clusters of this host; explain refusals."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,15 @@ from tempfile import TemporaryDirectory
 from harness import paths, proc
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
-from harness.artifacts.own.push_errors import check_name, explained
-from harness.artifacts.product.pushed import crane
-from harness.artifacts.publish import digest_in
+from harness.artifacts.product.images import crane
 from harness.artifacts.recipe import Progress, Ref, silent
+from harness.artifacts.registry import digest_in, writable
 from harness.artifacts.store import FILES, Artifact, Store
-from harness.artifacts.uploads import writable
+from harness.errors import BadInput, InfraError, VmatrixError
+from harness.proc import CommandFailed
 
+# HOST[:PORT][/PATH] as registries take it: https://github.com/distribution/reference (path components, domain)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?")
 REPOSITORY = "vmatrix"
 
 
@@ -41,7 +44,7 @@ def pushed_name(registry: str, store: Store) -> str:
     return f"{registry.rstrip('/')}/{REPOSITORY}:{ref(store).version}"
 
 
-def made(store: Store, progress: Progress = silent) -> Artifact:
+def obtain_image(store: Store, progress: Progress = silent) -> Artifact:
     """Return the image, made first when it is not cached. Raises as `Store.obtain` does."""
     wanted = ref(store)
     return store.obtain(wanted.name, wanted.version, progress)
@@ -87,3 +90,66 @@ def publish(image: Artifact, store: Store) -> bool:
             return False
         push(image, writer, [tag], store, login=Login(), insecure=True)
     return True
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A kind of failure: what crane's words look like, what it means, and what to do."""
+
+    words: re.Pattern[str]
+    kind: type[VmatrixError]
+    said: str
+    hint: str
+
+
+REASONS = (
+    Reason(
+        re.compile(r"\b401\b|\b403\b|UNAUTHORIZED|DENIED"),
+        BadInput,
+        "the registry refused {who}",
+        "check --user and --password, and whether that user may push there",
+    ),
+    Reason(
+        re.compile(r"HTTP response to HTTPS client"),
+        BadInput,
+        "the registry speaks plain HTTP",
+        "add --insecure",
+    ),
+    Reason(
+        re.compile(r"x509|certificate"),
+        BadInput,
+        "the registry's certificate is not trusted",
+        "name its authority (SSL_CERT_FILE=FILE), or add --insecure",
+    ),
+    Reason(
+        re.compile(r"\b405\b|UNSUPPORTED"),
+        BadInput,
+        "the registry only serves pulls",
+        "for the registries of this host's infra clusters, use --publish instead of --push",
+    ),
+    Reason(
+        re.compile(r"\bdial tcp\b|\btimeout\b|\bEOF\b"),
+        InfraError,
+        "the registry does not answer",
+        "check its address, and whether it runs",
+    ),
+)
+
+
+OTHER = Reason(re.compile(""), InfraError, "the registry did not take it", "see what it answered")
+
+
+def check_name(registry: str) -> None:
+    """Refuse what cannot be the name of a registry. Raises BadInput."""
+    if not NAME.fullmatch(registry):
+        raise BadInput(
+            f"{registry} is no registry",
+            hint="use HOST[:PORT][/PATH] without https://, the path in lower case, such as registry.example.org/group",
+        )
+
+
+def explained(name: str, user: str, failed: CommandFailed) -> VmatrixError:
+    """Return what to tell the person who pushes an image of a name as a user (empty: none was given)."""
+    reason = next((one for one in REASONS if one.words.search(failed.detail)), OTHER)
+    said = reason.said.format(who=f"user {user}" if user else "a push without --user")
+    return reason.kind(f"{name} could not be pushed: {said}", detail=failed.detail, hint=reason.hint)

@@ -1,23 +1,27 @@
-"""What guests find on the mirror and in the registry during several phases, because the product asks for it."""
+"""Offer of the mirror and the registry in several phases: what guests find there because the product asks for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.artifacts import refs
 from harness.artifacts.catalogue import Catalogue
-from harness.artifacts.product import layout, sums, tree, wanted
-from harness.artifacts.product.pushed import Upload, own_images
+from harness.artifacts.mirror import archive_of
+from harness.artifacts.product import wanted
+from harness.artifacts.product.files import FOLDER, LaidOut, Tree, layout, of_phase, publish_tree, refs_of
+from harness.artifacts.product.images import Upload, own_images
 from harness.artifacts.recipe import Progress, Ref, silent
-from harness.artifacts.store import Store
+from harness.artifacts.store import FILES, Artifact, Store
 from harness.spec.models import Product
 
 Variables = Mapping[str, Any]
-Layout = tuple[layout.LaidOut, ...]
-Trees = Mapping[str, tree.Tree]
+Layout = tuple[LaidOut, ...]
+Trees = Mapping[str, Tree]
 SOURCE, FROM_MIRROR = "cluster_artifact_source", "mirror"
 
 
@@ -64,7 +68,7 @@ class Offer:
             product,
             tuple(programs),
             tuple(images),
-            {_name(laid): laid for given in moments for laid in [layout.layout(catalogue, asked, given)]},
+            {_name(laid): laid for given in moments for laid in [layout(catalogue, asked, given)]},
             own_images(asked, project, images, renamed),
             project / asked.folder if asked is not None and asked.folder else None,
         )
@@ -72,7 +76,7 @@ class Offer:
     def publish(self, store: Store, cache: Path, progress: Progress = silent) -> Trees:
         """Have the mirror of a cache serve the product's files, one tree for each set of versions; none without any."""
         return {
-            name: tree.publish(cache, store.ensure(layout.refs_of(laid), progress), laid, self.folder)
+            name: publish_tree(cache, store.ensure(refs_of(laid), progress), laid, self.folder)
             for name, laid in self.laid_out.items()
             if laid or self.folder is not None
         }
@@ -90,14 +94,14 @@ class Offer:
         told: dict[str, Any] = {}
         if ours and given.get(SOURCE, FROM_MIRROR) == FROM_MIRROR:
             programs = [ref for ref in wanted.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
-            here = sums.checksums(artifact for ref in programs if (artifact := store.cached(ref)) is not None)
+            here = checksums(artifact for ref in programs if (artifact := store.cached(ref)) is not None)
             told["cluster_checksums"] = {**here, **given.get("cluster_checksums", {})}
-        served = found.get(_name(layout.layout(catalogue, asked, given)))
+        served = found.get(_name(layout(catalogue, asked, given)))
         if served is None:
             return told
-        base = f"{url}/{tree.FOLDER}/{served.key}"
+        base = f"{url}/{FOLDER}/{served.key}"
         files: dict[str, dict[str, str]] = {}
-        for each in layout.of_phase(catalogue, asked, given):
+        for each in of_phase(catalogue, asked, given):
             for ref, _ in each.files.values():
                 entry = {"url": f"{base}/{each.path}", "sha256": served.sums[each.path], "version": ref.version}
                 files.setdefault(ref.name, entry)
@@ -112,3 +116,27 @@ class Offer:
 def _name(laid_out: Layout) -> str:
     """Return what tells the files for one set of versions from those for another."""
     return repr([(each.path, sorted(each.files.items())) for each in laid_out])
+
+
+def checksums(made: Iterable[Artifact]) -> dict[str, str]:
+    """Return NAME/VERSION -> SHA-256, as `cluster_checksums` has it."""
+    found = {}
+    for artifact in made:
+        files = artifact.facts["files"]
+        alone = files.get(artifact.ref.name) if len(files) == 1 else None
+        digest = str(alone["sha256"]) if alone is not None else _of_archive(artifact.directory / FILES)
+        found[f"{artifact.ref.name}/{artifact.ref.version}"] = digest
+    return found
+
+
+@cache
+def _of_archive(folder: Path) -> str:
+    body, digest = archive_of(folder, folder), hashlib.sha256()
+    for piece in body.pieces if body is not None else ():
+        if isinstance(piece, bytes):
+            digest.update(piece)
+            continue
+        with piece.open("rb") as content:
+            while chunk := content.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Which programs and images a product asks for, in the versions of a cell's phase; all of these, where it does not say.
+"""Requested programs and images of a product, in the versions of a cell's phase; all of them where it does not say.
 
 What vmatrix's own checks need is in it, too: upstream's tests, and the images that they and the probes run.
 """

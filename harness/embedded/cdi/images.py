@@ -1,4 +1,4 @@
-"""Disk images: what they are, and how they become the raw disk behind a volume.
+"""Disk images: detect the format, unpack, convert to the raw disk behind a volume, clone.
 
 A disk is finished beside its place and renamed into it, so that the volume holds a whole disk or none. Failures are
 told as CDI's importer tells them (v1.66.0, pkg/image/qemu.go, pkg/importer/data-processor.go).

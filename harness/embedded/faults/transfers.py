@@ -1,4 +1,4 @@
-"""What befalls disks: a transfer that fails, stops or crawls, a pod that is never made, a claim without a volume."""
+"""Faults of disks: a transfer that fails, stops or crawls, a pod that is never made, a claim without a volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What everything of a machine is called on the host, so that it can be found again from the host alone.
+"""Names and addresses of an instance's machines and networks, by which they are found from the host alone.
 
 Instance `i` of the embedded infrastructure owns 10.(213+i).0.0/16, fd76:6d78:(213+i)::/48 and every name that begins
 with `vmx<i>`.

@@ -1,4 +1,4 @@
-"""How a root file system becomes a machine: the systemd-nspawn command line, its processes, what it leaves behind."""
+"""systemd-nspawn: the command line that boots a root file system, its processes, and what it leaves behind."""
 
 from __future__ import annotations
 

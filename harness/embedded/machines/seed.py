@@ -1,4 +1,4 @@
-"""What is written into a machine's root file system before it boots: cloud-init's seed and what a container needs.
+"""Seed a machine's root file system before it boots: cloud-init's NoCloud seed and what a container needs.
 
 Every path is resolved inside the root: a link in an image must not lead a writer that is root out of it.
 """

@@ -1,4 +1,4 @@
-"""The machines behind instances: one at a time per machine, found again from the instance's uid alone."""
+"""Guests: start, stop, pause and reboot the machine behind each instance, one action at a time per machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubelet's part for launcher pods bound to this host: they run once bound, and go after their machine."""
+"""Kubelet: run the launcher pods that are bound to this host, and end each after its machine."""
 
 from __future__ import annotations
 

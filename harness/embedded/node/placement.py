@@ -1,4 +1,4 @@
-"""Which pods go to this host's Node, once another node runs pods: machines' and CDI's, and nobody else's.
+"""Pod placement: taint this host's Node once another node runs pods, and let machines' and CDI's pods tolerate it.
 
 Without such a node this host's is the only one, and nothing is said: pods are as a real KubeVirt's. With it, this
 host's Node has a taint, which this part's own pods tolerate; they name this host, so that no kubelet runs them.

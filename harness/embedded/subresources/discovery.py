@@ -1,4 +1,4 @@
-"""What the aggregated API says of itself, and how the cluster comes to know of it."""
+"""API discovery: what the aggregated API says of itself, and the APIServices by which the cluster finds it."""
 
 from __future__ import annotations
 

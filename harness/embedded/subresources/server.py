@@ -1,4 +1,4 @@
-"""The HTTPS server of the aggregated API: who asks, whether they may, what is done; on a thread with a loop of its own.
+"""HTTPS server of the aggregated API: authenticates, authorizes and routes requests, on a thread with its own loop.
 
 What speaks to the cluster's API blocks, and so runs on worker threads; what carries bytes runs on the loop.
 """

@@ -1,4 +1,4 @@
-"""The node agent's part of an instance (virt-handler): its machine started, watched, its end written down."""
+"""Node agent (virt-handler): start an instance's machine, watch it, and write how it ended."""
 
 from __future__ import annotations
 

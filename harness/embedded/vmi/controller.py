@@ -1,4 +1,4 @@
-"""Brings one VirtualMachineInstance from Pending to its end: its launcher pod, its status, its machine."""
+"""VirtualMachineInstance controller: launcher pod, status and machine of an instance, from Pending to its end."""
 
 from __future__ import annotations
 

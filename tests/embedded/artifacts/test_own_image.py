@@ -16,7 +16,7 @@ import yaml
 
 from harness import __version__
 from harness.artifacts import refs
-from harness.artifacts.own import sources, wheels
+from harness.artifacts.own import layers, sources
 from harness.artifacts.recipe import ArtifactPhase, Event
 from harness.artifacts.store import Artifact, Store
 from tests.embedded.artifacts.own_image import Container, unpack
@@ -97,7 +97,7 @@ def test_pip_and_uv_install_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ref = next(one for one in store.catalogue.layers() if one.endswith("/python"))
     version = store.catalogue.layers()[ref]
     by_uv = store.obtain(ref, version)
-    monkeypatch.setattr(wheels, "_uv", lambda _python: None)
+    monkeypatch.setattr(layers, "_uv", lambda _python: None)
     by_pip = replace(store, root=tmp_path).obtain(ref, version)
     assert by_pip.facts["digest"] == by_uv.facts["digest"]
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from harness import proc
 from harness.artifacts.own import push as pushing
-from harness.artifacts.product.pushed import crane
+from harness.artifacts.product.images import crane
 from harness.artifacts.store import Store
 from harness.cli import app
 from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, VmatrixError
@@ -140,6 +140,6 @@ def test_the_registry_of_an_infra_cluster_points_to_publish(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", [f"https://{HOST}/group", f"{HOST}/Group", f"{HOST}:x/group", f"{HOST}//group", "-h"])
 def test_what_is_no_registry_is_refused_before_anything_is_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushing, "made", lambda *_: pytest.fail("it was made"))
+    monkeypatch.setattr(pushing, "obtain_image", lambda *_: pytest.fail("it was made"))
     error = refused(f"--push={name}")
     assert error.summary == f"{name} is no registry"

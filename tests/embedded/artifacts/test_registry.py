@@ -20,12 +20,10 @@ import pytest
 
 from harness import proc
 from harness.artifacts import catalogue, refs
-from harness.artifacts.product.pushed import Upload
-from harness.artifacts.publish import Published, digest_in, publish_images
+from harness.artifacts.product.images import Upload
 from harness.artifacts.recipe import Ref
-from harness.artifacts.registry import registry_command
+from harness.artifacts.registry import Published, digest_in, publish_images, registry_command, writable
 from harness.artifacts.store import Store
-from harness.artifacts.uploads import writable
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 from tests.image_archives import docker_files, oci_files, write_layout, write_tar
@@ -202,7 +200,7 @@ def test_what_takes_uploads_listens_on_the_loopback_and_only_for_the_time(store:
 
 def test_what_takes_uploads_ends_with_a_killed_publisher(store: Store, tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from harness.artifacts.uploads import writable;"
+        "import sys, time; from pathlib import Path; from harness.artifacts.registry import writable;"
         "from harness.artifacts.store import Store\n"
         "with writable(Path(sys.argv[1]), Store()) as address: print(address, flush=True); time.sleep(60)"
     )

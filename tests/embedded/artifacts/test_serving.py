@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness import paths, proc
-from harness.artifacts.publish import digest_in
+from harness.artifacts.registry import digest_in
 from harness.until import Deadline, NotYet, until
 from tests.image_archives import docker_files, write_tar
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness import paths, proc
-from harness.artifacts.disk import ImageCache, layout, load, qcow2
+from harness.artifacts.disk import ImageCache, build, load
+from harness.artifacts.disk.cache import virtual_size
 from harness.embedded.machines import disk as machine_disk
 from harness.errors import InfraError
 from harness.infra.host import preflight
@@ -62,7 +63,7 @@ def test_a_build_makes_a_disk_with_the_recipes_files_and_is_done_once(tmp_path: 
     cache, said = _cache(tmp_path, "kmod"), list[str]()
     made = cache.ensure(_image(), said.append)
     assert [line.partition(":")[0] for line in said] == ["small"] * 3
-    assert qcow2.virtual_size(cache.path(made)) == made.virtual_size == 2 << 30
+    assert virtual_size(cache.path(made)) == made.virtual_size == 2 << 30
     assert made.file == f"small-{made.sha256[:12]}.qcow2"
     raw, root = tmp_path / "raw", tmp_path / "root"
     proc.run(["qemu-img", "convert", "-O", "raw", cache.path(made), raw], timeout=60)
@@ -88,9 +89,9 @@ def test_a_root_that_does_not_fit_its_disk_is_an_error(tmp_path: Path) -> None:
     with (tmp_path / "root/big").open("wb") as handle:
         for _ in range(11):
             handle.write(os.urandom(100 << 20))
-    ids = layout.DiskIds.of("x")
+    ids = build.DiskIds.of("x")
     with pytest.raises(proc.CommandFailed, match="mke2fs"):
-        layout.raw_disk(tmp_path / "root", tmp_path / "raw", size_gib=1, ids=ids, log=tmp_path / "log")
+        build.raw_disk(tmp_path / "root", tmp_path / "raw", size_gib=1, ids=ids, log=tmp_path / "log")
     assert "Could not allocate block" in (tmp_path / "log").read_text()
     (tmp_path / "root/big").unlink()
 

@@ -21,8 +21,8 @@ import yaml
 from harness import paths, proc
 from harness.artifacts import disk, refs
 from harness.artifacts.recipe import silent
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.embedded.machines import Machines, MachineSpec, Names
 from harness.infra.host import guests, preflight
 from harness.kube.client import Cluster

@@ -9,8 +9,8 @@ import yaml
 from harness import paths
 from harness.artifacts import refs
 from harness.artifacts.recipe import silent
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.model import Cell

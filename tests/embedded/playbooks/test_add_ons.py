@@ -6,8 +6,8 @@ import json
 
 from harness import paths
 from harness.artifacts import refs
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.kube.client import Cluster
 from harness.kube.resources import STORAGE_CLASS
 from harness.model import Mirror

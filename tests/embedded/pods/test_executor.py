@@ -37,7 +37,7 @@ RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "res
 def executor_image(infra: EmbeddedProvider) -> str:
     """Return our image, in the instance's registry."""
     store = Store()
-    image = push.made(store)
+    image = push.obtain_image(store)
     push.publish(image, store)
     return f"{infra.mirror().registry}/{push.REPOSITORY}:{image.ref.version}"
 

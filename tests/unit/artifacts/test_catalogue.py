@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts import modules, refs
+from harness.artifacts import gomod, refs
 from harness.artifacts.catalogue import PROGRAMS, Catalogue, fill, load, module_dir, own_path
 from harness.errors import BadInput
 from harness.validate.conformance.curated import load_curated
@@ -29,7 +29,7 @@ def test_every_version_has_a_wrapper_module_with_checksums(name: str, version: s
     for path in CATALOGUE.modules[recipe.module].requires:
         assert re.search(rf"^(require )?\s*{re.escape(path)} v{re.escape(version)}$", text, re.MULTILINE)
         first = path == CATALOGUE.modules[recipe.module].requires[0]
-        sources = modules.sources(CATALOGUE.modules[recipe.module], version) if first else f"{path}@v{version}"
+        sources = gomod.sources(CATALOGUE.modules[recipe.module], version) if first else f"{path}@v{version}"
         assert f"{sources.replace('@', ' ')} h1:" in (folder / "go.sum").read_text()
     for package in recipe.packages.values():
         if package == own_path(recipe.module):

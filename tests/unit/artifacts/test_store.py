@@ -1,7 +1,9 @@
-"""The cache: made once however many ask, never half there, and the source is decided for good reasons."""
+"""The cache of artifacts: what is made, and what is pruned."""
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
 import sys
@@ -11,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.artifacts import release
+from harness.artifacts import gomod, release
 from harness.artifacts.catalogue import Catalogue, load
 from harness.artifacts.gomod import Build, c_command, command
 from harness.artifacts.recipe import RECORD, ArtifactPhase, Event, Ref, Source
 from harness.artifacts.release import Download
-from harness.artifacts.store import CURRENT, Store
+from harness.artifacts.store import CURRENT, Store, remove_stale, stale_artifacts
 from harness.errors import BadInput
 from harness.until import Deadline, NotYet, until
 from tests.unit.artifacts.conftest import Site
@@ -183,3 +185,76 @@ def test_a_program_in_c_is_made_of_all_sources_in_its_folder(tmp_path: Path) -> 
     words = c_command(tmp_path, "tool/src", Path("/made/tool"))
     assert words[-4:] == ["-o", Path("/made/tool"), folder / "a.c", folder / "b.c"]
     assert "-static" in words
+
+
+@pytest.fixture
+def full_store(tmp_path: Path, small: Catalogue, monkeypatch: pytest.MonkeyPatch) -> Store:
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module" / "go.mod").write_text("module none\n")
+    monkeypatch.setattr(gomod, "module_dir", lambda _module, _version: tmp_path / "module")
+    return Store(tmp_path / "cache", catalogue=small)
+
+
+def put(full_store: Store, ref: Ref, key: str, *, whole: bool = True) -> Path:
+    """Lay a folder of the cache, as making an artifact does."""
+    version = full_store.root / ref.name / ref.version
+    folder = version / key
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "tool").write_bytes(b"x" * 1000)
+    lock = key if whole else key.removeprefix(".tmp-").rpartition("-")[0]
+    (version / f".lock-{lock}").touch()
+    if whole:
+        facts = {"files": {"tool": {"size": 1000, "sha256": ""}}}
+        (folder / RECORD).write_text(json.dumps(facts))
+    return folder
+
+
+def gone(full_store: Store) -> list[Path]:
+    return [folder.directory for folder in stale_artifacts(full_store)]
+
+
+def test_every_source_of_a_declared_version_is_kept(full_store: Store) -> None:
+    for key in full_store.keys(TOOL):
+        put(full_store, TOOL, key)
+    assert {key.partition("-")[0] for key in full_store.keys(TOOL)} == {"gomod", "release"}
+    assert gone(full_store) == []
+
+
+def test_what_no_recipe_or_no_version_declares_goes_and_the_rest_stays(full_store: Store) -> None:
+    kept = put(full_store, TOOL, sorted(full_store.keys(TOOL))[0])
+    former = put(full_store, TOOL, "gomod-000000000000")
+    dropped = put(full_store, Ref("image/deep/tool", "v9"), "image-000000000000")
+    assert sorted(gone(full_store)) == sorted([dropped, former])
+    assert all(remove_stale(folder) for folder in stale_artifacts(full_store))
+    assert (kept.exists(), former.exists(), dropped.exists()) == (True, False, False)
+    assert gone(full_store) == []
+
+
+def test_what_a_mirror_may_be_serving_is_kept_until_something_newer_is(full_store: Store) -> None:
+    served = put(full_store, TOOL, "gomod-000000000000")
+    (served.parent / CURRENT).symlink_to(served.name)
+    assert gone(full_store) == []
+    (served.parent / CURRENT).unlink()
+    (served.parent / CURRENT).symlink_to(sorted(full_store.keys(TOOL))[0])
+    assert gone(full_store) == [served]
+
+
+def test_a_version_that_nothing_declares_goes_though_it_is_the_current_one(full_store: Store) -> None:
+    folder = put(full_store, Ref("tool", "0.0.1"), "gomod-000000000000")
+    link = folder.parent / CURRENT
+    link.symlink_to(folder.name)
+    (found,) = stale_artifacts(full_store)
+    assert remove_stale(found)
+    assert not link.is_symlink()
+
+
+def test_what_another_process_works_on_is_left(full_store: Store) -> None:
+    work = put(full_store, TOOL, ".tmp-gomod-000000000000-4711", whole=False)
+    (found,) = stale_artifacts(full_store)
+    with (work.parent / ".lock-gomod-000000000000").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        assert gone(full_store) == []
+        assert not remove_stale(found)
+        assert work.exists()
+    assert remove_stale(found)
+    assert not list(work.parent.glob(".tmp-*"))

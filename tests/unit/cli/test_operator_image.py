@@ -19,7 +19,7 @@ IMAGE = Artifact(Ref("image/vmatrix", "1-abc"), "image", Path("/cache"), {"diges
 @pytest.fixture
 def pushed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
-    monkeypatch.setattr(pushing, "made", lambda _store, _progress: IMAGE)
+    monkeypatch.setattr(pushing, "obtain_image", lambda _store, _progress: IMAGE)
     monkeypatch.setattr(pushing, "publish", lambda *_: calls.append("published"))
     monkeypatch.setattr(
         pushing, "push", lambda _image, registry, tags, _store, login, insecure: calls.append((registry, tags, login))

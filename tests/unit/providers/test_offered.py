@@ -11,7 +11,7 @@ import pytest
 
 from harness.artifacts import mirror
 from harness.artifacts.catalogue import load
-from harness.artifacts.product.tree import Tree
+from harness.artifacts.product.files import Tree
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Mirror

@@ -1,18 +1,26 @@
-"""Published images: good, damaged, cut off, absent, too large; from a web site on loopback."""
+"""The cache of disk images: made, fetched, pruned."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
+import os
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from harness.artifacts.disk import ImageCache
-from harness.errors import InfraError, InfraRetriable
-from harness.spec.models import DiskImage, UrlSource
+from harness.artifacts.disk import CachedImage, ImageCache
+from harness.artifacts.disk import catalogue as recipes
+from harness.artifacts.disk.cache import from_mirror, prune, published_checksum
+from harness.artifacts.download import trouble
+from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.spec.image_mirror import ImageMirror
+from harness.spec.models import BuildSource, DiskImage, UrlSource
 from tests.unit.artifacts.disk.conftest import Site
 
 GIB = 1 << 30
@@ -126,3 +134,161 @@ def test_an_image_that_is_not_there_is_an_error_and_not_worth_a_retry(site: Site
     with pytest.raises(InfraError, match="answered 404") as caught:
         cache.ensure(_image(site, checksum=_sha256(b"")))
     assert not isinstance(caught.value, InfraRetriable)
+
+
+def test_a_list_without_the_image_is_an_error(site: Site) -> None:
+    site.files["/SUMS"] = b"0123  other.qcow2\n"
+    source = UrlSource(kind="url", url=site.url + PATH, checksum_url=f"{site.url}/SUMS")
+    with pytest.raises(InfraError, match=r"lists no checksum of a.qcow2"):
+        published_checksum(source)
+
+
+def test_a_site_that_does_not_answer_is_worth_a_retry(tmp_path: Path) -> None:
+    source = UrlSource(kind="url", url="http://127.0.0.1:9/a.qcow2", checksum_url="http://127.0.0.1:9/SUMS")
+    with pytest.raises(InfraRetriable, match="cannot be reached"):
+        published_checksum(source)
+
+
+def _published(source: UrlSource) -> DiskImage:
+    return DiskImage(name="a", os="d", version="1", source=source, user="u", size_gib=1, end_of_life=date(2030, 1, 1))
+
+
+UPSTREAM = UrlSource(kind="url", url="https://up.invalid/i/a.qcow2", checksum_url="https://up.invalid/i/SUMS")
+
+
+def test_a_mirror_is_asked_for_the_image_and_its_list_and_the_upstream_site_is_not(site: Site) -> None:
+    site.files |= {"/m/a.qcow2": b"image", "/m/SUMS": b"a" * 64 + b"  a.qcow2\n"}
+    found = from_mirror(ImageMirror.parse(f"https://up.invalid/i={site.url}/m"), _published(UPSTREAM))
+    assert isinstance(found.source, UrlSource)
+    assert found.source.url == f"{site.url}/m/a.qcow2"
+    assert published_checksum(found.source) == f"sha256:{'a' * 64}"
+
+
+@pytest.mark.parametrize("there", ["/m/a.qcow2", "/m/SUMS"])
+def test_a_mirror_without_a_file_is_one_clear_error(site: Site, there: str) -> None:
+    site.files[there] = b"x"
+    with pytest.raises(BadInput, match=r"image_mirror lacks a file of image a: http://\S+ answers 404") as caught:
+        from_mirror(ImageMirror.parse(f"https://up.invalid/i={site.url}/m"), _published(UPSTREAM))
+    assert "image_mirror" in caught.value.hint
+
+
+def test_a_mirror_that_only_the_infra_cluster_reaches_is_left_to_it() -> None:
+    pinned = UrlSource(kind="url", url="https://up.invalid/i/a.qcow2", checksum="sha256:" + "a" * 64)
+    found = from_mirror(ImageMirror.parse("http://127.0.0.1:9"), _published(pinned))
+    assert isinstance(found.source, UrlSource)
+    assert found.source.url == "http://127.0.0.1:9/up.invalid/i/a.qcow2"
+    assert "cannot be reached" in str(trouble(found.source.url))
+
+
+def test_the_login_of_netrc_is_sent_to_its_site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    site.files["/SUMS"] = b"a" * 64 + b"  a.qcow2\n"
+    source = UrlSource(kind="url", url=site.url + PATH, checksum_url=f"{site.url}/SUMS")
+    assert published_checksum(source)
+    assert site.logins == ["Basic bWU6c2VjcmV0"]
+
+
+BUILT = DiskImage(
+    name="built",
+    os="debian",
+    version="13",
+    source=BuildSource(kind="build", recipe="r"),
+    user="debian",
+    size_gib=4,
+    end_of_life=date(2030, 1, 1),
+)
+
+
+PUBLISHED = BUILT.model_copy(
+    update={
+        "name": "built-cloud",
+        "source": UrlSource(kind="url", url="http://none.invalid/a", checksum="sha256:" + "0" * 64),
+    }
+)
+
+
+@pytest.fixture
+def full_cache(tmp_path: Path) -> ImageCache:
+    (tmp_path / "recipes" / "r").mkdir(parents=True)
+    (tmp_path / "recipes" / "r" / "recipe.yml").write_text("suite: trixie\n")
+    (tmp_path / "images").mkdir()
+    return ImageCache(recipes=tmp_path / "recipes", root=tmp_path / "images", mirror="")
+
+
+def put(full_cache: ImageCache, name: str, version: str, *, key: str, age: int) -> str:
+    """Lay an image of `age` seconds into the cache; return its file's name."""
+    file = f"{name}-{version}.qcow2"
+    (full_cache.root / file).write_bytes(b"x" * 10)
+    made = CachedImage(name=name, file=file, key=key, sha256=version, size=10, virtual_size=10, seconds=1)
+    record = full_cache.root / f"{name}-{version}.json"
+    record.write_text(json.dumps(asdict(made)))
+    os.utime(record, (2_000_000_000 - age,) * 2)
+    (full_cache.root / f".lock-{name}").touch()
+    return file
+
+
+def images(full_cache: ImageCache) -> list[str]:
+    return sorted(path.name for path in full_cache.root.glob("*.qcow2"))
+
+
+def recipe_key(full_cache: ImageCache) -> str:
+    return f"recipe:{recipes.load_recipe(full_cache.recipes, 'r').key(size_gib=4)}"
+
+
+def test_the_version_that_fits_the_recipe_stays_even_when_another_is_newer(full_cache: ImageCache) -> None:
+    fits = put(full_cache, "built", "1", key=recipe_key(full_cache), age=50)
+    put(full_cache, "built", "2", key="recipe:another", age=10)
+    (gone,) = prune(full_cache, [BUILT])
+    assert images(full_cache) == [fits]
+    assert not (full_cache.root / "built-2.json").exists()
+    assert gone.size > 10
+    assert prune(full_cache, [BUILT]) == ()
+
+
+def test_without_one_that_fits_the_newest_stays(full_cache: ImageCache) -> None:
+    put(full_cache, "built", "1", key="recipe:old", age=50)
+    newest = put(full_cache, "built", "2", key="recipe:new", age=10)
+    prune(full_cache, [BUILT])
+    assert images(full_cache) == [newest]
+
+
+def test_of_a_published_image_the_newest_stays_and_nobody_is_asked(full_cache: ImageCache) -> None:
+    put(full_cache, "built-cloud", "1", key="sha256:1", age=50)
+    newest = put(full_cache, "built-cloud", "2", key="sha256:2", age=10)
+    prune(full_cache, [PUBLISHED])
+    assert images(full_cache) == [newest]
+
+
+def test_an_image_that_is_declared_no_more_goes_and_one_with_a_longer_name_stays(full_cache: ImageCache) -> None:
+    put(full_cache, "built", "1", key="recipe:old", age=50)
+    stays = put(full_cache, "built-cloud", "2", key="sha256:2", age=10)
+    prune(full_cache, [PUBLISHED])
+    assert images(full_cache) == [stays]
+
+
+def test_a_dry_run_removes_nothing_and_tells_the_same(full_cache: ImageCache) -> None:
+    put(full_cache, "built", "1", key="recipe:old", age=50)
+    told = prune(full_cache, [], dry_run=True)
+    assert images(full_cache) == ["built-1.qcow2"]
+    assert prune(full_cache, []) == told
+
+
+def test_a_killed_build_goes_and_one_under_way_stays(full_cache: ImageCache) -> None:
+    work = full_cache.root / ".tmp-built-4711"
+    (work / "root").mkdir(parents=True)
+    (work / "root" / "file").write_bytes(b"x" * 100)
+    with (full_cache.root / ".lock-built").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        assert prune(full_cache, [BUILT]) == ()
+    (gone,) = prune(full_cache, [BUILT])
+    assert (gone.size, work.exists()) == (100, False)
+
+
+def test_a_build_of_an_image_with_a_longer_name_is_not_this_ones(full_cache: ImageCache) -> None:
+    (full_cache.root / ".tmp-built-cloud-4711").mkdir()
+    (full_cache.root / ".tmp-built-4712").mkdir()
+    (full_cache.root / ".lock-built").touch()
+    prune(full_cache, [BUILT])
+    assert [path.name for path in full_cache.root.glob(".tmp-*")] == [".tmp-built-cloud-4711"]

@@ -1,4 +1,4 @@
-"""What a phase is told of the artifacts that its product asks for, and that it is true."""
+"""What guests find because a product asks for it, and its checksums."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from harness.artifacts.catalogue import Catalogue
-from harness.artifacts.product.offer import Offer
-from harness.artifacts.recipe import Ref
+from harness.artifacts.product.offer import Offer, checksums
+from harness.artifacts.recipe import Ref, Source
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from tests.image_archives import docker_files, write_tar
-from tests.unit.artifacts.conftest import Site
+from tests.unit.artifacts.conftest import Site, archive
 from tests.unit.artifacts.product.conftest import get, moment, product
 
 BOTH = [moment("1.36.1"), moment("1.36.3")]
@@ -120,3 +120,16 @@ def test_two_images_of_one_name_are_a_mistake(catalogue: Catalogue, tmp_path: Pa
     write_tar(tmp_path / "agent.tar", docker_files("pause:3.10.2"))
     with pytest.raises(BadInput, match=r"agent\.tar and image/pause@3\.10\.2 would both be the image pause:3\.10\.2"):
         offer(catalogue, tmp_path, images=["pause", {"archive": "agent.tar"}])
+
+
+def test_a_file_and_an_archive_have_the_checksums_of_what_is_sent(
+    site: Site, small: Catalogue, cache: Path, url: str
+) -> None:
+    site.offer("/v1.2.3/tool", b"tool")
+    site.offer(
+        "/pair-4.5.6.tgz", archive({f"pair-4.5.6/bin/{name}": name.encode() * 999 for name in ("left", "right")})
+    )
+    store = Store(cache / "artifacts", Source.RELEASE, small, {"http://site": site.url})
+    found = checksums([store.obtain("tool", "1.2.3"), store.obtain("pair", "4.5.6")])
+    sent = {"tool/1.2.3": "/bin/tool/1.2.3/tool", "pair/4.5.6": "/bin/pair/4.5.6/pair.tar"}
+    assert found == {name: hashlib.sha256(get(f"{url}{path}")).hexdigest() for name, path in sent.items()}

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from harness.artifacts.node.contents import network
+from harness.artifacts.node.rootfs import network
 from harness.errors import InfraError
 from harness.infra.host.guests import HostKernel
 from harness.infra.kind import cluster

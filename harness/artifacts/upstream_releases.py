@@ -1,0 +1,274 @@
+"""Upstream releases that the catalogue lacks: find them, and render the diff that adds one.
+
+The Go module proxy lists them (GOPROXY names it). Only modules that the catalogue builds from are asked for.
+Releases before the first final one (-rc.1) do not count. What belongs to a Kubernetes release is read from its own
+sources: kubeadm's constants name etcd, CoreDNS and pause; the e2e tests' list names the images that conformance
+runs. The diff is unified, as `git apply` takes it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.artifacts import go_toolchain
+from harness.artifacts.catalogue import CATALOGUE, KUBERNETES, Catalogue
+from harness.artifacts.recipe import LIMITS, ArtifactLimits
+from harness.errors import BadInput, InfraError
+
+FINAL = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
+Numbers = tuple[int, ...]
+MODULE = "k8s.io/kubernetes"
+CONSTANTS = Path("cmd/kubeadm/app/constants/constants.go")
+IMAGES = Path("test/utils/image/manifest.go")
+SUPPORTED_MONTHS = 14  # https://kubernetes.io/releases/patch-releases/: a year, and two months of maintenance
+LAST_DAY = 28  # support ends on the 28th of a month, same page
+AXES = Path("matrix/axes.yml")
+ENTRY = """\
+  "{version}":
+    etcd: "{etcd}"
+    images:
+      etcd: {etcd_image}
+      coredns: v{coredns}
+      pause: {pause}
+      e2e-test-images/agnhost: {agnhost}
+      e2e-test-images/busybox: {busybox}
+"""
+VALUE = """\
+      - id: "{version}"
+        slug: k{slug}
+        label: Kubernetes {version}
+        class: "{minor}"
+        before: {before}
+        vars:
+          cluster_kubernetes_version: "{version}"
+          cluster_etcd_version: "{etcd}"
+          cluster_coredns_version: "{coredns}"
+          cluster_pause_version: "{pause}"
+        paths: [playbooks/roles/control_plane/**, playbooks/roles/node/**, playbooks/roles/etcd/**, \
+matrix/conformance/{minor}.yml]
+        support: {support}
+"""
+
+
+@dataclass(frozen=True)
+class Newer:
+    """A release that the catalogue lacks, and what it has of the same or the next older minor: `listed`."""
+
+    module: str
+    version: str
+    listed: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is newer, and of which modules nobody knows: name to what was said instead."""
+
+    found: tuple[Newer, ...]
+    unlisted: Mapping[str, str]
+
+
+def find_newer(catalogue: Catalogue, limits: ArtifactLimits = LIMITS) -> Search:
+    """Return the newest patch of every minor that the catalogue has, and of every later one, where it lacks that.
+
+    Raises:
+        InfraError: the module proxy lists no module at all.
+    """
+    listed = {module: of for module in catalogue.modules if (of := listed_versions(catalogue, module))}
+    paths = {module: catalogue.modules[module].requires[0] for module in listed}
+    offered, unlisted = _offered(sorted({*paths.values()}), limits)
+    if not offered:
+        detail = "\n".join(unlisted.values())
+        raise InfraError("the Go module proxy lists no module", hint="GOPROXY names the proxy", detail=detail)
+    known = {module: of for module, of in listed.items() if paths[module] in offered}
+    found = [one for module, of in known.items() for one in _newer(module, of, offered[paths[module]])]
+    return Search(tuple(found), {name: unlisted[path] for name, path in paths.items() if path not in offered})
+
+
+def listed_versions(catalogue: Catalogue, module: str) -> tuple[str, ...]:
+    """Return the versions of a module that the catalogue builds, oldest first."""
+    if module == KUBERNETES:
+        return tuple(sorted(catalogue.kubernetes, key=numbers))
+    found = set()
+    for program in catalogue.programs.values():
+        for version in program.versions if program.versions != KUBERNETES else ():
+            if program.recipes(version).gomod.module == module:
+                found.add(version)
+    return tuple(sorted(found, key=numbers))
+
+
+def numbers(version: str) -> Numbers:
+    """Return a version as numbers that can be compared."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def minor(version: str) -> str:
+    """Return the minor of a version: 1.36 of 1.36.3."""
+    return ".".join(version.split(".")[:2])
+
+
+def _newer(module: str, listed: Sequence[str], offered: Sequence[str]) -> Iterator[Newer]:
+    """Yield what is missing of one module, oldest first; versions of a minor older than the oldest listed are not."""
+    newest: dict[str, str] = {}
+    for version in sorted(offered, key=numbers):
+        newest[minor(version)] = version
+    for name, version in newest.items():
+        of_minor = [one for one in listed if minor(one) == name]
+        before = [one for one in listed if numbers(one) < numbers(version)]
+        wanted = bool(of_minor) or numbers(name) > numbers(minor(listed[-1])) or _between(module, name, listed)
+        if wanted and version not in listed and before:
+            yield Newer(module, version, (of_minor or before)[-1])
+
+
+def _between(module: str, name: str, listed: Sequence[str]) -> bool:
+    """Tell whether every minor counts, also one between those that are listed: clusters are upgraded minor by minor."""
+    return module == KUBERNETES and numbers(minor(listed[0])) < numbers(name)
+
+
+def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, str]]:
+    """Return the versions of each module by its path, and what was said of those that have none."""
+    go = go_toolchain.find_go("1.21", limits)
+    env = {**go.env(), "GOFLAGS": "-mod=mod"}
+    words: list[str | Path] = [go.path, "list", "-m", "-e", "-versions", "-json", *paths]
+    done = proc.run(words, cwd=Path("/"), env=env, timeout=limits.modules, check=False)
+    answers = {str(one["Path"]): one for one in _objects(done.stdout)}
+    found, unlisted = {}, {}
+    for path in paths:
+        one = answers.get(path, {})
+        versions = tuple(version[1:] for version in one.get("Versions", ()) if FINAL.fullmatch(version))
+        if versions:
+            found[path] = versions
+        else:
+            unlisted[path] = str(one.get("Error", {}).get("Err", done.stderr.strip() or f"{path} has no version"))
+    return found, unlisted
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield JSON objects that are written one behind the other."""
+    decoder, at = json.JSONDecoder(), 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        one, at = decoder.raw_decode(text, at)
+        yield one
+
+
+@dataclass(frozen=True)
+class ReleaseParts:
+    """Versions without `v`, but for the images' tags; when its minor was released, and until when it is supported."""
+
+    version: str
+    etcd: str
+    etcd_image: str
+    coredns: str
+    pause: str
+    agnhost: str
+    busybox: str
+    released: date
+    supported_until: date
+
+
+def read_parts(version: str, limits: ArtifactLimits = LIMITS) -> ReleaseParts:
+    """Download a release's sources, and return what belongs to it.
+
+    Raises:
+        BadInput: the module proxy does not have it, or its sources do not say it where they used to.
+    """
+    go = go_toolchain.find_go("1.21", limits)
+    try:
+        sources = Path(go.download(f"{MODULE}@v{version}")["Dir"])
+        first = go.download(f"{MODULE}@v{minor(version)}.0")["Info"]
+    except proc.CommandFailed as error:
+        raise BadInput(
+            f"the Go module proxy has no {MODULE} v{version}", hint="GOPROXY names the proxy", detail=error.detail
+        ) from error
+    released = datetime.fromisoformat(json.loads(Path(first).read_text(encoding="utf-8"))["Time"]).date()
+    constants, images = sources / CONSTANTS, sources / IMAGES
+    etcd = _found(constants, r'DefaultEtcdVersion = "(\S+)"')
+    return ReleaseParts(
+        version=version,
+        etcd=etcd.partition("-")[0],
+        etcd_image=etcd,
+        coredns=_found(constants, r'CoreDNSVersion = "v(\S+)"'),
+        pause=_found(constants, r'PauseVersion = "(\S+)"'),
+        agnhost=_found(images, r'configs\[Agnhost\] = Config\{.*, "agnhost", "(\S+)"\}'),
+        busybox=_found(images, r'configs\[BusyBox\] = Config\{.*, "busybox", "(\S+)"\}'),
+        released=released,
+        supported_until=support_end(released),
+    )
+
+
+def support_end(released: date) -> date:
+    """Return the day on which the support of a minor ends that was released on a day."""
+    months = released.year * 12 + released.month - 1 + SUPPORTED_MONTHS
+    return date(months // 12, months % 12 + 1, LAST_DAY)
+
+
+def _found(file: Path, pattern: str) -> str:
+    found = re.search(pattern, file.read_text(encoding="utf-8")) if file.exists() else None
+    if found is None:
+        raise BadInput(f"{file} does not say {pattern}", hint="look where this release says it, and write it by hand")
+    return found.group(1)
+
+
+def render_diff(releases: Sequence[ReleaseParts], checkout: Path) -> str:
+    """Return one diff that adds Kubernetes releases to a checkout's catalogue.yml and matrix/axes.yml.
+
+    Raises:
+        BadInput: the files have no version that a release could follow.
+    """
+    ordered = sorted(releases, key=lambda parts: numbers(parts.version))
+    lines: list[str] = []
+    for name, adding in ((CATALOGUE.relative_to(checkout), in_catalogue), (AXES, in_axes)):
+        before = after = (checkout / name).read_text(encoding="utf-8")
+        for parts in ordered:
+            after = adding(after, parts)
+        lines += difflib.unified_diff(
+            before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+        )
+    return "".join(lines)
+
+
+def in_catalogue(text: str, parts: ReleaseParts) -> str:
+    """Return the catalogue's text with a release before the newest older one: the newest stands first."""
+    kubernetes = re.search(r"^kubernetes:\n(?:  .*\n)*", text, re.MULTILINE)
+    found = _older(
+        parts.version, re.findall(r'^  "([\d.]+)":$', kubernetes.group(), re.MULTILINE) if kubernetes else []
+    )
+    if not found:
+        raise BadInput(f"the catalogue has no Kubernetes older than {parts.version}")
+    at = text.index(f'  "{found[-1]}":\n')
+    return f"{text[:at]}{ENTRY.format(**vars(parts))}{text[at:]}"
+
+
+def in_axes(text: str, parts: ReleaseParts) -> str:
+    """Return the axes' text with a release behind the newest older one: values go from old to new."""
+    own = minor(parts.version)
+    older = _older(parts.version, re.findall(r'^          cluster_kubernetes_version: "([\d.]+)"$', text, re.MULTILINE))
+    block = (
+        re.search(rf'^      - id: "{re.escape(older[-1])}"\n(?:        .*\n)*', text, re.MULTILINE) if older else None
+    )
+    if block is None:
+        raise BadInput(f"matrix/axes.yml has no Kubernetes older than {parts.version}")
+    same, others = [one for one in older if minor(one) == own], [one for one in older if minor(one) != own]
+    before = [f'patch: "{same[-1]}"'] if same else []
+    before += [f'minor: "{others[-1]}"'] if others else []
+    value = VALUE.format(
+        **vars(parts),
+        slug=parts.version.replace(".", ""),
+        minor=own,
+        before=f"{{{', '.join(before)}}}",
+        support=f"{{from: {parts.released}, until: {parts.supported_until}}}",
+    )
+    return f"{text[: block.end()]}{value}{text[block.end() :]}"
+
+
+def _older(version: str, known: Iterable[str]) -> list[str]:
+    """Return the versions before one, oldest first."""
+    return sorted((one for one in known if numbers(one) < numbers(version)), key=numbers)
