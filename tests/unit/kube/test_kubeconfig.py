@@ -98,7 +98,7 @@ def test_no_message_shows_a_secret(secret: str, api: ApiServer, tmp_path: Path) 
 
 
 def test_of_several_files_the_first_that_has_an_entry_counts(api: ApiServer, tmp_path: Path) -> None:
-    first, second = tmp_path / "first" / "kubeconfig", api.write(Row("token", "token: no"), tmp_path / "second")
+    first, second = tmp_path / "first" / "kubeconfig", api.write(Row("token", "token: other"), tmp_path / "second")
     first.parent.mkdir()
     (first.parent / "token").write_text("of-the-first")
     first.write_text(
