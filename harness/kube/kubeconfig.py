@@ -309,7 +309,9 @@ class _Reader:
                 raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
             config = self._mapping(node, CONFIG, "")
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise unusable(self.file, " ".join(str(error).split()), "check the file") from error
+            mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+            line = _line(mark.line + 1 if mark is not None else None)
+            raise unusable(self.file, f"{line}it is not YAML: {problem or error}", "check the file") from error
         for key, known in (("apiVersion", "v1"), ("kind", "Config")):
             if config[key] not in ("", known):
                 where = f"{_line(self.lines.get(key))}{key}"
@@ -494,7 +496,8 @@ def _judge_cluster(cluster: Entry) -> None:
 def _judge_address(cluster: Entry, key: str, schemes: Sequence[str]) -> None:
     text = str(cluster.content[key])
     if wrong := wrong_url(text, schemes):
-        raise cluster.wrong(key, f"{without_login(text)!r}: {wrong}", f"correct `{key}` of the cluster in the file")
+        shown = f"{without_login(text)!r}: " if text else ""
+        raise cluster.wrong(key, f"{shown}{wrong}", f"correct `{key}` of the cluster in the file")
     if key == "server" and urlsplit(text).username is not None:
         raise cluster.wrong(key, "it has a user in it", "name `username` and `password` of the user in the file")
 
@@ -516,6 +519,8 @@ def _judge_user(user: Entry) -> None:
     for basic in ("username", "password"):
         for token in ("token", "tokenFile"):
             _refuse_both(user, token, basic)
+    if given["password"] and not given["username"]:
+        raise user.wrong("password", "nobody is named whose it is", "name the user as `username`, or remove it")
     if given["client-certificate"] or given["client-certificate-data"]:
         _judge_certificate(user)
     _judge_impersonation(user)

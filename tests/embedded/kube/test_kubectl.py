@@ -43,7 +43,9 @@ def test_it_sends_and_refuses_what_the_table_says(row: Row, api: ApiServer, kube
     path = api.write(row, tmp_path)
     api.asked.clear()
     done = kubectl(path)
-    if row.sends is not None:
+    if row.asks:
+        assert "Please enter Username" in done.stdout + done.stderr
+    elif row.sends is not None:
         assert [sorted(sent) for where, sent in api.asked if where == "/version"] == [sorted(row.sends)], done
     elif not row.stricter:
         assert (done.returncode, api.asked) == (1, []), done

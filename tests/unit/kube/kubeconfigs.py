@@ -42,6 +42,7 @@ WRONG: Mapping[Scalar, tuple[str, ...]] = {
     Scalar.TEXT_BY_KEY: ("a", "[a]", "{a: 1}", "{a: [b]}"),
     Scalar.TEXTS_BY_KEY: ("a", "[a]", "{a: b}", "{a: [1]}", "{a: {b: c}}"),
 }
+EMPTY = "    {}\n"
 V1 = "client.authentication.k8s.io/v1"
 PROGRAM = f"apiVersion: {V1}, interactiveMode: Never"
 Sent = tuple[tuple[str, str], ...]
@@ -57,6 +58,7 @@ class Row:
     sends: headers of the login; None: it is refused, by a message that has `refused` in it.
     stricter: whether kubectl takes what is refused here.  trusts: whether the server's authority is in the file.
     files: besides the kubeconfig.  plain: whether the server is one of http://.
+    asks: whether kubectl asks a person for a name and a password first.
     """
 
     key: str
@@ -68,6 +70,7 @@ class Row:
     stricter: bool = False
     trusts: bool = True
     plain: bool = False
+    asks: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -147,7 +150,7 @@ CLUSTERS = (
     sent("proxy-url", cluster="proxy-url: null"),
     sent("disable-compression", cluster="disable-compression: true"),
     sent("extensions", cluster="extensions: [{name: a, extension: {any: [1, 2020-01-01]}}]"),
-    refused("extensions", cluster="extensions: [{name: a}, {name: a}]"),
+    refused("extensions", cluster="extensions: [{name: a, extension: {}}, {name: a, extension: {}}]"),
     sent("extensions", cluster="unknown: [1]"),
 )
 PAIR = "client-certificate: admin.crt\nclient-key: admin.key"
@@ -220,7 +223,7 @@ USERS = (
     refused("as-user-extra", "token: t\nas: admin\nas-user-extra: {1: [b]}", stricter=True),
     sent("username", "username: u\npassword: p", (("authorization", "Basic dTpw"),)),
     sent("username", "username: u", (("authorization", "Basic dTo="),)),
-    sent("password", "password: p", ()),
+    refused("password", "password: p"),
     refused("username", "token: t\nusername: u"),
     refused("username", "tokenFile: token\nusername: u"),
     refused("password", "token: t\npassword: p"),
@@ -308,7 +311,7 @@ TOPS = (
     refused("users", top="users: []", said="no user 'u'", stricter=True),
     refused("contexts", top="contexts: [{name: x, context: {cluster: c, user: u}}, {name: x}]"),
     refused("contexts", top="contexts: [{name: x, context: {cluster: none, user: u}}]", said="no cluster 'none'"),
-    sent("user", user="token: t", top="contexts: [{name: x, context: {cluster: c}}]", sends=()),
+    sent("user", user="token: t", top="contexts: [{name: x, context: {cluster: c}}]", sends=(), asks=True),
     refused("namespace", top="contexts: [{name: x, context: {cluster: c, user: u, namespace: A/b}}]", stricter=True),
     refused("current-context", top="current-context: none", said="no context 'none'"),
     refused("current-context", top="current-context: null"),
@@ -393,7 +396,7 @@ class ApiServer:
         server = "" if "server:" in row.cluster.replace("tls-server", "") else "    server: $SERVER\n"
         text = (
             f"clusters:\n- name: c\n  cluster:\n{server}{trust}{_indented(row.cluster)}"
-            f"users:\n- name: u\n  user:\n{_indented(row.user) or '    {}'}"
+            f"users:\n- name: u\n  user:\n{_indented(row.user) or EMPTY}"
             "contexts:\n- name: x\n  context: {cluster: c, user: u}\ncurrent-context: x\n" + row.top + "\n"
         )
         pem = "".join((self.folder / f"admin.{end}").read_text() for end in ("crt", "key")).replace("\n", "\\\\n")
@@ -429,9 +432,12 @@ def served(folder: Path) -> Iterator[ApiServer]:
         def do_GET(self) -> None:
             names = ("authorization", "impersonate-")
             seen = ((name.lower(), value) for name, value in self.headers.items() if name.lower().startswith(names))
-            asked.append((self.path, tuple((name, value.encode("latin-1").decode()) for name, value in seen)))
+            path = self.path.partition("?")[0]
+            asked.append((path, tuple((name, value.encode("latin-1").decode()) for name, value in seen)))
             body = b'{"gitVersion": "v1.36.3"}'
-            self.send_response(200 if self.path == "/version" else 403)
+            self.send_response(200 if path == "/version" else 307 if path.endswith("/redirect") else 403)
+            if path.endswith("/redirect"):
+                self.send_header("Location", "/version")
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -57,18 +57,12 @@ ROUTES = (
     *(excepted(NAME, words) for words in ("API.Example.Test", "a, *", " example.test ", "a,,test", "*.test")),
     *(excepted(NAME, words) for words in ("example.test:6443", ".example.test:6443", "api.example.test:6443", "test:")),
     *(proxied(NAME, words) for words in ("example.test:443", "xample.test", ".api.example.test", "*.api.example.test")),
-    *(
-        proxied(NAME, words)
-        for words in ("api", "api.*", "*example.test", "0.0.0.0/0", "example.test.")
-    ),
+    *(proxied(NAME, words) for words in ("api", "api.*", "*example.test", "0.0.0.0/0", "example.test.")),
     *(excepted(ADDRESS, words) for words in ("192.0.2.10", "192.0.2.10:6443", "192.0.2.0/24", "0.0.0.0/0", "*")),
     *(excepted(ADDRESS, words) for words in ("192.0.2.99/24", "10.0.0.0/8,192.0.2.8/29", "192.000.002.000/24")),
     *(excepted(ADDRESS, words) for words in ("::ffff:192.0.2.10",)),
     *(proxied(ADDRESS, words) for words in ("192.0.2.10:443", "192.0.2.1", "192.0.2.0", "192.0.2.", ".2.10", "2.10")),
-    *(
-        proxied(ADDRESS, words)
-        for words in ("192.0.2.0/33", "192.0.2.0/255.255.0.0", "192.0.2.*", "192.0.2.0/24:6443")
-    ),
+    *(proxied(ADDRESS, words) for words in ("192.0.2.0/33", "192.0.2.0/255.255.0.0", "192.0.2.*", "192.0.2.0/24:6443")),
     *(excepted(SIX, words) for words in ("2001:db8::10", "[2001:db8::10]:6443", "2001:db8::/32", "2001:DB8:0::10")),
     *(proxied(SIX, words) for words in ("[2001:db8::10]", "[2001:db8::10]:443", "2001:db9::/32")),
     Route("https://localhost:9", {"HTTPS_PROXY": "$PROXY"}),

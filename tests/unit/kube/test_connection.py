@@ -1,4 +1,4 @@
-"""A kubeconfig with keys in it: opened by many at once, good for every connection after, and on no disk meanwhile."""
+"""How an API is reached: keys are on no disk, logins are had anew in time, nobody else is told them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import yaml
 
 from harness.errors import BadInput
 from harness.infra.host import pki
-from harness.kube import kubeconfig
+from harness.kube import credentials
 from harness.kube.client import Cluster, Unreachable
-
-SEEN: list[str] = []
+from harness.kube.portforward import open_stream
+from tests.unit.kube.kubeconfigs import V1, ApiServer, Row, credential, program, served
 
 
 class WhoAsks(BaseHTTPRequestHandler):
@@ -142,61 +142,105 @@ def test_a_key_that_is_not_the_certificates_is_said_at_once(
     assert list(temporary.iterdir()) == []
 
 
-class LogsIn(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        SEEN.append(self.headers["Authorization"])
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
-        pass
-
-
 @pytest.fixture
-def logged() -> Iterator[str]:
-    SEEN.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), LogsIn) as running:
-        running.daemon_threads = True
-        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_address[1]}"
-        running.shutdown()
+def api(tmp_path: Path) -> Iterator[ApiServer]:
+    with served(tmp_path / "api") as running:
+        yield running
 
 
-def with_token(folder: Path, server: str) -> Path:
-    users = [{"name": "other", "user": {"token": "no"}}, {"name": "pod", "user": {"tokenFile": "token"}}]
-    contexts = [{"name": name, "context": {"cluster": "c", "user": name}} for name in ("other", "pod")]
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": users,
-        "contexts": contexts,
-        "current-context": "other",
-    }
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return path
+def told(api: ApiServer) -> list[str]:
+    """Return how requests logged in so far."""
+    return [dict(sent)["authorization"] for _, sent in api.asked]
 
 
 def test_a_replaced_token_is_used_once_it_is_a_minute_old(
-    tmp_path: Path, logged: str, monkeypatch: pytest.MonkeyPatch
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = api.write(Row("tokenFile", "tokenFile: token"), tmp_path)
     token = tmp_path / "token"
-    token.write_text("first\n", encoding="utf-8")
-    cluster = Cluster.from_kubeconfig(with_token(tmp_path, logged), context="pod")
+    cluster = Cluster.from_kubeconfig(path)
 
-    cluster.request("GET", "/version")
+    cluster.version()
     token.write_text("second\n", encoding="utf-8")
-    cluster.request("GET", "/version")
-    monkeypatch.setattr(kubeconfig, "TOKEN_SECONDS", 0.0)
-    cluster.request("GET", "/version")
+    cluster.version()
+    monkeypatch.setattr(credentials, "TOKEN_SECONDS", 0.0)
+    cluster.version()
+    token.unlink()
+    cluster.version()
+    token.write_text("not one word", encoding="utf-8")
+    cluster.version()
 
-    assert SEEN == ["Bearer first", "Bearer first", "Bearer second"]
+    assert told(api) == ["Bearer of-a-file"] * 2 + ["Bearer second"] * 3
 
 
-def test_another_context_logs_in_its_own_way(tmp_path: Path, logged: str) -> None:
-    (tmp_path / "token").write_text("first\n", encoding="utf-8")
-    Cluster.from_kubeconfig(with_token(tmp_path, logged)).request("GET", "/version")
-    assert SEEN == ["Bearer no"]
+def test_another_context_logs_in_its_own_way(api: ApiServer, tmp_path: Path) -> None:
+    more = "users: [{name: u, user: {token: t}}, {name: v, user: {token: v}}]\n"
+    contexts = "contexts: [{name: x, context: {cluster: c, user: u}}, {name: z, context: {cluster: c, user: v}}]"
+    path = api.write(Row("token", top=more + contexts), tmp_path)
+    for context in (None, "z"):
+        Cluster.from_kubeconfig(path, context=context).version()
+    assert told(api) == ["Bearer t", "Bearer v"]
+
+
+def counting(answer: str) -> str:
+    """Return a user whose program counts how often it is run. answer: its status, with $N for that number."""
+    return program(f"echo >>runs; N=$(wc -l <runs); {credential(answer)}")
+
+
+@pytest.mark.parametrize(
+    ("ends", "logins"), [("2000-01-01T00:00:00Z", ["Bearer 2", "Bearer 3"]), ("2100-01-01T00:00:00Z", ["Bearer 1"] * 2)]
+)
+def test_a_program_is_asked_again_when_its_token_ends(
+    ends: str, logins: list[str], api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status = f'{{\\"token\\":\\"$N\\",\\"expirationTimestamp\\":\\"{ends}\\"}}'
+    cluster = Cluster.from_kubeconfig(api.write(Row("exec", counting(status)), tmp_path))
+    for _ in logins:
+        cluster.version()
+    assert told(api) == logins
+
+
+def test_a_program_is_asked_again_when_the_api_does_not_know_its_user(
+    api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cluster = Cluster.from_kubeconfig(api.write(Row("exec", counting('{\\"token\\":\\"$N\\"}')), tmp_path))
+    cluster.version()
+    cluster.connection.heed(401)
+    cluster.version()
+    cluster.connection.heed(403)
+    cluster.version()
+    assert told(api) == ["Bearer 1", "Bearer 2", "Bearer 2"]
+
+
+def test_a_programs_next_certificate_is_shown_on_every_connection_after(
+    certificates: Path, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers = tmp_path / "answers"
+    for user in ("admin", "kube-scheduler"):
+        chain, key = ((certificates / f"{user}.{end}").read_text(encoding="utf-8") for end in ("crt", "key"))
+        status = {"clientCertificateData": chain, "clientKeyData": key}
+        content = {"kind": "ExecCredential", "apiVersion": V1, "status": status}
+        (tmp_path / user).write_text(json.dumps(content), encoding="utf-8")
+    answers.write_bytes((tmp_path / "admin").read_bytes())
+    config = yaml.safe_load(embedded(certificates, port, "admin"))
+    config["users"][0]["user"] = yaml.safe_load(program(f"cat {answers}"))
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    cluster = Cluster.from_kubeconfig(path)
+    assert cluster.request("GET", "/") == ["vmatrix-admin"]
+    answers.write_bytes((tmp_path / "kube-scheduler").read_bytes())
+    cluster.connection.heed(401)
+    assert cluster.request("GET", "/") == ["system:kube-scheduler"]
+
+
+def test_no_redirection_is_followed_with_a_login(api: ApiServer, tmp_path: Path) -> None:
+    cluster = Cluster.from_kubeconfig(api.write(Row("token", "token: t"), tmp_path))
+    for path in ("/redirect", "/apis/redirect"):
+        answer = cluster.send("GET", path)
+        assert (answer.code, answer.location) == (307, "/version")
+    with pytest.raises(Unreachable, match="Redirect"):
+        open_stream(cluster, "/redirect")
+    assert [where for where, _ in api.asked] == ["/redirect", "/apis/redirect", "/redirect"]
