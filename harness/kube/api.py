@@ -15,7 +15,7 @@ import urllib3
 
 from harness.conversation import within
 from harness.kube.answers import refuse_foreign
-from harness.kube.connection import Connection, Request
+from harness.kube.connection import ApiConnection, ApiRequest
 from harness.kube.failures import Answer, decode, failure_of, seconds_of, told
 from harness.kube.patience import HASTY, Patience, repeatable, timeouts, whole, with_patience
 
@@ -41,7 +41,7 @@ class RequestOptions(TypedDict, total=False):
 class Api:
     """A client that sends requests; thread-safe."""
 
-    def __init__(self, connection: Connection, patience: Patience = HASTY) -> None:
+    def __init__(self, connection: ApiConnection, patience: Patience = HASTY) -> None:
         self.connection = connection
         self.patience = patience
 
@@ -99,7 +99,7 @@ class Api:
         }
         where = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         sent = b"" if body is None else json.dumps(body, default=_as_text).encode()
-        return self.connection.send(Request(method, where, headers, sent, limits))
+        return self.connection.send(ApiRequest(method, where, headers, sent, limits))
 
     def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
         """Yield the lines of an answer as they come, empty ones too, until the server ends it.

@@ -21,8 +21,8 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from harness.conversation import TimedAnswer
-from harness.kube.credentials import Certificate, Headers, Login
-from harness.kube.kubeconfig import Files, Kubeconfig, material, read_kubeconfig, unusable
+from harness.kube.credentials import ApiLogin, ClientCertificate, Headers
+from harness.kube.kubeconfig import Files, KubeContext, material, read_kubeconfig, unusable
 from harness.kube.proxies import Proxy, by_socks5, proxy_of
 
 CONNECTIONS = 32  # that are kept open for one API
@@ -30,7 +30,7 @@ AGENT = "vmatrix"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def open_kubeconfig(files: Files, context: str | None) -> Connection:
+def open_kubeconfig(files: Files, context: str | None) -> ApiConnection:
     """Return how the API of a kubeconfig is reached; nothing is connected to yet.
 
     Args:
@@ -47,10 +47,10 @@ def open_kubeconfig(files: Files, context: str | None) -> Connection:
         hint = "use a server of https://, or a proxy of http://"
         raise unusable(kubeconfig.file, f"the proxy {proxy.url} does not lead to a server of http://", hint)
     name = str(kubeconfig.cluster.content["tls-server-name"])
-    return Connection(server, _tls_of(kubeconfig), name, proxy, Login(kubeconfig))
+    return ApiConnection(server, _tls_of(kubeconfig), name, proxy, ApiLogin(kubeconfig))
 
 
-def _tls_of(kubeconfig: Kubeconfig) -> ssl.SSLContext:
+def _tls_of(kubeconfig: KubeContext) -> ssl.SSLContext:
     """Return how a server proves who it is: by the cluster's authorities alone, else by this host's."""
     if not kubeconfig.secure:
         return ssl.create_default_context()
@@ -76,7 +76,7 @@ def _tls_of(kubeconfig: Kubeconfig) -> ssl.SSLContext:
     return context
 
 
-def show(context: ssl.SSLContext, certificate: Certificate) -> None:
+def show(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     """Show a client's certificate to whoever is connected to from now on.
 
     Raises:
@@ -101,7 +101,7 @@ def _memory(content: bytes) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     """A request. path: with its query.  body: b"" for none.  timeouts: of the connection and of silence, in seconds."""
 
     method: str
@@ -111,7 +111,7 @@ class Request:
     timeouts: tuple[float, float] = (5.0, 30.0)
 
 
-class Connection:
+class ApiConnection:
     """How one API is reached; thread-safe."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         tls_server_name: str = "",
         proxy: Proxy | None = None,
-        login: Login | None = None,
+        login: ApiLogin | None = None,
     ) -> None:
         """Take what is decided.
 
@@ -134,13 +134,13 @@ class Connection:
         self.server = server
         self._tls = tls or ssl.create_default_context()
         self._proxy = proxy
-        self._login = login or Login()
-        self._shown: Certificate | None = None
+        self._login = login or ApiLogin()
+        self._shown: ClientCertificate | None = None
         self._showing = threading.Lock()
         self._show()
         self._pools = self._pooled(tls_server_name)
 
-    def send(self, request: Request) -> urllib3.BaseHTTPResponse:
+    def send(self, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         """Send a request, once, and return the answer, of which only the headers are read; no redirection is followed.
 
         Raises:

@@ -23,7 +23,7 @@ from typing import Any
 from harness import proc
 from harness.errors import BadInput
 from harness.kube.failures import Json
-from harness.kube.kubeconfig import EXEC_API, Entry, Kubeconfig, material, token_in
+from harness.kube.kubeconfig import EXEC_API, KubeconfigEntry, KubeContext, material, token_in
 from harness.urls import wrong_token
 
 TOKEN_SECONDS = 60.0  # a kubelet replaces a token at 80 % of its life, minutes before it ends
@@ -37,12 +37,12 @@ Headers = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Certificate:
+class ClientCertificate:
     """A client's certificate with its chain, and its key, both in PEM. user: who has them.  program: that gave them."""
 
     chain: bytes
     key: bytes = field(repr=False)
-    user: Entry = field(repr=False)
+    user: KubeconfigEntry = field(repr=False)
     program: str = ""
 
     def wrong(self) -> BadInput:
@@ -54,22 +54,24 @@ class Certificate:
         return self.user.wrong(key, f"the user's {why}", "get both anew from the cluster's owner")
 
 
-class Login:
+class ApiLogin:
     """What a user's requests carry; thread-safe."""
 
-    def __init__(self, kubeconfig: Kubeconfig | None = None) -> None:
+    def __init__(self, kubeconfig: KubeContext | None = None) -> None:
         self._impersonation = impersonation(kubeconfig.user.content) if kubeconfig is not None else []
         self._authorization: Callable[[], str] = str
         self._program: _Program | None = None
-        self.certificate: Certificate | None = None
+        self.certificate: ClientCertificate | None = None
         if kubeconfig is not None and kubeconfig.secure:
             self._log_in(kubeconfig)
 
-    def _log_in(self, kubeconfig: Kubeconfig) -> None:
+    def _log_in(self, kubeconfig: KubeContext) -> None:
         user = kubeconfig.user
         given = user.content
         if any(given[key] for key in CERTIFICATES):
-            self.certificate = Certificate(material(user, "client-certificate"), material(user, "client-key"), user)
+            self.certificate = ClientCertificate(
+                material(user, "client-certificate"), material(user, "client-key"), user
+            )
         if given["token"] or given["tokenFile"]:
             self._authorization = _Token(user)
         elif given["username"]:
@@ -117,7 +119,7 @@ def _escaped(key: str) -> str:
 class _Token:
     """A token; the one in a file counts before the one in the kubeconfig, as long as the file can be read."""
 
-    def __init__(self, user: Entry) -> None:
+    def __init__(self, user: KubeconfigEntry) -> None:
         self._user = user
         self._token = str(user.content["token"])
         self._read_at = -math.inf
@@ -145,7 +147,7 @@ class _Program:
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
     """
 
-    def __init__(self, kubeconfig: Kubeconfig) -> None:
+    def __init__(self, kubeconfig: KubeContext) -> None:
         self._kubeconfig = kubeconfig
         self._lock = threading.Lock()
         self._forgotten = False
@@ -171,10 +173,10 @@ class _Program:
         chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
         user = self._kubeconfig.user
         pair = (str(chain).encode(), str(key).encode(), user, str(user.content["exec"]["command"]))
-        self.certificate = Certificate(*pair) if chain and key else None
+        self.certificate = ClientCertificate(*pair) if chain and key else None
 
 
-def status_of(kubeconfig: Kubeconfig) -> Json:
+def status_of(kubeconfig: KubeContext) -> Json:
     """Run the credential program of a kubeconfig's user and return what it gives.
 
     Raises:
@@ -198,7 +200,7 @@ def status_of(kubeconfig: Kubeconfig) -> Json:
     return _status(kubeconfig, words, done.stdout)
 
 
-def _words(user: Entry) -> list[str]:
+def _words(user: KubeconfigEntry) -> list[str]:
     """Return the command; a path in it that is not absolute starts at the kubeconfig, as for kubectl."""
     given: Json = user.content["exec"]
     command = str(given["command"])
@@ -206,7 +208,7 @@ def _words(user: Entry) -> list[str]:
     return [program, *given["args"]]
 
 
-def _told(cluster: Entry) -> Json:
+def _told(cluster: KubeconfigEntry) -> Json:
     """Return what a program is told of the cluster, as its API has it."""
     given = cluster.content
     keys = ("tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
@@ -216,7 +218,7 @@ def _told(cluster: Entry) -> Json:
     return {"server": given["server"], **{key: value for key, value in known.items() if value}, "config": config}
 
 
-def _status(kubeconfig: Kubeconfig, words: list[str], output: str) -> Json:
+def _status(kubeconfig: KubeContext, words: list[str], output: str) -> Json:
     """Return the credentials in the program's answer."""
     version = kubeconfig.user.content["exec"]["apiVersion"]
     try:
@@ -264,5 +266,5 @@ def _by_hand(words: list[str]) -> str:
     return f"run it by hand, and log in with it: {proc.pasteable(words)}"
 
 
-def _failed(kubeconfig: Kubeconfig, program: str, why: str, hint: str, detail: str = "") -> BadInput:
+def _failed(kubeconfig: KubeContext, program: str, why: str, hint: str, detail: str = "") -> BadInput:
     return kubeconfig.user.wrong("exec", f"the credential program {program} {why}", hint, detail)

@@ -122,7 +122,7 @@ EMPTY: Mapping[Scalar, Any] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class KubeconfigEntry:
     """A cluster, a user or a context of a kubeconfig.
 
     file: that has it.  where: in the file, such as `users[admin].user`.  content: by key; what is absent is empty.
@@ -146,12 +146,12 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Kubeconfig:
+class KubeContext:
     """What a context leads to. user: with nothing in it where the context names none."""
 
     file: Path
-    cluster: Entry
-    user: Entry
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry
     namespace: str
 
     @property
@@ -165,7 +165,7 @@ def unusable(file: Path, why: str, hint: str = "check the file and the context's
     return BadInput(f"kubeconfig {file} cannot be used: {why}", hint=hint, detail=detail)
 
 
-def read_kubeconfig(files: Files, context: str | None = None) -> Kubeconfig:
+def read_kubeconfig(files: Files, context: str | None = None) -> KubeContext:
     """Read a kubeconfig and return what a context (None: its current one) leads to.
 
     Raises:
@@ -178,7 +178,7 @@ def read_kubeconfig(files: Files, context: str | None = None) -> Kubeconfig:
     user = merged.named("users", "user", chosen) if chosen.content["user"] else _nobody(chosen)
     _judge_cluster(cluster)
     _judge_user(user)
-    return Kubeconfig(chosen.file, cluster, user, _namespace(chosen))
+    return KubeContext(chosen.file, cluster, user, _namespace(chosen))
 
 
 def namespace_of(files: Files) -> str:
@@ -198,11 +198,11 @@ def files_of(environment: Mapping[str, str], home: Path) -> Files:
     return files[0] if len(files) == 1 else files
 
 
-def _nobody(context: Entry) -> Entry:
-    return Entry(context.file, "users[].user", {key: _empty(key, shape) for key, shape in USER.items()})
+def _nobody(context: KubeconfigEntry) -> KubeconfigEntry:
+    return KubeconfigEntry(context.file, "users[].user", {key: _empty(key, shape) for key, shape in USER.items()})
 
 
-def _namespace(context: Entry) -> str:
+def _namespace(context: KubeconfigEntry) -> str:
     namespace = str(context.content["namespace"]) or NAMESPACE
     if not re.fullmatch(LABEL, namespace):
         hint = "a namespace has up to 63 lower-case letters, digits and hyphens"
@@ -215,10 +215,10 @@ class _Merged:
     """Several files as one: of entries with the same name, and of current contexts, the first counts."""
 
     files: tuple[Path, ...]
-    sections: Mapping[str, Mapping[str, Entry]]
+    sections: Mapping[str, Mapping[str, KubeconfigEntry]]
     current: str
 
-    def context(self, name: str | None) -> Entry:
+    def context(self, name: str | None) -> KubeconfigEntry:
         """Return a context, None: the current one."""
         name = name or self.current
         if not name:
@@ -226,11 +226,11 @@ class _Merged:
             raise unusable(self.files[0], "it has no current-context", hint)
         return self._entry("contexts", name, "context", self.files[0])
 
-    def named(self, section: str, key: str, context: Entry) -> Entry:
+    def named(self, section: str, key: str, context: KubeconfigEntry) -> KubeconfigEntry:
         """Return the entry that a context names by a key."""
         return self._entry(section, str(context.content[key]), key, context.file)
 
-    def _entry(self, section: str, name: str, noun: str, file: Path) -> Entry:
+    def _entry(self, section: str, name: str, noun: str, file: Path) -> KubeconfigEntry:
         entry = self.sections[section].get(name)
         if entry is None:
             known = ", ".join(self.sections[section]) or "none"
@@ -243,7 +243,7 @@ def _merged(files: tuple[Path, ...]) -> _Merged:
     if not there:
         hint = "pass --kubeconfig PATH or bring the infra up first"
         raise BadInput(f"kubeconfig {', '.join(map(str, files))} does not exist", hint=hint)
-    sections: dict[str, dict[str, Entry]] = {section: {} for section in SECTIONS}
+    sections: dict[str, dict[str, KubeconfigEntry]] = {section: {} for section in SECTIONS}
     current = ""
     for file in there:
         reader = _Reader(file)
@@ -252,12 +252,12 @@ def _merged(files: tuple[Path, ...]) -> _Merged:
             content = CONFIG[section].content
             for name, entry in config[section].items():
                 where = f"{section}[{name}].{content}"
-                sections[section].setdefault(name, Entry(file, where, entry, reader.lines))
+                sections[section].setdefault(name, KubeconfigEntry(file, where, entry, reader.lines))
         current = current or str(config["current-context"])
     return _Merged(tuple(there), sections, current)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Takes plain scalars for what kubectl's YAML takes them for: no dates, no numbers in base 60, `y` as true."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
@@ -278,14 +278,14 @@ for _tag, _pattern, _first in (
     ),
     ("merge", r"<<", ["<"]),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^{_pattern}$"), _first)
+    _KubeconfigLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^{_pattern}$"), _first)
 
 
 def _construct_boolean(_: Any, node: yaml.ScalarNode) -> bool:
     return str(node.value).lower() in TRUE
 
 
-_Loader.add_constructor("tag:yaml.org,2002:bool", _construct_boolean)
+_KubeconfigLoader.add_constructor("tag:yaml.org,2002:bool", _construct_boolean)
 
 
 class _Reader:
@@ -301,7 +301,7 @@ class _Reader:
     def config(self) -> Json:
         """Return the file's content by key; lists of named entries by name."""
         try:
-            self._loader = _Loader(read_text(self.file))
+            self._loader = _KubeconfigLoader(read_text(self.file))
             node = self._loader.get_node() if self._loader.check_node() else None
             if node is None or _tag_of(node) == "null":
                 raise unusable(self.file, "it is not a kubeconfig, but empty")
@@ -443,7 +443,7 @@ def _remedy(shape: Scalar, tag: str) -> str:
 
 
 @contextmanager
-def _reading(entry: Entry, key: str) -> Iterator[None]:
+def _reading(entry: KubeconfigEntry, key: str) -> Iterator[None]:
     """Let the error of a file that cannot be read name the key that names the file."""
     try:
         yield
@@ -451,7 +451,7 @@ def _reading(entry: Entry, key: str) -> Iterator[None]:
         raise entry.wrong(key, error.summary, error.hint) from error
 
 
-def material(entry: Entry, key: str) -> bytes:
+def material(entry: KubeconfigEntry, key: str) -> bytes:
     """Return a certificate or a key, b"" if there is none: `KEY-data` of the kubeconfig, or the file that KEY names.
 
     Raises:
@@ -464,7 +464,7 @@ def material(entry: Entry, key: str) -> bytes:
         return read_bytes(entry.path(key))
 
 
-def token_in(entry: Entry) -> str:
+def token_in(entry: KubeconfigEntry) -> str:
     """Return the token in the file that `tokenFile` names, "" where none is named.
 
     Raises:
@@ -476,7 +476,7 @@ def token_in(entry: Entry) -> str:
         return read_text(entry.path("tokenFile")).strip()
 
 
-def _judge_cluster(cluster: Entry) -> None:
+def _judge_cluster(cluster: KubeconfigEntry) -> None:
     """Refuse a cluster that kubectl refuses, and addresses that cannot be one."""
     given = cluster.content
     _judge_address(cluster, "server", WEB)
@@ -493,7 +493,7 @@ def _judge_cluster(cluster: Entry) -> None:
     material(cluster, "certificate-authority")
 
 
-def _judge_address(cluster: Entry, key: str, schemes: Sequence[str]) -> None:
+def _judge_address(cluster: KubeconfigEntry, key: str, schemes: Sequence[str]) -> None:
     text = str(cluster.content[key])
     if wrong := wrong_url(text, schemes):
         shown = f"{without_login(text)!r}: " if text else ""
@@ -507,13 +507,13 @@ def without_login(url: str) -> str:
     return re.sub(r"//[^/@]*@", "//", url)
 
 
-def _refuse_both(entry: Entry, *keys: str) -> None:
+def _refuse_both(entry: KubeconfigEntry, *keys: str) -> None:
     given = [key for key in keys if entry.content[key]]
     if len(given) > 1:
         raise entry.wrong(given[1], f"it is there beside {given[0]}, and one of them counts", "remove one of them")
 
 
-def _judge_user(user: Entry) -> None:
+def _judge_user(user: KubeconfigEntry) -> None:
     """Refuse a user that kubectl refuses, and what no request can have."""
     given = user.content
     for basic in ("username", "password"):
@@ -538,7 +538,7 @@ def _judge_user(user: Entry) -> None:
             raise user.wrong(key, f"the token: {wrong}", "a token is one word")
 
 
-def _judge_certificate(user: Entry) -> None:
+def _judge_certificate(user: KubeconfigEntry) -> None:
     for stem in ("client-certificate", "client-key"):
         _refuse_both(user, stem, f"{stem}-data")
         if not user.content[stem] and not user.content[f"{stem}-data"]:
@@ -546,7 +546,7 @@ def _judge_certificate(user: Entry) -> None:
         material(user, stem)
 
 
-def _judge_impersonation(user: Entry) -> None:
+def _judge_impersonation(user: KubeconfigEntry) -> None:
     given = user.content
     for key in ("as-uid", "as-groups", "as-user-extra"):
         if given[key] and not given["as"]:
@@ -558,7 +558,7 @@ def _judge_impersonation(user: Entry) -> None:
             raise user.wrong(key, "it has a control character, which no header can have", "remove it")
 
 
-def _judge_exec(user: Entry) -> None:
+def _judge_exec(user: KubeconfigEntry) -> None:
     given = user.content["exec"]
     if not given["command"]:
         raise user.wrong("exec.command", "it is empty", "name the program that gives credentials")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 
-from harness.kube.kubeconfig import PROXIES, Kubeconfig, unusable, without_login
+from harness.kube.kubeconfig import PROXIES, KubeContext, unusable, without_login
 from harness.urls import in_url, wrong_url
 
 PORTS = {"http": 80, "https": 443, "socks5": 1080}
@@ -48,7 +48,7 @@ class Proxy:
         return f"{self.scheme}://{in_url(self.host)}:{self.port}"
 
 
-def proxy_of(kubeconfig: Kubeconfig, environment: Mapping[str, str]) -> Proxy | None:
+def proxy_of(kubeconfig: KubeContext, environment: Mapping[str, str]) -> Proxy | None:
     """Return the proxy that leads to a kubeconfig's server, None where none does.
 
     Raises:

@@ -32,7 +32,7 @@ def kubectl(tmp_path: Path) -> Kubectl:
     def run(kubeconfig: Path, **environment: str) -> proc.Completed:
         known = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **environment}
         variables = [f"{name}={value}" for name, value in known.items()]
-        words = [program, "--kubeconfig", kubeconfig, "--request-timeout=3s", "get", "--raw", "/version"]
+        words = [str(program), "--kubeconfig", str(kubeconfig), "--request-timeout=3s", "get", "--raw", "/version"]
         return proc.run(["env", "-i", *variables, *words], timeout=SECONDS, check=False)
 
     return run

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from harness.kube.api import RequestOptions
 from harness.kube.client import Cluster
-from harness.kube.connection import Connection, open_kubeconfig
+from harness.kube.connection import ApiConnection, open_kubeconfig
 from harness.kube.failures import Answer
 from harness.kube.patience import HASTY
 
@@ -46,7 +46,7 @@ class RecordedCluster(Cluster):
     the caller gets), broken (how many watches were broken), held (how many events were held back).
     """
 
-    def __init__(self, connection: Connection, before: Hook = nothing, after: Hook = nothing) -> None:
+    def __init__(self, connection: ApiConnection, before: Hook = nothing, after: Hook = nothing) -> None:
         super().__init__(connection, HASTY)
         self.asked: list[Asked] = []
         self.before = before

@@ -141,7 +141,7 @@ CLUSTERS = (
     sent("certificate-authority-data", cluster="certificate-authority-data: >-\n  $CA", trusts=False),
     refused("certificate-authority-data", cluster="certificate-authority-data: >\n  $CA_LINES", trusts=False),
     refused("certificate-authority-data", cluster="certificate-authority-data: eA==", trusts=False),
-    refused("certificate-authority-data", cluster="certificate-authority-data: $CA=", trusts=False),
+    refused("certificate-authority-data", cluster="certificate-authority-data: $CA!", trusts=False),
     sent("certificate-authority-data", cluster="certificate-authority-data: $LEAF", trusts=False),
     refused("proxy-url", cluster="proxy-url: ftp://127.0.0.1:9"),
     refused("proxy-url", cluster="proxy-url: socks5h://127.0.0.1:9"),

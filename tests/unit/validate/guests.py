@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.kube.connection import Connection
+from harness.kube.connection import ApiConnection
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
 from harness.paths import packaged_dir
 from harness.spec.loader import load_file
@@ -17,7 +17,7 @@ from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts, facts_of
 
 RECORDED = Path(__file__).parent / "recorded"
-NOWHERE = Connection("https://nowhere.invalid")  # for clients whose answers are given
+NOWHERE = ApiConnection("https://nowhere.invalid")  # for clients whose answers are given
 Json = dict[str, Any]
 VARIABLES: Json = {
     "cluster_kubernetes_version": "1.36.3",
