@@ -57,13 +57,3 @@ def compile_all(root: Path, folders: Sequence[tuple[Path, str]], log: Path) -> N
         ]
         with proc.failing_as_infra("Python files do not compile", hint=f"see {log}"):
             proc.run([*python, *words, "-p", there, folder], timeout=SECONDS, env=env, log=log)
-
-
-def keep_alone(folder: Path) -> None:
-    """Put compiled files in the place of their sources, where the interpreter finds them as well."""
-    for source in sorted(folder.rglob("*.py")):
-        (compiled,) = source.parent.glob(f"__pycache__/{source.stem}.*.pyc")
-        compiled.rename(source.with_suffix(".pyc"))
-        source.unlink()
-    for cache in sorted(folder.rglob("__pycache__")):
-        cache.rmdir()

@@ -62,7 +62,5 @@ class SiteLayer:
             ((_, folder),) = self.inputs.values()
             interpreter = bytecode.interpreter(folder / LAYER, Path(temporary) / "python")
             bytecode.compile_all(interpreter, [(site, f"/{SITE.format(python.version)}")], log)
-            for path in python.compiled:
-                bytecode.keep_alone(site / path)
             tree.pack(root, target / LAYER)
         return {"digest": f"sha256:{sha256_of(target / LAYER)}"}
