@@ -15,7 +15,7 @@ class Counting(Cluster):
     """A client that counts its requests by method."""
 
     def __init__(self, like: Cluster) -> None:
-        super().__init__(like.opened, PATIENT)
+        super().__init__(like.connection, PATIENT)
         self.counts: Counter[str] = Counter()
         self._counting = threading.Lock()
 

@@ -196,8 +196,7 @@ class Existing:
         instances = {address: name for name, address in addresses.items() if address}
         log = self.files.tunnels_log
         log.parent.mkdir(parents=True, exist_ok=True)
-        kubeconfig = self.infra.kubeconfig.resolve()
-        way = Tunnels(kubeconfig, self.infra.context, self.place.namespace, instances, log)
+        way = Tunnels(self.infra.kubeconfig.absolute(), self.infra.context, self.place.namespace, instances, log)
         if recorded.is_file():
             way = replace(way, open_seconds=Tunnels.load(recorded).open_seconds)
         way.save(recorded)

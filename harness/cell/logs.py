@@ -231,7 +231,7 @@ def sources_of(there: Existing, wish: LogWish, stop: threading.Event) -> Mapping
 def _patient(there: Existing) -> Existing:
     """Return the cell by a client that bears long silences."""
     cluster = there.infra.cluster
-    calm = Cluster(cluster.opened, replace(cluster.patience, watch_silence_seconds=SILENCE_SECONDS))
+    calm = Cluster(cluster.connection, replace(cluster.patience, watch_silence_seconds=SILENCE_SECONDS))
     return replace(there, infra=replace(there.infra, cluster=calm))
 
 

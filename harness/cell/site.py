@@ -66,6 +66,11 @@ class Site:
         """Return the namespace of the golden images: the shared one, where only that may be touched."""
         return self.namespace if self.namespace is not None else GOLDEN_NAMESPACE
 
+    @property
+    def infra(self) -> str:
+        """Return what folders on this host know the infra cluster by: the file of its kubeconfig, links followed."""
+        return str(self.kubeconfig.resolve()) if self.kubeconfig is not None else str(None)
+
     def product_of(self, cell: Cell) -> Product:
         """Return what is tested in a cell."""
         return self.spec.product_of(cell.values)

@@ -5,13 +5,18 @@ Every refusal becomes an ApiFailure with the API's own code, reason, message and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any, TypedDict, Unpack
+from urllib.parse import quote, urlencode
+
+import urllib3
 
 from harness.conversation import within
 from harness.kube.answers import refuse_foreign
+from harness.kube.connection import ApiConnection, ApiRequest
 from harness.kube.failures import Answer, decode, failure_of, seconds_of, told
-from harness.kube.kubeconfig import Opened
 from harness.kube.patience import HASTY, Patience, repeatable, timeouts, whole, with_patience
 
 JSON = "application/json"
@@ -36,14 +41,14 @@ class RequestOptions(TypedDict, total=False):
 class Api:
     """A client that sends requests; thread-safe."""
 
-    def __init__(self, opened: Opened, patience: Patience = HASTY) -> None:
-        self.opened = opened
+    def __init__(self, connection: ApiConnection, patience: Patience = HASTY) -> None:
+        self.connection = connection
         self.patience = patience
 
     @property
     def server(self) -> str:
         """Return the API's URL."""
-        return str(self.opened.api.configuration.host)
+        return self.connection.server
 
     def where(self, method: str, path: str) -> str:
         """Return a request as messages name it."""
@@ -57,7 +62,7 @@ class Api:
         """
         limits = timeouts(self.patience, options.get("read_seconds"))
         with told(f"{method} {path}", self.server), within(whole(self.patience, options.get("read_seconds"))):
-            answer = self._exchange(method, path, limits, options).response
+            answer = self._exchange(method, path, limits, options)
             headers = answer.headers
             return Answer(
                 answer.status,
@@ -84,19 +89,17 @@ class Api:
 
         return with_patience(attempt, self.patience, repeatable=repeatable(method, options.get("body")))
 
-    def _exchange(self, method: str, path: str, limits: tuple[float, float], options: RequestOptions) -> Any:
-        serialized = self.opened.api.param_serialize(
-            method=method,
-            resource_path=path,
-            query_params=list((options.get("query") or {}).items()),
-            header_params={
-                "Accept": options.get("accept", ACCEPTED),
-                "Content-Type": options.get("content_type", JSON),
-            },
-            body=options.get("body"),
-            auth_settings=["BearerToken"],
-        )
-        return self.opened.api.call_api(*serialized, _request_timeout=limits)
+    def _exchange(
+        self, method: str, path: str, limits: tuple[float, float], options: RequestOptions
+    ) -> urllib3.BaseHTTPResponse:
+        query, body = options.get("query"), options.get("body")
+        headers = {
+            "Accept": options.get("accept", ACCEPTED),
+            "Content-Type": options.get("content_type", JSON),
+        }
+        where = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
+        sent = b"" if body is None else json.dumps(body, default=_as_text).encode()
+        return self.connection.send(ApiRequest(method, where, headers, sent, limits))
 
     def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
         """Yield the lines of an answer as they come, empty ones too, until the server ends it.
@@ -110,17 +113,24 @@ class Api:
             with within(whole(self.patience)):
                 answer = self._exchange("GET", path, limits, {"query": query})
                 if answer.status >= 300:
-                    refused = Answer(answer.status, decode(answer.response.data), ())
+                    refused = Answer(answer.status, decode(answer.data), ())
                     refuse_foreign(refused, self.where("WATCH", path))
                     raise failure_of(refused, request)
             try:
-                yield from _lines(answer.response)
+                yield from _lines(answer)
             finally:
-                answer.response.close()
-                answer.response.release_conn()
+                answer.close()
+                answer.release_conn()
 
 
-def _lines(answer: Any) -> Iterator[bytes]:
+def _as_text(value: Any) -> str:
+    """Return what YAML has and JSON lacks, which is a date or a time, as the API takes it."""
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"a request cannot have a {type(value).__name__}")
+
+
+def _lines(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     rest = b""
     for chunk in answer.stream(amt=None, decode_content=False):
         *whole, rest = (rest + chunk).split(b"\n")

@@ -11,6 +11,7 @@ import select
 import time
 from contextlib import suppress
 from enum import Enum
+from typing import Any
 
 import websocket
 
@@ -112,7 +113,11 @@ class _Bridge:
 
     def _decrypted(self) -> bool:
         """Tell whether bytes wait in TLS, where poll does not see them."""
-        pending = getattr(self._tunnel.sock, "pending", None)
+        secured: Any = self._tunnel.sock
+        inner = getattr(secured, "sslobj", None)  # of TLS by a proxy that is itself spoken to by TLS
+        if inner is not None:
+            return bool(inner.pending() or secured.incoming.pending)
+        pending = getattr(secured, "pending", None)
         return pending is not None and pending() > 0
 
     def _write(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Unpack
 
 from harness.kube.answers import NotAnApi, a_list, an_object, the_version
 from harness.kube.api import Api, RequestOptions
+from harness.kube.connection import open_kubeconfig
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable
-from harness.kube.kubeconfig import open_kubeconfig
+from harness.kube.kubeconfig import Files
 from harness.kube.patience import HASTY, Patience
 from harness.kube.resources import EVENT, Resource
 
@@ -33,16 +33,17 @@ class Cluster(Api):
     """A client of one Kubernetes API; thread-safe."""
 
     @staticmethod
-    def from_kubeconfig(path: Path, *, context: str | None = None, patience: Patience = HASTY) -> Cluster:
-        """Open a kubeconfig file.
+    def from_kubeconfig(files: Files, *, context: str | None = None, patience: Patience = HASTY) -> Cluster:
+        """Open a kubeconfig.
 
         Args:
+            files: its file, or several that are read as one.
             patience: what to do while the API has trouble; without it each request is made once.
 
         Raises:
-            BadInput: the file is missing, malformed, or has no such context.
+            BadInput: it is missing, malformed, or has no such context.
         """
-        return Cluster(open_kubeconfig(path, context), patience)
+        return Cluster(open_kubeconfig(files, context), patience)
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """Return an object, None when it does not exist."""

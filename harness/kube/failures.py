@@ -108,11 +108,9 @@ class Answer:
 @contextmanager
 def told(request: str, server: str) -> Iterator[None]:
     """Turn what the HTTP library raises into one of our errors."""
-    import kubernetes  # takes half a second, and whoever is here has opened a client already
-
     try:
         yield
-    except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+    except (urllib3.exceptions.HTTPError, OSError) as error:
         method, _, path = request.partition(" ")
         wrong = mistrust(error)
         if wrong is not None:
@@ -131,8 +129,7 @@ def _why(error: BaseException) -> str:
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return "no connection in time"
-    reason = getattr(error, "reason", None)  # of the client's own exception, for errors of TLS
-    return " ".join(reason.split()) if isinstance(reason, str) else str(error)
+    return " ".join(str(error).split())
 
 
 def decode(data: bytes) -> Any:

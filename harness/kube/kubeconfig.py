@@ -1,218 +1,576 @@
-"""A kubeconfig becomes a client that has read every certificate and key, so that no file of them has to be kept.
+"""A kubeconfig, read as kubectl reads it: the type of every key, files that are merged, and what a context leads to.
 
-The Kubernetes client writes what a kubeconfig embeds into temporary files and needs them for each new connection; those
-of a process that is killed stay, private keys among them. Here they lie in memory, and only while they are read. A
-token that is a file (https://kubernetes.io/docs/concepts/storage/projected-volumes/#serviceaccounttoken) is read again
-every minute: a pod's is replaced under a running cell, and the Kubernetes client would read it once.
+The rules are those of client-go (https://github.com/kubernetes/client-go, tools/clientcmd): types.go of api/v1 for the
+keys, loader.go for files and paths, validation.go for what excludes each other. Keys that it does not know are ignored.
 """
 
 from __future__ import annotations
 
 import base64
-import math
+import binascii
 import os
-import ssl
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
-from harness.conversation import TimedAnswer
-from harness.errors import VmatrixError
-from harness.kube import exec_plugin
-from harness.kube.chosen import PROXIES, Chosen, choose, unusable
+import yaml
+
+from harness.errors import BadInput
 from harness.kube.failures import Json
-from harness.kube.given_login import refuse_token, refuse_unreadable
-from harness.reading import read_text
-from harness.urls import wrong_url
+from harness.reading import read_bytes, read_text
+from harness.urls import WEB, wrong_host, wrong_token, wrong_url
 
-TOKEN_SECONDS = 60.0  # a kubelet replaces a token at 80 % of its life, minutes before it ends
-CONNECTIONS = 32  # that are kept open for one API
-FILES = ("ca_certs", "ca_cert_data", "cert_file", "key_file")  # what urllib3 would read again for each connection
-EMBEDDED = ("certificate-authority", "client-certificate", "client-key")
+Files = Path | tuple[Path, ...]  # one file; or those of $KUBECONFIG, the first of which that has an entry counts
+NAMESPACE = "default"  # where a context names none
+LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"  # RFC 1123
+PROXIES = (*WEB, "socks5")
+EXEC_API = "client.authentication.k8s.io"
+EXEC_VERSIONS = (f"{EXEC_API}/v1", f"{EXEC_API}/v1beta1")
+INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+REMOVED = {  # Kubernetes 1.26 took these out; client-go has no other but oidc
+    "azure": "use kubelogin as a credential program: https://azure.github.io/kubelogin",
+    "gcp": "use gke-gcloud-auth-plugin as a credential program: `gcloud container clusters get-credentials`",
+}
+
+
+class Scalar(Enum):
+    """The type of a key that is not a mapping of known keys, and how a message names it."""
+
+    TEXT = "text"
+    BOOLEAN = "true or false"
+    DATA = "text in base64"
+    TEXTS = "a list of texts"
+    TEXT_BY_KEY = "a mapping of texts"
+    TEXTS_BY_KEY = "a mapping of lists of texts"
+    ANYTHING = "anything"
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A client of the Kubernetes library, and how it speaks TLS."""
+class Named:
+    """A list of entries with a name, no two of which have the same. content: the key beside `name`."""
 
-    api: Any
-    tls: ssl.SSLContext
+    content: str
+    shape: Any
 
 
-def open_kubeconfig(path: Path, context: str | None) -> Opened:
-    """Open a kubeconfig file.
+TEXT, BOOLEAN, DATA = Scalar.TEXT, Scalar.BOOLEAN, Scalar.DATA
+EXTENSIONS = Named("extension", Scalar.ANYTHING)
+CLUSTER: Mapping[str, Any] = {
+    "server": TEXT,
+    "tls-server-name": TEXT,
+    "insecure-skip-tls-verify": BOOLEAN,
+    "certificate-authority": TEXT,
+    "certificate-authority-data": DATA,
+    "proxy-url": TEXT,
+    "disable-compression": BOOLEAN,
+    "extensions": EXTENSIONS,
+}
+EXEC: Mapping[str, Any] = {
+    "command": TEXT,
+    "args": Scalar.TEXTS,
+    "env": [{"name": TEXT, "value": TEXT}],
+    "apiVersion": TEXT,
+    "installHint": TEXT,
+    "provideClusterInfo": BOOLEAN,
+    "interactiveMode": TEXT,
+}
+USER: Mapping[str, Any] = {
+    "client-certificate": TEXT,
+    "client-certificate-data": DATA,
+    "client-key": TEXT,
+    "client-key-data": DATA,
+    "token": TEXT,
+    "tokenFile": TEXT,
+    "as": TEXT,
+    "as-uid": TEXT,
+    "as-groups": Scalar.TEXTS,
+    "as-user-extra": Scalar.TEXTS_BY_KEY,
+    "username": TEXT,
+    "password": TEXT,
+    "auth-provider": {"name": TEXT, "config": Scalar.TEXT_BY_KEY},
+    "exec": EXEC,
+    "extensions": EXTENSIONS,
+}
+CONTEXT: Mapping[str, Any] = {"cluster": TEXT, "user": TEXT, "namespace": TEXT, "extensions": EXTENSIONS}
+CONFIG: Mapping[str, Any] = {
+    "apiVersion": TEXT,
+    "kind": TEXT,
+    "preferences": {"colors": BOOLEAN, "extensions": EXTENSIONS},
+    "clusters": Named("cluster", CLUSTER),
+    "users": Named("user", USER),
+    "contexts": Named("context", CONTEXT),
+    "current-context": TEXT,
+    "extensions": EXTENSIONS,
+}
+SECTIONS = ("clusters", "users", "contexts")
+TRUE = frozenset({"y", "yes", "true", "on"})
+MAY_BE_ABSENT = frozenset({"auth-provider", "exec"})  # which mean something else when they are there and empty
+EMPTY: Mapping[Scalar, Any] = {
+    TEXT: "",
+    BOOLEAN: False,
+    DATA: b"",
+    Scalar.TEXTS: (),
+    Scalar.TEXT_BY_KEY: {},
+    Scalar.TEXTS_BY_KEY: {},
+    Scalar.ANYTHING: None,
+}
 
-    Args:
-        context: the context in it; None for its current one.
+
+@dataclass(frozen=True)
+class KubeconfigEntry:
+    """A cluster, a user or a context of a kubeconfig.
+
+    file: that has it.  where: in the file, such as `users[admin].user`.  content: by key; what is absent is empty.
+    lines: of the file's keys, by where they are.
+    """
+
+    file: Path
+    where: str
+    content: Json
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False)
+
+    def path(self, key: str) -> Path:
+        """Return the path that a key names; one that is not absolute starts at the folder of the file."""
+        return self.file.parent.absolute() / str(self.content[key])
+
+    def wrong(self, key: str, why: str, hint: str, detail: str = "") -> BadInput:
+        """Return the error of a key that cannot be used."""
+        where = f"{self.where}.{key}"
+        line = self.lines.get(where, self.lines.get(self.where))
+        return unusable(self.file, f"{_line(line)}{where}: {why}", hint, detail)
+
+
+@dataclass(frozen=True)
+class KubeContext:
+    """What a context leads to. user: with nothing in it where the context names none."""
+
+    file: Path
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry
+    namespace: str
+
+    @property
+    def secure(self) -> bool:
+        """Tell whether the server is spoken to by TLS; without it nobody logs in, as with kubectl."""
+        return urlsplit(str(self.cluster.content["server"])).scheme == "https"
+
+
+def unusable(file: Path, why: str, hint: str = "check the file and the context's name", detail: str = "") -> BadInput:
+    """Return the error of a kubeconfig that leads nowhere."""
+    return BadInput(f"kubeconfig {file} cannot be used: {why}", hint=hint, detail=detail)
+
+
+def read_kubeconfig(files: Files, context: str | None = None) -> KubeContext:
+    """Read a kubeconfig and return what a context (None: its current one) leads to.
 
     Raises:
-        BadInput: the file is missing, malformed, or has no such context; its credential program gives nothing.
+        BadInput: a file is missing or malformed, it has no such context, or a key of the context's cluster or user has
+            no meaning; kubectl refuses the same.
     """
-    import kubernetes  # takes half a second, which commands without a cluster are spared
-    from kubernetes.config.kube_config import KubeConfigLoader
+    merged = _merged(files_in(files))
+    chosen = merged.context(context)
+    cluster = merged.named("clusters", "cluster", chosen)
+    user = merged.named("users", "user", chosen) if chosen.content["user"] else _nobody(chosen)
+    _judge_cluster(cluster)
+    _judge_user(user)
+    return KubeContext(chosen.file, cluster, user, _namespace(chosen))
 
-    chosen = choose(path, context)
-    refuse_unreadable(chosen)
-    settings: Any = kubernetes.client.Configuration()
-    settings.connection_pool_maxsize = CONNECTIONS
-    settings.retries = False
-    of_environment = settings.proxy
-    status = exec_plugin.status_of(chosen) if "exec" in chosen.user else {}
-    login = _logging_in(chosen.user, status)
-    refuse_token(chosen, login)
-    with ExitStack() as stack:
+
+def namespace_of(files: Files) -> str:
+    """Return the namespace of a kubeconfig's current context. Raises BadInput if it has no such context."""
+    return _namespace(_merged(files_in(files)).context(None))
+
+
+def files_in(files: Files) -> tuple[Path, ...]:
+    """Return the files of a kubeconfig."""
+    return (files,) if isinstance(files, Path) else files
+
+
+def files_of(environment: Mapping[str, str], home: Path) -> Files:
+    """Return the files that kubectl would read: those of $KUBECONFIG, else the one in the home folder."""
+    named = dict.fromkeys(filter(None, environment.get("KUBECONFIG", "").split(os.pathsep)))
+    files = tuple(map(Path, named)) or (home / ".kube" / "config",)
+    return files[0] if len(files) == 1 else files
+
+
+def _nobody(context: KubeconfigEntry) -> KubeconfigEntry:
+    return KubeconfigEntry(context.file, "users[].user", {key: _empty(key, shape) for key, shape in USER.items()})
+
+
+def _namespace(context: KubeconfigEntry) -> str:
+    namespace = str(context.content["namespace"]) or NAMESPACE
+    if not re.fullmatch(LABEL, namespace):
+        hint = "a namespace has up to 63 lower-case letters, digits and hyphens"
+        raise context.wrong("namespace", f"{namespace!r} is not the name of a namespace", hint)
+    return namespace
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """Several files as one: of entries with the same name, and of current contexts, the first counts."""
+
+    files: tuple[Path, ...]
+    sections: Mapping[str, Mapping[str, KubeconfigEntry]]
+    current: str
+
+    def context(self, name: str | None) -> KubeconfigEntry:
+        """Return a context, None: the current one."""
+        name = name or self.current
+        if not name:
+            hint = "check the file, or name one of its contexts with the setting `context`"
+            raise unusable(self.files[0], "it has no current-context", hint)
+        return self._entry("contexts", name, "context", self.files[0])
+
+    def named(self, section: str, key: str, context: KubeconfigEntry) -> KubeconfigEntry:
+        """Return the entry that a context names by a key."""
+        return self._entry(section, str(context.content[key]), key, context.file)
+
+    def _entry(self, section: str, name: str, noun: str, file: Path) -> KubeconfigEntry:
+        entry = self.sections[section].get(name)
+        if entry is None:
+            known = ", ".join(self.sections[section]) or "none"
+            raise unusable(file, f"it has no {noun} {name!r} (it has {known})")
+        return entry
+
+
+def _merged(files: tuple[Path, ...]) -> _Merged:
+    there = [file for file in files if os.path.lexists(file)]
+    if not there:
+        hint = "pass --kubeconfig PATH or bring the infra up first"
+        raise BadInput(f"kubeconfig {', '.join(map(str, files))} does not exist", hint=hint)
+    sections: dict[str, dict[str, KubeconfigEntry]] = {section: {} for section in SECTIONS}
+    current = ""
+    for file in there:
+        reader = _Reader(file)
+        config = reader.config()
+        for section in SECTIONS:
+            content = CONFIG[section].content
+            for name, entry in config[section].items():
+                where = f"{section}[{name}].{content}"
+                sections[section].setdefault(name, KubeconfigEntry(file, where, entry, reader.lines))
+        current = current or str(config["current-context"])
+    return _Merged(tuple(there), sections, current)
+
+
+class _KubeconfigLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Takes plain scalars for what kubectl's YAML takes them for: no dates, no numbers in base 60, `y` as true."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+
+for _tag, _pattern, _first in (
+    ("null", r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
+    (
+        "bool",
+        r"(?:y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)",
+        list("yYnNtTfFoO"),
+    ),
+    ("int", r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)", list("-+0123456789")),
+    (
+        "float",
+        r"(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))",
+        list("-+0123456789."),
+    ),
+    ("merge", r"<<", ["<"]),
+):
+    _KubeconfigLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^{_pattern}$"), _first)
+
+
+def _construct_boolean(_: Any, node: yaml.ScalarNode) -> bool:
+    return str(node.value).lower() in TRUE
+
+
+_KubeconfigLoader.add_constructor("tag:yaml.org,2002:bool", _construct_boolean)
+
+
+class _Reader:
+    """Reads one file: every key of it has the type that client-go's has, or the file is refused.
+
+    Attributes: lines: of the keys, by where they are.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.lines: dict[str, int] = {}
+
+    def config(self) -> Json:
+        """Return the file's content by key; lists of named entries by name."""
         try:
-            cluster, user = _in_memory(chosen.cluster, stack), _in_memory(login, stack)
-            folder = str(chosen.folder)
-            KubeConfigLoader(_of_one_context(cluster, user), config_base_path=folder).load_and_set(settings)  # type: ignore[no-untyped-call]
-            tls = tls_of(settings, _whose(chosen, status))
-        except VmatrixError:
-            raise
-        except Exception as error:
-            raise unusable(path, str(error)) from error
-    _refuse_proxy(path, settings.proxy)
-    if settings.proxy != of_environment:
-        settings.no_proxy = None  # a kubeconfig's `proxy-url` counts whatever NO_PROXY says, as in client-go
-    settings.refresh_api_key_hook = _renewal(chosen, status) or settings.refresh_api_key_hook
-    api = kubernetes.client.ApiClient(settings)
-    _set_up(api.rest_client.pool_manager, tls)
-    return Opened(api, tls)
+            self._loader = _KubeconfigLoader(read_text(self.file))
+            node = self._loader.get_node() if self._loader.check_node() else None
+            if node is None or _tag_of(node) == "null":
+                raise unusable(self.file, "it is not a kubeconfig, but empty")
+            if not isinstance(node, yaml.MappingNode):
+                raise unusable(self.file, f"it is not a kubeconfig, but {_kind_of(node)}")
+            config = self._mapping(node, CONFIG, "")
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+            line = _line(mark.line + 1 if mark is not None else None)
+            raise unusable(self.file, f"{line}it is not YAML: {problem or error}", "check the file") from error
+        for key, known in (("apiVersion", "v1"), ("kind", "Config")):
+            if config[key] not in ("", known):
+                where = f"{_line(self.lines.get(key))}{key}"
+                raise unusable(self.file, f"{where} is {config[key]!r}, not {known}", "is it the right file?")
+        return config
+
+    def _value(self, node: yaml.Node, shape: Any, where: str) -> Any:
+        self.lines[where] = node.start_mark.line + 1
+        if isinstance(shape, Named):
+            return self._entries(node, shape, where)
+        if isinstance(shape, list):
+            return [self._value(one, shape[0], f"{where}[{place}]") for place, one in self._listed(node, where)]
+        if isinstance(shape, Mapping):
+            return self._mapping(node, shape, where)
+        return self._scalar(node, shape, where)
+
+    def _mapping(self, node: yaml.Node, shape: Mapping[str, Any], where: str) -> Json:
+        given = self._pairs(node, where)
+        return {
+            key: _empty(key, kind)
+            if key not in given or _tag_of(given[key]) == "null"
+            else self._value(given[key], kind, f"{where}.{key}" if where else key)
+            for key, kind in shape.items()
+        }
+
+    def _entries(self, node: yaml.Node, shape: Named, where: str) -> Json:
+        entries: Json = {}
+        for place, one in self._listed(node, where):
+            given = self._pairs(one, f"{where}[{place}]")
+            named = given.get("name")
+            name = self._scalar(named, TEXT, f"{where}[{place}].name") if named is not None else ""
+            if name in entries:
+                raise self._wrong(one, f"{where}[{place}].name", f"{name!r} is there twice", "rename or remove one")
+            content = given.get(shape.content)
+            inside = f"{where}[{name}].{shape.content}"
+            absent = content is None or _tag_of(content) == "null"
+            entries[name] = _empty("", shape.shape) if absent else self._value(content, shape.shape, inside)  # type: ignore[arg-type]
+        return entries
+
+    def _scalar(self, node: yaml.Node, shape: Scalar, where: str) -> Any:
+        tag = _tag_of(node)
+        if tag == "null":
+            return EMPTY[shape]
+        if "\0" in (node.value if tag == "str" else ""):
+            raise self._wrong(node, where, "it has a NUL character", "remove it")
+        if shape is TEXT and tag == "str":
+            return str(node.value)
+        if shape is BOOLEAN and tag == "bool":
+            return _construct_boolean(self._loader, node)  # type: ignore[arg-type]
+        if shape is DATA and tag == "str":
+            return self._data(node, where)
+        if shape is Scalar.ANYTHING:
+            return self._loader.construct_object(node, deep=True)
+        return self._texts(node, shape, where)
+
+    def _texts(self, node: yaml.Node, shape: Scalar, where: str) -> Any:
+        tag = _tag_of(node)
+        if shape is Scalar.TEXTS and tag == "seq":
+            return tuple(self._scalar(one, TEXT, f"{where}[{place}]") for place, one in self._listed(node, where))
+        if shape in (Scalar.TEXT_BY_KEY, Scalar.TEXTS_BY_KEY) and tag == "map":
+            inner = TEXT if shape is Scalar.TEXT_BY_KEY else Scalar.TEXTS
+            pairs = self._pairs(node, where)
+            for key, _ in node.value:
+                if _tag_of(key) != "str":
+                    raise self._wrong(key, where, f"a key of it is {_kind_of(key)}, not text", "put the key in quotes")
+            return {key: self._scalar(one, inner, f"{where}[{key}]") for key, one in pairs.items()}
+        raise self._wrong(node, where, f"it is {_kind_of(node)}, not {shape.value}", _remedy(shape, tag))
+
+    def _data(self, node: yaml.Node, where: str) -> bytes:
+        text = str(node.value).replace("\n", "").replace("\r", "")
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            hint = "put the output of `base64 -w0 FILE` there"
+            raise self._wrong(node, where, f"it is not base64: {error}", hint) from error
+
+    def _listed(self, node: yaml.Node, where: str) -> Iterator[tuple[int, yaml.Node]]:
+        if _tag_of(node) == "null":
+            return
+        if not isinstance(node, yaml.SequenceNode):
+            raise self._wrong(node, where, f"it is {_kind_of(node)}, not a list", "begin each entry with `- `")
+        yield from enumerate(node.value)
+
+    def _pairs(self, node: yaml.Node, where: str) -> dict[str, yaml.Node]:
+        """Return a mapping's values by key; of a key that is there twice, the last counts."""
+        if _tag_of(node) == "null":
+            return {}
+        if not isinstance(node, yaml.MappingNode):
+            raise self._wrong(node, where, f"it is {_kind_of(node)}, not a mapping", "write its keys as `key: value`")
+        self._loader.flatten_mapping(node)
+        return {str(key.value): value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+
+    def _wrong(self, node: yaml.Node, where: str, why: str, hint: str) -> BadInput:
+        return unusable(self.file, f"{_line(node.start_mark.line + 1)}{where}: {why}", hint)
 
 
-def _of_one_context(cluster: Json, user: Json) -> Json:
-    """Return a kubeconfig, as the Kubernetes client reads it, of a cluster and a user alone."""
-    context = {"cluster": "own", "user": "own"}
-    return {
-        "clusters": [{"name": "own", "cluster": cluster}],
-        "users": [{"name": "own", "user": user}],
-        "contexts": [{"name": "own", "context": context}],
-        "current-context": "own",
-    }
+def _line(number: int | None) -> str:
+    return f"line {number}: " if number is not None else ""
 
 
-def _logging_in(user: Json, status: Json) -> Json:
-    """Return a user with what its credential program gave in the place of the program."""
-    given = {"token": status["token"]} if status.get("token") else {}
-    for key, name in (("clientCertificateData", "client-certificate-data"), ("clientKeyData", "client-key-data")):
-        if status.get(key):
-            given[name] = base64.b64encode(str(status[key]).encode()).decode()
-    return {**{key: value for key, value in user.items() if key != "exec"}, **given}
+def _empty(key: str, shape: Any) -> Any:
+    if key in MAY_BE_ABSENT:
+        return None
+    if isinstance(shape, Named):
+        return {}
+    if isinstance(shape, list):
+        return []
+    if isinstance(shape, Mapping):
+        return {inner: _empty(inner, kind) for inner, kind in shape.items()}
+    return EMPTY[shape]
 
 
-def _in_memory(entry: Json, stack: ExitStack) -> Json:
-    """Return an entry that names a file in memory for each certificate and key that it embeds."""
-    found = dict(entry)
-    for name in EMBEDDED:
-        data = found.pop(f"{name}-data", None)
-        if data:
-            found[name] = stack.enter_context(_memory(base64.b64decode(str(data), validate=True)))
-    return found
+def _tag_of(node: yaml.Node) -> str:
+    return str(node.tag).removeprefix("tag:yaml.org,2002:")
+
+
+def _kind_of(node: yaml.Node) -> str:
+    """Return what a value is, without showing it: it may be a secret."""
+    names = {"str": "text", "bool": "true or false", "int": "a number", "float": "a number", "null": "empty"}
+    return {**names, "seq": "a list", "map": "a mapping"}.get(_tag_of(node), f"a value with the tag {node.tag}")
+
+
+def _remedy(shape: Scalar, tag: str) -> str:
+    if shape is BOOLEAN:
+        return "write true or false, without quotes"
+    if shape in (TEXT, DATA) and tag in ("int", "float", "bool"):
+        return "put it in quotes"
+    return f"write {shape.value}"
 
 
 @contextmanager
-def _memory(content: bytes) -> Iterator[str]:
-    """Give the path of a file with a content that is on no disk, and that ends with this process at the latest."""
-    handle = os.memfd_create("vmatrix")
+def _reading(entry: KubeconfigEntry, key: str) -> Iterator[None]:
+    """Let the error of a file that cannot be read name the key that names the file."""
     try:
-        os.write(handle, content)
-        yield f"/proc/self/fd/{handle}"
-    finally:
-        os.close(handle)
+        yield
+    except BadInput as error:
+        raise entry.wrong(key, error.summary, error.hint) from error
 
 
-def _refuse_proxy(path: Path, proxy: str | None) -> None:
-    """Refuse a proxy of the environment that cannot be connected to."""
-    wrong = wrong_url(proxy, PROXIES) if proxy else ""
-    if wrong:
-        raise unusable(path, f"the proxy {proxy!r}: {wrong}", "correct HTTPS_PROXY and HTTP_PROXY, or unset them")
-
-
-def _set_up(pools: Any, tls: ssl.SSLContext) -> None:
-    """Let a pool of connections speak TLS from memory, and keep to the time of a conversation."""
-    for name in FILES:
-        pools.connection_pool_kw.pop(name, None)
-    pools.connection_pool_kw["ssl_context"] = tls
-    pools.pool_classes_by_scheme = {scheme: _timed(kind) for scheme, kind in pools.pool_classes_by_scheme.items()}
-
-
-def _timed(pool: Any) -> Any:
-    """Return a kind of pool whose connections read answers in time, under the names that messages have."""
-    plain = pool.ConnectionCls
-    connection = type(plain.__name__, (plain,), {"response_class": TimedAnswer})
-    return type(pool.__name__, (pool,), {"ConnectionCls": connection})
-
-
-def _whose(chosen: Chosen, status: Json) -> str:
-    """Return whose certificate and key a user's are."""
-    if not status.get("clientCertificateData"):
-        return "the user's"
-    return f"the credential program {exec_plugin.name_of(chosen)}'s"
-
-
-def tls_of(settings: Any, whose: str) -> ssl.SSLContext:
-    """Return how to speak TLS with an API server, from the Kubernetes client's configuration.
-
-    Args:
-        whose: the certificate and key of the client are, in words.
+def material(entry: KubeconfigEntry, key: str) -> bytes:
+    """Return a certificate or a key, b"" if there is none: `KEY-data` of the kubeconfig, or the file that KEY names.
 
     Raises:
-        ValueError: what the configuration names cannot be used.
+        BadInput: the file cannot be read.
     """
-    try:
-        context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
-    except ssl.SSLError as error:
-        raise ValueError("the cluster's certificate-authority is no certificate in PEM") from error
-    if not settings.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif settings.assert_hostname is False:
-        context.check_hostname = False
-    if settings.cert_file:
-        try:
-            context.load_cert_chain(settings.cert_file, settings.key_file)
-        except ssl.SSLError as error:
-            raise ValueError(f"{whose} certificate and key are not PEM, or do not belong together") from error
-    return context
+    data = bytes(entry.content[f"{key}-data"])
+    if data or not entry.content[key]:
+        return data
+    with _reading(entry, key):
+        return read_bytes(entry.path(key))
 
 
-def _renewal(chosen: Chosen, status: Json) -> Callable[[Any], None] | None:
-    """Return a hook that puts credentials into a configuration anew once they are old; None where they stay."""
-    token = chosen.user.get("tokenFile")
-    if token and not chosen.user.get("token"):
-        return _reading(chosen.folder / str(token))
-    if status.get("token"):
-        return _asking(chosen, status)
-    return None
+def token_in(entry: KubeconfigEntry) -> str:
+    """Return the token in the file that `tokenFile` names, "" where none is named.
+
+    Raises:
+        BadInput: the file cannot be read.
+    """
+    if not entry.content["tokenFile"]:
+        return ""
+    with _reading(entry, "tokenFile"):
+        return read_text(entry.path("tokenFile")).strip()
 
 
-def _reading(token: Path) -> Callable[[Any], None]:
-    """Return a hook that puts the file's content into a configuration, at most once a minute."""
-    read_at = -math.inf
+def _judge_cluster(cluster: KubeconfigEntry) -> None:
+    """Refuse a cluster that kubectl refuses, and addresses that cannot be one."""
+    given = cluster.content
+    _judge_address(cluster, "server", WEB)
+    if given["proxy-url"]:
+        _judge_address(cluster, "proxy-url", PROXIES)
+    name = str(given["tls-server-name"])
+    if name and (wrong := wrong_host(name)):
+        raise cluster.wrong("tls-server-name", wrong, "name one of the names in the server's certificate")
+    _refuse_both(cluster, "certificate-authority", "certificate-authority-data")
+    authority = "certificate-authority" if given["certificate-authority"] else "certificate-authority-data"
+    if given["insecure-skip-tls-verify"] and given[authority]:
+        why = f"it cannot be true beside {authority}: is the server to be verified, or not?"
+        raise cluster.wrong("insecure-skip-tls-verify", why, "remove one of them")
+    material(cluster, "certificate-authority")
 
-    def read(configuration: Any) -> None:
-        nonlocal read_at
-        if time.monotonic() - read_at >= TOKEN_SECONDS:
-            configuration.api_key["BearerToken"] = f"Bearer {read_text(token).strip()}"
-            read_at = time.monotonic()
 
-    return read
+def _judge_address(cluster: KubeconfigEntry, key: str, schemes: Sequence[str]) -> None:
+    text = str(cluster.content[key])
+    if wrong := wrong_url(text, schemes):
+        shown = f"{without_login(text)!r}: " if text else ""
+        raise cluster.wrong(key, f"{shown}{wrong}", f"correct `{key}` of the cluster in the file")
+    if key == "server" and urlsplit(text).username is not None:
+        raise cluster.wrong(key, "it has a user in it", "name `username` and `password` of the user in the file")
 
 
-def _asking(chosen: Chosen, status: Json) -> Callable[[Any], None]:
-    """Return a hook that runs the credential program again once its token is about to end."""
-    ends, one = exec_plugin.ends_at(status), threading.Lock()
+def without_login(url: str) -> str:
+    """Return a URL without user and password."""
+    return re.sub(r"//[^/@]*@", "//", url)
 
-    def ask(configuration: Any) -> None:
-        nonlocal ends
-        with one:
-            if ends is not None and datetime.now(UTC) >= ends:
-                given = exec_plugin.status_of(chosen)
-                configuration.api_key["BearerToken"] = f"Bearer {given.get('token', '')}"
-                ends = exec_plugin.ends_at(given)
 
-    return ask
+def _refuse_both(entry: KubeconfigEntry, *keys: str) -> None:
+    given = [key for key in keys if entry.content[key]]
+    if len(given) > 1:
+        raise entry.wrong(given[1], f"it is there beside {given[0]}, and one of them counts", "remove one of them")
+
+
+def _judge_user(user: KubeconfigEntry) -> None:
+    """Refuse a user that kubectl refuses, and what no request can have."""
+    given = user.content
+    for basic in ("username", "password"):
+        for token in ("token", "tokenFile"):
+            _refuse_both(user, token, basic)
+    if given["password"] and not given["username"]:
+        raise user.wrong("password", "nobody is named whose it is", "name the user as `username`, or remove it")
+    if given["client-certificate"] or given["client-certificate-data"]:
+        _judge_certificate(user)
+    _judge_impersonation(user)
+    if given["auth-provider"] is not None:
+        name = given["auth-provider"]["name"]
+        hint = REMOVED.get(name, "use a credential program: `exec`")
+        raise user.wrong("auth-provider", f"{name or 'it'} is not supported", hint)
+    if given["exec"] is not None:
+        _judge_exec(user)
+    from_file = token_in(user)
+    if given["tokenFile"] and not given["token"] and not from_file:
+        raise user.wrong("tokenFile", f"{user.path('tokenFile')} is empty", "log in again")
+    for key, token in (("token", str(given["token"])), ("tokenFile", from_file)):
+        if wrong := wrong_token(token):
+            raise user.wrong(key, f"the token: {wrong}", "a token is one word")
+
+
+def _judge_certificate(user: KubeconfigEntry) -> None:
+    for stem in ("client-certificate", "client-key"):
+        _refuse_both(user, stem, f"{stem}-data")
+        if not user.content[stem] and not user.content[f"{stem}-data"]:
+            raise user.wrong(stem, "the certificate has no key", "name `client-key` or `client-key-data` as well")
+        material(user, stem)
+
+
+def _judge_impersonation(user: KubeconfigEntry) -> None:
+    given = user.content
+    for key in ("as-uid", "as-groups", "as-user-extra"):
+        if given[key] and not given["as"]:
+            raise user.wrong(key, "nobody is impersonated whose it could be", "name the user as `as`, or remove it")
+    values = [("as", given["as"]), ("as-uid", given["as-uid"]), *(("as-groups", group) for group in given["as-groups"])]
+    values += [("as-user-extra", value) for extra in given["as-user-extra"].values() for value in extra]
+    for key, value in values:
+        if any((ord(c) < ord(" ") and c != "\t") or c == "\x7f" for c in value):
+            raise user.wrong(key, "it has a control character, which no header can have", "remove it")
+
+
+def _judge_exec(user: KubeconfigEntry) -> None:
+    given = user.content["exec"]
+    if not given["command"]:
+        raise user.wrong("exec.command", "it is empty", "name the program that gives credentials")
+    if given["apiVersion"] not in EXEC_VERSIONS:
+        known = " or ".join(EXEC_VERSIONS)
+        what = f"{given['apiVersion']!r} is not supported" if given["apiVersion"] else "it is empty"
+        raise user.wrong("exec.apiVersion", what, f"name the version that the program speaks: {known}")
+    mode = given["interactiveMode"] or ("IfAvailable" if given["apiVersion"] == EXEC_VERSIONS[1] else "")
+    if mode not in INTERACTIVE_MODES:
+        what = f"{mode!r} is not a mode" if mode else "it is empty"
+        raise user.wrong("exec.interactiveMode", what, f"name one of {', '.join(INTERACTIVE_MODES)}")
+    for place, variable in enumerate(given["env"]):
+        if not variable["name"] or "=" in variable["name"]:
+            what = "it has the character =" if variable["name"] else "it is empty"
+            raise user.wrong(f"exec.env[{place}].name", what, "name the variable, or remove the entry")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import urlsplit
-
+import urllib3
 import websocket
 
 from harness.kube.client import Cluster
@@ -35,41 +33,33 @@ def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> w
     Raises:
         ApiFailure: the API, or KubeVirt, refused.  Unreachable: nobody answered.
     """
-    opened = cluster.opened
-    settings = opened.api.configuration  # the Kubernetes library's: the only one that knows every way to log in
-    server_name = {"server_hostname": settings.tls_server_name} if settings.tls_server_name else {}
-    tunnel = websocket.WebSocket(sslopt={"context": opened.tls, **server_name}, skip_utf8_validation=True)
+    connection = cluster.connection
+    where = f"GET {cluster.server}{path}"
+    try:
+        connected = connection.dial(seconds)
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise _unreachable(where, error) from error
+    tunnel = websocket.WebSocket(skip_utf8_validation=True)
     tunnel.settimeout(seconds)
-    url = f"ws{settings.host.removeprefix('http')}{path}"
+    headers = [f"{name}: {value}" for name, value in connection.headers()]
     try:
         tunnel.connect(  # type: ignore[no-untyped-call]
-            url, header=_headers(settings), subprotocols=[SUBPROTOCOL], suppress_origin=True, **_proxy(settings)
+            f"ws{cluster.server.removeprefix('http')}{path}",
+            header=headers,
+            subprotocols=[SUBPROTOCOL],
+            suppress_origin=True,
+            redirect_limit=0,  # nobody else is told the login
+            socket=connected,
         )
     except websocket.WebSocketBadStatusException as refused:
+        connection.heed(refused.status_code)
         answer = Answer(int(refused.status_code or 0), decode(refused.resp_body or b""), ())
         raise plain_failure(answer, f"GET {path}") from refused
     except (websocket.WebSocketException, OSError) as error:
-        raise Unreachable(f"GET {settings.host}{path}: {error}", hint="`vmatrix doctor` checks the cluster") from error
+        raise _unreachable(where, error) from error
     tunnel.settimeout(STUCK_SECONDS)
     return tunnel
 
 
-def _headers(settings: Any) -> list[str]:
-    """Return the headers that log in; a token that is a file, or that a command gives, is had anew when it is old."""
-    return [f"{auth['key']}: {auth['value']}" for auth in settings.auth_settings().values() if auth["value"]]
-
-
-def _proxy(settings: Any) -> dict[str, Any]:
-    """Return the options of a proxy before the API server; one of the environment counts as it does for the client."""
-    if not settings.proxy:
-        return {"http_no_proxy": ["*"]}
-    parts = urlsplit(settings.proxy)
-    found: dict[str, Any] = {
-        "http_proxy_host": parts.hostname,
-        "http_proxy_port": parts.port or 3128,
-        "http_no_proxy": [word.strip() for word in (settings.no_proxy or "").split(",") if word.strip()],
-        "proxy_type": parts.scheme if parts.scheme.startswith("socks") else "http",
-    }
-    if parts.username:
-        found["http_proxy_auth"] = (parts.username, parts.password or "")
-    return found
+def _unreachable(where: str, error: Exception) -> Unreachable:
+    return Unreachable(f"{where}: {error}", hint="`vmatrix doctor` checks the cluster")

@@ -21,6 +21,7 @@ from harness.errors import BadInput, VmatrixError
 from harness.files import write_atomically
 from harness.kube.bridge import Cut, bridge
 from harness.kube.client import ApiFailure, Cluster
+from harness.kube.kubeconfig import Files, files_in
 from harness.kube.portforward import OPEN_SECONDS, open_tunnel
 
 FAILED = 1
@@ -46,7 +47,7 @@ class Tunnels:
     open_seconds: how long a connection may take to open.
     """
 
-    kubeconfig: Path
+    kubeconfig: Files
     context: str | None
     namespace: str
     instances: Mapping[str, str]
@@ -55,7 +56,8 @@ class Tunnels:
 
     def save(self, path: Path) -> None:
         """Write the file; it holds no secret."""
-        content = {**vars(self), "instances": dict(self.instances)}
+        files = [str(file.absolute()) for file in files_in(self.kubeconfig)]
+        content = {**vars(self), "kubeconfig": files, "instances": dict(self.instances)}
         write_atomically(path, json.dumps(content, indent=2, default=str) + "\n")
 
     @staticmethod
@@ -67,8 +69,9 @@ class Tunnels:
         """
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            files = tuple(Path(file) for file in content["kubeconfig"])
             return Tunnels(
-                Path(content["kubeconfig"]),
+                files[0] if len(files) == 1 else files,
                 content["context"],
                 content["namespace"],
                 content["instances"],

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from harness.kube.client import Cluster
 from harness.kube.events import Events
 from harness.kube.informers import Informers
+from harness.kube.kubeconfig import Files
 from harness.kube.reconcile import Controller
 from harness.operator.metrics import Metrics
 
@@ -42,7 +42,7 @@ class OperatorContext:
     cluster: Cluster
     informers: Informers
     events: Events
-    kubeconfig: Path
+    kubeconfig: Files
     namespace: str | None = None
     options: OperatorOptions = field(default_factory=OperatorOptions)
     metrics: Metrics = field(default_factory=Metrics)
@@ -52,7 +52,7 @@ class OperatorContext:
 
     @staticmethod
     def of(
-        cluster: Cluster, kubeconfig: Path, *, namespace: str | None = None, options: OperatorOptions | None = None
+        cluster: Cluster, kubeconfig: Files, *, namespace: str | None = None, options: OperatorOptions | None = None
     ) -> OperatorContext:
         """Return a context for a cluster, with informers of its own."""
         informers, events = Informers(cluster, namespace), Events(cluster)

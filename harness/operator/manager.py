@@ -16,6 +16,7 @@ from pathlib import Path
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig, own_image, own_namespace
+from harness.kube.kubeconfig import Files, files_of
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.operator.api.crds import REMEDY, crds_older
 from harness.operator.context import OperatorContext, OperatorOptions
@@ -109,7 +110,7 @@ def _check_definitions(context: OperatorContext) -> None:
         raise BadInput(older[0], detail="\n".join(older[1:]), hint=REMEDY)
 
 
-def kubeconfig_of(settings: ManagerSettings, environment: Mapping[str, str], folder: Path) -> Path:
+def kubeconfig_of(settings: ManagerSettings, environment: Mapping[str, str], folder: Path) -> Files:
     """Return the kubeconfig to use; that of a pod's service account is written into `folder`.
 
     Raises:
@@ -117,8 +118,8 @@ def kubeconfig_of(settings: ManagerSettings, environment: Mapping[str, str], fol
     """
     if settings.kubeconfig is not None:
         return settings.kubeconfig
-    if named := environment.get("KUBECONFIG"):
-        return Path(named)
+    if environment.get("KUBECONFIG"):
+        return files_of(environment, Path.home())
     own = in_cluster_kubeconfig(folder / "kubeconfig", environment)
     if own is None:
         raise BadInput("there is no kubeconfig and no service account of a pod", hint="pass --kubeconfig PATH")

@@ -1,4 +1,4 @@
-"""What kubectl would use: its kubeconfig, and the namespace of that file's context."""
+"""What kubectl would use: its kubeconfig, and the namespace of its context."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.kube.chosen import NAMESPACE, namespace_of
 from harness.kube.client import Cluster
+from harness.kube.kubeconfig import NAMESPACE, Files, files_in, files_of, namespace_of
 
 
-def usual_kubeconfig() -> Path:
+def usual_kubeconfig() -> Files:
     """Return the kubeconfig that kubectl would use. Raises BadInput if there is none."""
-    path = _usual()
-    if not path.is_file():
-        raise BadInput(f"there is no kubeconfig {path}", hint="pass --kubeconfig PATH")
-    return path
+    files = _usual()
+    if not any(path.is_file() for path in files_in(files)):
+        raise BadInput(f"there is no kubeconfig {', '.join(map(str, files_in(files)))}", hint="pass --kubeconfig PATH")
+    return files
 
 
 def usual_namespace(kubeconfig: Path | None = None) -> str:
@@ -35,5 +35,5 @@ def open_usual(kubeconfig: Path | None) -> Cluster:
     return Cluster.from_kubeconfig(kubeconfig or usual_kubeconfig())
 
 
-def _usual() -> Path:
-    return Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+def _usual() -> Files:
+    return files_of(os.environ, Path.home())

@@ -55,8 +55,9 @@ class KubeconfigDefinition(Definition):
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse settings that cannot lead to a cluster."""
-        provider = self.open(Opening(settings))
-        Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context)
+        self.open(Opening(settings))
+        path, context = self.kubeconfig(settings)
+        Cluster.from_kubeconfig(path, context=context)
 
     def first_look(self, opening: Opening) -> list[Finding]:
         """Look at the cluster."""

@@ -211,10 +211,10 @@ def _site(
     told: offered.ProductVariables,
     controllers: Mapping[str, Ref],
 ) -> Site:
-    _stand_on_it(project.settings)
-    settings, patience, limits = project.settings, Patience.of(project.timeouts), ArtifactLimits.of(project.timeouts)
+    settings, limits = project.settings, ArtifactLimits.of(project.timeouts)
+    path, context = registry.of(settings).kubeconfig(settings)
     return Site(
-        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=patience),
+        cluster=open_cluster(settings, project.timeouts),
         spec=project.spec,
         timeouts=project.timeouts,
         mirror=provider.mirror(),
@@ -226,8 +226,8 @@ def _site(
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),
-        kubeconfig=provider.kubeconfig().resolve(),
-        context=settings.context,
+        kubeconfig=path.absolute(),  # paths in it start at its folder: a link is not followed
+        context=context,
         binding=settings.binding,
         isolated=settings.network_policy,
         egress_networks=networks_of(settings.network_policy_egress),

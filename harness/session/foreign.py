@@ -67,7 +67,7 @@ class ForeignCheck:
         attempt = self.plan.files.path
         cell = self.plan.cells[0]
         environment = Environment(self.plan.run, cell, 1, "", self.given.machines, attempt, NO_KEY)
-        return GuestCluster(environment, self.kubeconfig.resolve(), self.variables)
+        return GuestCluster(environment, self.kubeconfig.absolute(), self.variables)
 
     def connect(self, environment: Environment) -> list[str]:
         """Return how checks connect to the machines: as the inventory says, over shared connections."""

@@ -100,7 +100,7 @@ def joined(kept: KeptCell, site: Site, recorder: Recorder) -> Iterator[Life]:
     directory = kept.there.files.path
     attempt = Attempt(kept.run, kept.cell, kept.number, directory, site.namespace)
     life = Life(site, attempt, Steps(recorder, kept.cell.id, kept.number))
-    owner = folders.Owner(str(site.kubeconfig), time.time() + site.expiry_hours * 3600)
+    owner = folders.Owner(site.infra, time.time() + site.expiry_hours * 3600)
     with folders.held(control_directory(kept.run, kept.cell.id), owner):
         life.join(_environment(kept, attempt), kept.index, _variables(kept))
         try:

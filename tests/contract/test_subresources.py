@@ -14,6 +14,7 @@ import pytest
 
 from harness.kube.bridge import bridge
 from harness.kube.client import Answer, ApiFailure, Cluster
+from harness.kube.connection import ApiRequest
 from harness.kube.forwarder import forwarding
 from harness.kube.portforward import open_stream
 from harness.kube.resources import VM, VMI
@@ -69,8 +70,7 @@ def test_the_api_server_finds_it_available(admin: Cluster) -> None:
 def asking(cluster: Cluster, accept: str | None, method: str, url: str) -> tuple[int, str, str]:
     """Send a request that takes certain media types; return code, text and header Allow of the answer."""
     headers = {"Accept": accept} if accept is not None else {}
-    sent = cluster.opened.api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
-    answer = cluster.opened.api.call_api(*sent).response
+    answer = cluster.connection.send(ApiRequest(method, url, headers))
     return answer.status, answer.data.decode(), answer.headers.get("Allow", "")
 
 

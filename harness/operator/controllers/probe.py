@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.files import write_atomically
+from harness.kube.kubeconfig import Files
 from harness.kube.portforward import OPEN_SECONDS
 from harness.kube.tunnels import Tunnels
 from harness.machines.access import CONNECT_SECONDS, SSH_FAILED, TUNNEL_START_SECONDS, run_on
@@ -53,7 +54,7 @@ Found = TypeVar("Found")
 class InfraApi:
     """The API through which machines are reached, by its kubeconfig."""
 
-    kubeconfig: Path
+    kubeconfig: Files
 
     @staticmethod
     def of(context: OperatorContext) -> InfraApi | None:

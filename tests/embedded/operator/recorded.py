@@ -10,8 +10,8 @@ from typing import Any, Unpack
 
 from harness.kube.api import RequestOptions
 from harness.kube.client import Cluster
+from harness.kube.connection import ApiConnection, open_kubeconfig
 from harness.kube.failures import Answer
-from harness.kube.kubeconfig import Opened, open_kubeconfig
 from harness.kube.patience import HASTY
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -46,8 +46,8 @@ class RecordedCluster(Cluster):
     the caller gets), broken (how many watches were broken), held (how many events were held back).
     """
 
-    def __init__(self, opened: Opened, before: Hook = nothing, after: Hook = nothing) -> None:
-        super().__init__(opened, HASTY)
+    def __init__(self, connection: ApiConnection, before: Hook = nothing, after: Hook = nothing) -> None:
+        super().__init__(connection, HASTY)
         self.asked: list[Asked] = []
         self.before = before
         self.after = after

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -45,6 +46,8 @@ class Api:
     tunnels: OpenTunnels = field(default_factory=OpenTunnels)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     port: int = 0
+    tls: ssl.SSLContext | None = None
+    authority: str = ""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
@@ -65,7 +68,7 @@ class Api:
         app.router.add_get(group + "/{port}/tcp", self.answer)
         runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=0.1)
         self.loop.run_until_complete(runner.setup())
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
         self.loop.run_until_complete(site.start())
         self.port = runner.addresses[0][1]
         started.set()
@@ -74,9 +77,19 @@ class Api:
         self.loop.close()
 
 
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pki")
+    pki.ensure(folder, addresses=("127.0.0.1",), names=("x",), node="n")
+    return folder
+
+
 @pytest.fixture
-def api() -> Iterator[Api]:
-    made, started = Api(), threading.Event()
+def api(certificates: Path) -> Iterator[Api]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "kube-apiserver.crt", certificates / "kube-apiserver.key")
+    authority = base64.b64encode((certificates / "ca.crt").read_bytes()).decode()
+    made, started = Api(tls=context, authority=authority), threading.Event()
     thread = threading.Thread(target=made.run, args=(started,))
     thread.start()
     started.wait()
@@ -88,8 +101,9 @@ def api() -> Iterator[Api]:
 
 @pytest.fixture
 def ways(api: Api, tmp_path: Path) -> Ways:
+    cluster = {"server": f"https://127.0.0.1:{api.port}", "certificate-authority-data": api.authority}
     config = {
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{api.port}"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": {"token": "the-token"}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
@@ -261,11 +275,12 @@ def test_the_machines_refusal_is_told_from_one_on_the_way(ways: Ways, api: Api, 
 
 
 def test_nobody_answers(ways: Ways, tmp_path: Path) -> None:
-    text = ways.kubeconfig.read_text(encoding="utf-8")
+    path = tmp_path / "kubeconfig"
+    text = path.read_text(encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     server = yaml.safe_load(text)["clusters"][0]["cluster"]["server"]
-    ways.kubeconfig.write_text(text.replace(server, f"http://127.0.0.1:{port}"), encoding="utf-8")
+    path.write_text(text.replace(server, f"https://127.0.0.1:{port}"), encoding="utf-8")
     with pytest.raises(Unreachable, match="refused"):
         ways.open(ways.cluster(), ADDRESS, 22)
     assert len(ways.lost_since(0.0)) == 1
@@ -310,11 +325,6 @@ def test_programs_that_know_addresses_go_through_a_proxy(ways: Ways, machine: Ma
 def test_a_proxy_command_keeps_no_keys_on_disk_and_ends_with_its_pipes(
     ways: Ways, machine: Machine, tmp_path: Path
 ) -> None:
-    pki.ensure(tmp_path / "pki", addresses=("127.0.0.1",), names=("x",), node="n")
-    config = yaml.safe_load(ways.kubeconfig.read_text(encoding="utf-8"))
-    authority = base64.b64encode((tmp_path / "pki" / "ca.crt").read_bytes()).decode()
-    config["clusters"][0]["cluster"]["certificate-authority-data"] = authority
-    ways.kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
     folder = tmp_path / "tmp"
     folder.mkdir()
     words = [sys.executable, "-P", "-m", "harness.kube.tunnels", str(tmp_path / "tunnels.json"), ADDRESS]

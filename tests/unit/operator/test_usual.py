@@ -46,3 +46,11 @@ def test_no_kubeconfig_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(BadInput, match="there is no kubeconfig"):
         usual_kubeconfig()
     assert usual_namespace() == "default"
+
+
+def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", written(tmp_path / "second", namespace="b")
+    first.write_text("contexts: [{name: mine, context: {namespace: a}}]\n")
+    monkeypatch.setenv("KUBECONFIG", f"{first}:{tmp_path / 'none'}:{second}")
+    assert usual_kubeconfig() == (first, tmp_path / "none", second)
+    assert usual_namespace() == "a"

@@ -18,6 +18,7 @@ from harness import providers
 from harness.errors import BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
+from harness.infra.host.layout import layout_of
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.model import Access, Mirror
 from harness.providers import Definition, Opening, registry
@@ -180,7 +181,42 @@ def test_a_provider_is_one_module_and_one_name(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(BadInput, match="tiny is not brought up"):
         found.instance(Opening(settings))
     site = providers.join_site(Project.load(settings), ())
-    assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.resolve())
+    assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.absolute())
+
+
+@pytest.mark.parametrize("context", [None, "mine", "of-another-kubeconfig"])
+@pytest.mark.parametrize("name", registry.names())
+def test_a_run_and_a_look_at_it_have_one_cluster_whatever_the_context(
+    name: str, context: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    own = name == "kubeconfig"
+    path = tmp_path / "kubeconfig" if own else layout_of("i", name).kubeconfig
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clusters = [{"name": c, "cluster": {"server": f"http://{c}.test"}} for c in ("current", "mine")]
+    contexts = [{"name": c, "context": {"cluster": c}} for c in ("current", "mine")]
+    path.write_text(yaml.safe_dump({"clusters": clusters, "contexts": contexts, "current-context": "current"}))
+    settings = Settings.model_validate({"provider": name, "kubeconfig": path, "context": context, "infra_name": "i"})
+    definition = registry.named(name)
+    opened = TinyProvider(path, context if own else None, Mirror("http://m", "m:5000"))
+    monkeypatch.setattr(type(definition), "open", lambda *_: opened)
+    monkeypatch.setattr(type(definition), "ground", lambda *_: None)
+
+    def look() -> str:
+        return providers.open_cluster(settings).server
+
+    def run() -> str:
+        site = providers.join_site(Project.load(settings), ())
+        assert (site.kubeconfig, site.context) == (path, context if own else None)
+        return site.cluster.server
+
+    if own and context == "of-another-kubeconfig":
+        for way in (look, run):
+            with pytest.raises(BadInput, match="it has no context 'of-another-kubeconfig'"):
+                way()
+        return
+    expected = "http://mine.test" if own and context else "http://current.test"
+    assert (look(), run()) == (expected, expected)
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -42,28 +42,28 @@ SERVERS = {
     "HTTP": "it must begin with",
 }
 GOOD = ("https://-/",)
-PROXIES = ("::::", "ftp://p:1", "p:3128", "http://", "http://p:99999", "socks4://p:1", "http://p p", "//p:1")
+PROXIES = ("::::", "ftp://p:1", "http://", "http://p:99999", "socks4://p:1", "http://p p", "//p:1")
 LEADS = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
 FILES = {
-    "": "it is no kubeconfig, but empty",
-    "[1, 2]": "it is no kubeconfig, but list",
-    "7": "it is no kubeconfig, but int",
-    "text": "it is no kubeconfig, but str",
+    "": "it is not a kubeconfig, but empty",
+    "[1, 2]": "it is not a kubeconfig, but a list",
+    "7": "it is not a kubeconfig, but a number",
+    "text": "it is not a kubeconfig, but text",
     "clusters: [": "",
     "a: b: c": "",
     "\tx": "",
     "{}": "it has no current-context",
     "apiVersion: v1\nkind: Config\n": "it has no current-context",
     "current-context: x\n": "it has no context 'x' (it has none)",
-    "current-context: x\ncontexts: {}\n": "it has no context 'x'",
-    "current-context: x\ncontexts: 7\n": "contexts is no list",
-    "current-context: x\ncontexts: [7]\n": "contexts is no list",
-    "current-context: x\ncontexts: [{name: y}]\n": "it has no context 'x' (it has y)",
+    "current-context: x\ncontexts: {}\n": "line 2: contexts: it is a mapping, not a list",
+    "current-context: x\ncontexts: 7\n": "line 2: contexts: it is a number, not a list",
+    "current-context: x\ncontexts: [7]\n": "line 2: contexts[0]: it is a number, not a mapping",
+    "current-context: x\ncontexts: [{name: z}]\n": "it has no context 'x' (it has z)",
     "current-context: x\ncontexts: [{name: x}]\n": "it has no cluster ''",
-    "current-context: x\ncontexts: [{name: x, context: 7}]\n": "context 'x' is no mapping",
+    "current-context: x\ncontexts: [{name: x, context: 7}]\n": "contexts[x].context: it is a number, not a mapping",
     "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n": "it has no cluster 'c'",
-    f"{LEADS}clusters: [{{name: c}}]\n": "server '': it is empty",
-    f"{LEADS}clusters: [{{name: c, cluster: 1}}]\n": "no mapping",
+    f"{LEADS}clusters: [{{name: c}}]\n": "clusters[c].cluster.server: it is empty",
+    f"{LEADS}clusters: [{{name: c, cluster: 1}}]\n": "clusters[c].cluster: it is a number, not a mapping",
 }
 CLUSTERS: dict[str, dict[str, Any]] = {
     "certificate-authority-data": {"certificate-authority-data": "!!!"},
@@ -83,15 +83,15 @@ NEVER_READ: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "key-folder": ({}, {"client-certificate": ".", "client-key": "."}, "is a folder"),
     "token-lines": ({}, {"token": "a\nb"}, "the token: it has a blank or a strange character"),
     "token-words": ({}, {"token": "a b"}, "the token: it has a blank or a strange character"),
-    "removed": ({}, {"auth-provider": {"name": "gcp"}}, "auth-provider is not supported"),
+    "removed": ({}, {"auth-provider": {"name": "gcp"}}, "auth-provider: gcp is not supported"),
 }
 EXPIRED = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1"}
 
 
 def program(script: str, **more: Any) -> dict[str, Any]:
     """Return a user whose credentials a program gives."""
-    told = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], **more}
-    return {"exec": told}
+    told = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
+    return {"exec": {**told, "interactiveMode": "Never", **more}}
 
 
 def says(answer: Any) -> str:
@@ -104,8 +104,8 @@ PLUGINS: dict[str, tuple[dict[str, Any], str]] = {
     "hint": (program("", command="no-such-login", installHint="apt install it"), "no-such-login"),
     "fails": (program("echo not logged in >&2; exit 3"), "program sh ended with status 3"),
     "killed": (program("kill -9 $$"), "program sh ended with status -9"),
-    "nothing": (program("true"), "gives no ExecCredential, but ''"),
-    "rubbish": (program("echo rubbish"), "gives no ExecCredential, but 'rubbish'"),
+    "nothing": (program("true"), "gives no ExecCredential, but nothing"),
+    "rubbish": (program("echo rubbish"), "gives no ExecCredential, but 8 bytes that are not JSON"),
     "list": (program("echo []"), "gives no ExecCredential"),
     "null": (program("echo null"), "gives no ExecCredential"),
     "half": (program("echo '{'"), "gives no ExecCredential"),
@@ -118,15 +118,18 @@ PLUGINS: dict[str, tuple[dict[str, Any], str]] = {
     "empty": (program(says({**EXPIRED, "status": {}})), "gives neither a token nor a certificate"),
     "empty-token": (program(says({**EXPIRED, "status": {"token": ""}})), "gives neither"),
     "number-token": (program(says({**EXPIRED, "status": {"token": 7}})), "gives neither"),
-    "no-key": (program(says({**EXPIRED, "status": {"clientCertificateData": "x"}})), "gives neither"),
+    "no-key": (
+        program(says({**EXPIRED, "status": {"clientCertificateData": "x"}})),
+        "gives a certificate or a key",
+    ),
     "bad-pair": (
         program(says({**EXPIRED, "status": {"clientCertificateData": "x", "clientKeyData": "y"}})),
         "the credential program sh's certificate and key are not PEM, or do not belong together",
     ),
     "terminal": (program("true", interactiveMode="Always"), "wants a terminal"),
-    "no-command": ({"exec": {"apiVersion": "v1"}}, "has no `command`"),
-    "word": ({"exec": "login"}, "has no `command`"),
-    "list-command": ({"exec": {"command": ["a"]}}, "has no `command`"),
+    "no-command": ({"exec": {"apiVersion": "v1"}}, "exec.command: it is empty"),
+    "word": ({"exec": "login"}, "exec: it is text, not a mapping"),
+    "list-command": ({"exec": {"command": ["a"]}}, "exec.command: it is a list, not text"),
 }
 COMMANDS = ("status", "reap --all")
 
@@ -141,14 +144,14 @@ def test_a_server_that_cannot_be_one(room: Room, command: str, server: str) -> N
     room.refuses(refusal(command, kubeconfig({"server": server}), SERVERS[server]))
 
 
-@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize("proxy", [*PROXIES, "p:3128"])
 def test_a_proxy_that_cannot_be_one(room: Room, proxy: str) -> None:
     room.refuses(refusal("status", kubeconfig({"server": SERVER, "proxy-url": proxy}), "proxy-url"))
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
 def test_a_proxy_of_the_environment_that_cannot_be_one(room: Room, proxy: str) -> None:
-    asked = refusal("status", kubeconfig({"server": SERVER}), "the proxy")
+    asked = refusal("status", kubeconfig({"server": "https://192.0.2.1:9"}), "of HTTPS_PROXY: ")
     room.refuses(replace(asked, env={"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "NO_PROXY": ""}, hint="HTTPS_PROXY"))
 
 
@@ -184,7 +187,7 @@ def test_a_credential_program_that_gives_nothing(room: Room, command: str, name:
 
 
 def test_a_credential_program_that_never_ends(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.kube.exec_plugin.SECONDS", 0.1)
+    monkeypatch.setattr("harness.kube.credentials.PROGRAM_SECONDS", 0.1)
     asked = refusal(
         "status", kubeconfig({"server": SERVER}, program("while :; do sleep 600; done")), "did not end within"
     )

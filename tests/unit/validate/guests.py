@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.kube.kubeconfig import Opened
+from harness.kube.connection import ApiConnection
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
 from harness.paths import packaged_dir
 from harness.spec.loader import load_file
@@ -18,7 +17,7 @@ from harness.validate.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts, facts_of
 
 RECORDED = Path(__file__).parent / "recorded"
-NOWHERE = Opened(api=None, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # for clients whose answers are given
+NOWHERE = ApiConnection("https://nowhere.invalid")  # for clients whose answers are given
 Json = dict[str, Any]
 Change = Callable[[Json], None]
 VARIABLES: Json = {
