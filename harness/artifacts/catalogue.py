@@ -152,11 +152,15 @@ class ComposedImage(Image):
 
 
 class Wheels(_Strict):
-    """Python packages for the image's Python of a version: a lock beside this file, and paths that are left out."""
+    """Python packages for the image's Python of a version: a lock beside this file, and paths that are left out.
+
+    Of `compiled` folders the sources are left out: code that is generated, and large.
+    """
 
     version: str
     lock: str
     without: list[str] = []
+    compiled: list[str] = []
 
 
 class LayeredImage(Image):
