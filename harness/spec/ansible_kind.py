@@ -59,7 +59,9 @@ def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) 
     if any(Path(name).name not in VARS_FOLDERS for name in inventories):
         return  # they may have groups of their own
     groups = _groups(content, topologies)
+    none = {str(at[-1]) for at, names in find(content, "groups", EACH) if names == []}  # their topologies are left out
     kinds = {frozenset(word for _, word in texts(one, EACH)) for _, one in _group_lists(topologies)}
+    kinds = {kind for kind in kinds if not kind <= none}
     for at, name in texts(content, "phases", EACH, "playbook"):
         try:
             found = list(patterns(directory / name, str(sources) if sources is not None else ""))

@@ -87,7 +87,7 @@ def configuration(programs: Path, folder: Path, env: Mapping[str, str]) -> Confi
     """
     settings = _dumped(programs, folder, env)
     plugins = _dumped(programs, folder, env, "-t", "connection", "ssh")
-    ssh = next((entry["ssh"] for entry in plugins if "ssh" in entry), [])
+    ssh: list[dict[str, Any]] = next((entry["ssh"] for entry in plugins if "ssh" in entry), [])
     return Configuration(_by_name(settings), _by_name(ssh))
 
 
@@ -96,7 +96,7 @@ def _dumped(programs: Path, folder: Path, env: Mapping[str, str], *words: str) -
         program = (place / "ansible-config").absolute()
         if not program.exists():
             continue
-        argv = [program, "dump", *words, "--format", "json"]
+        argv = (str(program), "dump", *words, "--format", "json")
         done = run(argv, timeout=CONFIG_SECONDS, check=False, cwd=folder, env=env)
         if done.returncode == 0:
             dumped: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("[") :])
