@@ -2,50 +2,29 @@
 
 A variable replaces what the product's ansible.cfg says. So what is a list there is completed here, and only folders are
 replaced: facts, sockets and temporary files that several cells keep in one place give a cell another one's machines.
-What the file says is asked of ansible-config, which fills in $VARIABLES, ~ and {{CWD}} and knows what a path is
-relative to.
+What the file says is asked of Ansible itself.
 https://docs.ansible.com/ansible/latest/reference_appendices/config.html
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.machines.runner import callbacks
 from harness.machines.runner.call import AnsibleCall
 from harness.machines.runner.given import PlaybookInputs
-from harness.proc import run
+from harness.spec import ansible_configuration as cfg
+from harness.spec.ansible_configuration import Configuration, configuration
 
 OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"
 COLLECTIONS, ROLES = "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_ROLES_PATH"
-LISTS = {  # by variable: the setting with a list of folders, as ansible-config calls it
-    OWN_CALLBACKS: "DEFAULT_CALLBACK_PLUGIN_PATH",
-    COLLECTIONS: "COLLECTIONS_PATHS",
-    ROLES: "DEFAULT_ROLES_PATH",
-}
-CONFIG_SECONDS = 60.0  # against hanging: Ansible starts slowly on a busy host
+# By variable: the setting with a list of folders.
+LISTS = {OWN_CALLBACKS: cfg.CALLBACKS, COLLECTIONS: cfg.COLLECTIONS, ROLES: cfg.ROLES}
 SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is no folder: there a prefix has to do
 TEMPORARY = "tmp"
 CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """What Ansible makes of ansible.cfg and its environment: settings by name, and those of the connection `ssh`."""
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    ssh: Mapping[str, Any] = field(default_factory=dict)
-
-    def listed(self, variable: str) -> list[str]:
-        """Return the folders of a list, filled in."""
-        return [str(folder) for folder in self.settings.get(LISTS[variable]) or []]
 
 
 def variables(given: PlaybookInputs, config: Path, call: AnsibleCall, folder: Path) -> dict[str, str]:
@@ -65,8 +44,11 @@ def variables(given: PlaybookInputs, config: Path, call: AnsibleCall, folder: Pa
         **said,
         callbacks.EVENTS: str(given.events.absolute()),
         **({callbacks.CHANGES: "1"} if given.changes else {}),
-        OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), *known.listed(OWN_CALLBACKS)]),
-        **{name: os.pathsep.join([str(library), *known.listed(name)]) for name, library in call.libraries.items()},
+        OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), *known.listed(LISTS[OWN_CALLBACKS])]),
+        **{
+            name: os.pathsep.join([str(library), *known.listed(LISTS[name])])
+            for name, library in call.libraries.items()
+        },
         **_facts(known, own / "facts", given.facts),
         **_sockets(known, given.control),
         "TMPDIR": str(own / TEMPORARY),  # of tasks on this host
@@ -76,36 +58,6 @@ def variables(given: PlaybookInputs, config: Path, call: AnsibleCall, folder: Pa
         "PYTHONUNBUFFERED": "1",
         "PATH": f"{call.programs}{os.pathsep}{os.environ.get('PATH', '')}",
     }
-
-
-def configuration(programs: Path, folder: Path, env: Mapping[str, str]) -> Configuration:
-    """Ask Ansible for its settings; nothing where it cannot say them: then it says itself what is wrong with a file.
-
-    Args:
-        programs: the folder of ansible-config; one that lacks it, or has an old one, is helped out by ours.
-        folder: the working directory.  env: the environment variables of the run.
-    """
-    settings = _dumped(programs, folder, env)
-    plugins = _dumped(programs, folder, env, "-t", "connection", "ssh")
-    ssh: list[dict[str, Any]] = next((entry["ssh"] for entry in plugins if "ssh" in entry), [])
-    return Configuration(_by_name(settings), _by_name(ssh))
-
-
-def _dumped(programs: Path, folder: Path, env: Mapping[str, str], *words: str) -> list[dict[str, Any]]:
-    for place in dict.fromkeys((programs, Path(sys.executable).parent)):
-        program = (place / "ansible-config").absolute()
-        if not program.exists():
-            continue
-        argv = (str(program), "dump", *words, "--format", "json")
-        done = run(argv, timeout=CONFIG_SECONDS, check=False, cwd=folder, env=env)
-        if done.returncode == 0:
-            dumped: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("[") :])
-            return dumped
-    return []
-
-
-def _by_name(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    return {entry["name"]: entry["value"] for entry in entries if "name" in entry}
 
 
 def _facts(known: Configuration, folder: Path, prefix: str) -> dict[str, str]:

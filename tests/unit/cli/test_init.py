@@ -61,7 +61,7 @@ def test_a_playbook_that_hands_out_no_kubeconfig_gets_one_that_does(work: Path) 
 
 
 def plays(*hosts: str, imports: str = "") -> str:
-    lines = [f"- hosts: {pattern}\n  roles: [some]\n" for pattern in hosts]
+    lines = [f"- hosts: {pattern}\n  tasks: []\n" for pattern in hosts]
     return "".join([*lines, f"- import_playbook: {imports}\n" if imports else ""])
 
 

@@ -181,13 +181,6 @@ def test_paths_in_ansible_cfg_are_ansibles_own(words: str, tmp_path: Path, monke
     assert {name: variables[name] for name in own} == {name: f"{first}:{expected}" for name, first in own.items()}
 
 
-def test_an_ansible_without_ansible_config_is_helped_out_by_ours(tmp_path: Path) -> None:
-    (tmp_path / "ansible.cfg").write_text("[defaults]\nroles_path = own\n", encoding="utf-8")
-    env = {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg")}
-    known = ansible_settings.configuration(tmp_path / "nowhere", tmp_path, env)
-    assert known.listed(ansible_settings.ROLES) == [str(tmp_path / "own")]
-
-
 def heard(folder: Path, tasks: list[object]) -> list[str]:
     """Run a playbook of a play; return what a listener was told."""
     playbook = product(folder, tasks)
