@@ -25,7 +25,7 @@ PREFIXES = ("ansible.builtin.", "ansible.legacy.", "")
 
 
 @dataclass(frozen=True)
-class Place:
+class FilePlace:
     """Where a name is looked for: the playbook's folder, and the folder of the role that the file belongs to."""
 
     playbook: Path
@@ -71,7 +71,7 @@ class PlaybookFiles:
             yield _absent(playbook, "import_playbook", path)
 
     def _of_play(self, play: Mapping[str, Any], playbook: Path) -> Iterator[str]:
-        place = Place(playbook.parent)
+        place = FilePlace(playbook.parent)
         for given in _listed(play.get("vars_files")):
             words = [self._word(one) for one in _listed(given)]
             if words and None not in words and not any(self._beside(str(w), place, playbook, "vars") for w in words):
@@ -83,7 +83,7 @@ class PlaybookFiles:
         for key in TASKS:
             yield from self._tasks(play.get(key), place, playbook)
 
-    def _tasks(self, tasks: Any, place: Place, file: Path, *, maybe: bool = False) -> Iterator[str]:
+    def _tasks(self, tasks: Any, place: FilePlace, file: Path, *, maybe: bool = False) -> Iterator[str]:
         """Yield what tasks lack; `maybe`: whether a condition above them may keep an include from being done."""
         for task in _listed(tasks):
             if not isinstance(task, Mapping):
@@ -101,7 +101,7 @@ class PlaybookFiles:
             if not unsure:
                 yield from self._variables(_named(task, "include_vars"), place, file)
 
-    def _file(self, action: str, given: Any, place: Place, file: Path) -> Iterator[str]:
+    def _file(self, action: str, given: Any, place: FilePlace, file: Path) -> Iterator[str]:
         word = self._word(given.get("file") if isinstance(given, Mapping) else given)
         if word is None:
             return
@@ -111,17 +111,17 @@ class PlaybookFiles:
         else:
             yield from self._inner(path, place)
 
-    def _variables(self, given: Any, place: Place, file: Path) -> Iterator[str]:
+    def _variables(self, given: Any, place: FilePlace, file: Path) -> Iterator[str]:
         word = self._word(given.get("file") if isinstance(given, Mapping) else given)
         if word is not None and self._beside(word, place, file, "vars") is None:
             yield _absent(file, "include_vars", file.parent / word)
 
-    def _inner(self, path: Path, place: Place) -> Iterator[str]:
+    def _inner(self, path: Path, place: FilePlace) -> Iterator[str]:
         if (path, place.role) not in self._seen:
             self._seen.add((path, place.role))
             yield from self._tasks(_entries(path), place, path)
 
-    def _role(self, name: Any, place: Place, file: Path, key: str, tasks_from: Any = None) -> Iterator[str]:
+    def _role(self, name: Any, place: FilePlace, file: Path, key: str, tasks_from: Any = None) -> Iterator[str]:
         word = self._word(name)
         if word is None:
             return
@@ -139,7 +139,7 @@ class PlaybookFiles:
         path = _first(role / "tasks" / f"{entry}{ending}" for ending in ENDINGS)
         if path is None and tasks_from is not None:
             yield _absent(file, key, role / "tasks" / entry)
-        inner = Place(place.playbook, role)
+        inner = FilePlace(place.playbook, role)
         for each in (path, _first(role / "handlers" / f"main{ending}" for ending in ENDINGS)):
             if each is not None:
                 yield from self._inner(each, inner)
@@ -147,7 +147,7 @@ class PlaybookFiles:
             needed = each.get("role", each.get("name")) if isinstance(each, Mapping) else each
             yield from self._role(needed, inner, role / "meta" / "main.yml", "dependencies")
 
-    def _role_folder(self, word: str, place: Place) -> Path | None:
+    def _role_folder(self, word: str, place: FilePlace) -> Path | None:
         near = [place.playbook / "roles" / word, place.playbook / word]
         if place.role is not None:
             near += [place.role.parent / word, place.role / "roles" / word]
@@ -177,7 +177,7 @@ class PlaybookFiles:
                 "requirements under `ansible.requirements`"
             )
 
-    def _beside(self, word: str, place: Place, file: Path, kind: str) -> Path | None:
+    def _beside(self, word: str, place: FilePlace, file: Path, kind: str) -> Path | None:
         """Return a file that a task or play names: relative to the role, to the file that names it, to the playbook."""
         folders = [file.parent, file.parent / kind, place.playbook, place.playbook / kind]
         if place.role is not None:
