@@ -103,7 +103,7 @@ def files(content: Any, directory: Path, sources: Path | None) -> Iterator[Findi
         search = PlaybookFiles(str(sources) if sources is not None else "", ask, later=own)
         lacking = next(search.missing(playbook), None)
         if lacking is not None:
-            yield at, f"{lacking}; is a submodule checked out (`git submodule update --init --recursive`)?"
+            yield at, lacking
 
 
 def kubeconfig(content: Any, directory: Path, sources: Path | None) -> Iterator[Finding]:

@@ -17,6 +17,11 @@ from harness.spec.usual_names import FIRST, FOLDERS, GROUPS, OF_ANSIBLE, PHASES,
 
 ETCD, NODES = "etcd", ("control_plane", "node")
 EVERYWHERE = "all"
+BESIDE = {  # by key of `ansible`: the usual files
+    "install": ("requirements.txt",),
+    "requirements": ("requirements.yml", "collections/requirements.yml", "roles/requirements.yml"),
+    "config": ("ansible.cfg",),
+}
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,9 @@ def _names(own: str | None, whole: tuple[str, ...], group: str, guessed: tuple[s
 def _ansible(folder: Path) -> dict[str, Any]:
     """Return the keys of `ansible` for what lies beside the playbooks, or in the folder above them."""
     keys: dict[str, Any] = {}
-    for key, name in (("install", "requirements.txt"), ("requirements", "requirements.yml"), ("config", "ansible.cfg")):
-        found = next((path for path in (name, f"../{name}") if (folder / path).is_file()), None)
+    for key, names in BESIDE.items():
+        paths = (f"{above}{name}" for above in ("", "../") for name in names)
+        found = next((path for path in paths if (folder / path).is_file()), None)
         if found is not None and (key != "install" or _installs_ansible(folder / found)):
             keys[key] = found
     return keys

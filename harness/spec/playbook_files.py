@@ -21,6 +21,7 @@ FQCN = re.compile(r"[a-z_]\w*\.[a-z_]\w*\.[\w.-]+")
 TASKS = ("pre_tasks", "tasks", "post_tasks", "handlers")
 BLOCKS = ("block", "rescue", "always")
 ENDINGS = ("", ".yml", ".yaml", ".json")
+SUBMODULE = "is a submodule checked out (`git submodule update --init --recursive`)?"
 PREFIXES = ("ansible.builtin.", "ansible.legacy.", "")
 
 
@@ -131,7 +132,7 @@ class PlaybookFiles:
         role = self._role_folder(word, place)
         if role is None:
             if not self.later:
-                yield f"{file} names the role {word} under `{key}`, and there is none"
+                yield f"{file} names the role {word} under `{key}`, and there is none; {SUBMODULE}"
             return
         entry = self._word(tasks_from) if tasks_from is not None else "main"
         if entry is None:
@@ -230,4 +231,4 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _absent(file: Path, key: str, path: Path) -> str:
-    return f"{file} names the file {path} under `{key}`, which does not exist"
+    return f"{file} names the file {path} under `{key}`, which does not exist; {SUBMODULE}"

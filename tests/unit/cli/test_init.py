@@ -105,7 +105,8 @@ LAYOUTS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
                       {"control_plane": ["heads", "hands"], "etcd": [], "node": ["heads", "hands"]}),
     "a-strange-name-beside-known-ones": ({"site.yml": plays("masters", "workers", "loadbalancers")},
                                          {"control_plane": "masters", "etcd": [], "node": "workers"}),
-    "collections-import": ({"site.yml": "- import_playbook: kubernetes_sigs.kubespray.cluster\n"}, {}),
+    "collections-import": ({"playbooks/site.yml": "- import_playbook: kubernetes_sigs.kubespray.cluster\n",
+                            "collections/requirements.yml": "collections: [kubernetes_sigs.kubespray]\n"}, {}),
     "collection": ({"galaxy.yml": "name: ours", "playbooks/deploy.yml": plays("all"), "roles/a/x.yml": "[]"}, {}),
 }  # fmt: skip
 

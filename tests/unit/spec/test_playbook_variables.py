@@ -17,8 +17,8 @@ from harness.spec.required import BY_THE_RUN
 from harness.spec.reserved import SET_BY_THE_RUN
 
 # A value of the wrong form for each variable.
-TRUTHS = ("maybe", 2, [], {})
-VERSIONS = ("latest", "v1.36.3", "1.36", 1.36, "stable-1.36", ["1.36.3"])
+TRUTHS: tuple[Any, ...] = ("maybe", 2, [], {})
+VERSIONS: tuple[Any, ...] = ("latest", "v1.36.3", "1.36", 1.36, "stable-1.36", ["1.36.3"])
 WRONG: dict[str, tuple[Any, ...]] = {
     "a version": VERSIONS,
     "a DNS name in lower case": (
