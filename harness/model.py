@@ -105,6 +105,8 @@ class Machine:
     address: at which the harness reaches it.  ipv6_address: "" where it has none.
     tunnels: the file that says how it is reached through the infra cluster's API; None: at its own address.
     connect_seconds: how long a direct connection and sshd's first line may take.
+    ssh_host, ssh_options: of a machine that vmatrix did not make: what ssh is asked for, "" for the address, so that
+    its own configuration of that name holds; and the options that it needs for this machine alone.
     """
 
     planned: PlannedMachine
@@ -114,6 +116,8 @@ class Machine:
     tunnels: Path | None = None
     connect_seconds: float = 5.0
     ipv6_address: str = ""
+    ssh_host: str = ""
+    ssh_options: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

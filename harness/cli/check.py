@@ -37,8 +37,11 @@ def check(
         ),
     ] = None,
     inventory: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Instead of CELL: check the cluster of --kubeconfig, with these machines."),
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Instead of CELL: check the cluster of --kubeconfig, with these machines; can be repeated.",
+        ),
     ] = None,
     facts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --inventory: what the cluster must look like.")
@@ -56,11 +59,11 @@ def check(
     """
     refuse_expression(select)
     _refuse_unclear(cell, inventory, facts)
-    if inventory is not None:
+    if inventory:
         if named_project() is None and enclosing_project() is None:
             os.environ[PROJECT] = str(packaged_dir())  # a cluster can be checked from anywhere
         plan = plan_foreign(given_cluster(given, inventory, facts), suite or ()).plan
-        files = (("--inventory", inventory), ("--facts", facts))
+        files = (*(("--inventory", path) for path in inventory), ("--facts", facts))
         what = [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
     else:
         plan, what = plan_again(project_of(given), str(cell), suite or ()).plan, ["--again", str(cell)]
@@ -71,18 +74,18 @@ def check(
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
 
 
-def _refuse_unclear(cell: str | None, inventory: Path | None, facts: Path | None) -> None:
-    if cell is not None and inventory is not None:
+def _refuse_unclear(cell: str | None, inventory: list[Path] | None, facts: Path | None) -> None:
+    if cell is not None and inventory:
         raise BadInput(
             "CELL and --inventory exclude each other",
             hint="pass CELL for a kept cell, --inventory for any other cluster",
         )
-    if cell is None and inventory is None:
+    if cell is None and not inventory:
         raise BadInput(
             "nothing to check: give CELL, or --kubeconfig and --inventory of a cluster of your own",
             hint="`vmatrix status` lists the cells that exist",
         )
-    if facts is not None and inventory is None:
+    if facts is not None and not inventory:
         raise BadInput(
             "--facts is about a cluster with --inventory",
             hint="leave it out: a kept cell has its matrix",

@@ -42,7 +42,7 @@ def control_directory(run_id: str, cell: str) -> Path:
 
 
 def ssh_options(
-    private_key: Path | None,
+    private_key: Path,
     control: Path | None = None,
     through: Path | None = None,
     *,
@@ -53,23 +53,32 @@ def ssh_options(
     Host keys are made by each machine at its first boot and nobody could know them: they are not checked.
 
     Args:
-        private_key: None: those that ssh finds by itself.
         control: the folder of shared connections' sockets.
         through: the file that says how machines are reached through the infra cluster's API; without it directly.
         connect_seconds: how long a direct connection may take; login waits try again, later connections are shared.
     """
     seconds = connect_seconds if through is None else TUNNEL_START_SECONDS + Tunnels.load(through).open_seconds
     options = [
-        *(("-i", str(private_key), "-o", "IdentitiesOnly=yes") if private_key is not None else ()),
-        *("-o", "BatchMode=yes"),
-        *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
+        *("-i", str(private_key), "-o", "IdentitiesOnly=yes"),
+        *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"),
         *("-o", f"ConnectTimeout={seconds:.0f}"),
-        *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+        *unattended_options(control),
     ]
-    if control is not None:
-        options += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
     if through is not None:
         options += ["-o", f"ProxyCommand={proxy_command(through)}"]
+    return options
+
+
+def unattended_options(control: Path | None = None) -> list[str]:
+    """Return what every connection has, whoever made the machine: nobody is asked, and one that is lost is noticed.
+
+    Args:
+        control: the folder of shared connections' sockets.
+    """
+    options = ["-o", "BatchMode=yes", "-o", "LogLevel=ERROR"]
+    options += ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    if control is not None:
+        options += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
     return options
 
 

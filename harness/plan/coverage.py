@@ -23,7 +23,7 @@ def coverage_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     parts = [HEAD, "# What the matrix covers", INTRO, _overview(plans)]
     gone = left_out(plans[0], "product")
     if gone:
-        parts += [f"{spec.product.name} does not have every phase. So these are left out:", _bullets(gone)]
+        parts += [f"{spec.product.name} does not have every phase and group. So these are left out:", _bullets(gone)]
     gone = left_out(plans[0], "matrix")
     if gone:
         parts += ["No value of the matrix is late enough for some scenarios. So these are left out:", _bullets(gone)]

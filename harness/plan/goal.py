@@ -108,7 +108,7 @@ def infra_of(spec: Spec, infra: str) -> Infra:
 
 def nowhere(spec: Spec, infra: str) -> Iterator[LeftOut]:
     """Yield the values that no cell can have on an infra profile, pinned or planned."""
-    return chain(needing(spec, infra), unplayed(spec), unstarted(spec), others(spec))
+    return chain(needing(spec, infra), unplayed(spec), ungrouped(spec), unstarted(spec), others(spec))
 
 
 def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
@@ -131,19 +131,33 @@ def unplayed(spec: Spec) -> Iterator[LeftOut]:
             yield LeftOut("scenario", value.id, why, "product")
 
 
+def ungrouped(spec: Spec) -> Iterator[LeftOut]:
+    """Yield the topologies with machines in none of the product's groups."""
+    for value in spec.axis("topology").values:
+        missing = spec.product.lacking(spec.topologies[value.id])
+        if missing:
+            why = f"has machines for {' and '.join(missing)} alone, a group that {spec.product.name} does not have"
+            yield LeftOut("topology", value.id, why, "product")
+
+
 def unstarted(spec: Spec) -> Iterator[LeftOut]:
     """Yield the scenarios that start from what no value of the matrix has before it."""
     return (LeftOut("scenario", name, starts.lacking(spec, name), "matrix") for name in sorted(starts.left_out(spec)))
 
 
 def _playable(spec: Spec) -> Iterator[Rule]:
-    """Yield, for each product beside product.yml that lacks phases, a rule that keeps it to the scenarios it has."""
+    """Yield, for each product beside product.yml, rules that keep it to the scenarios and topologies that it has."""
     scenarios = [value.id for value in spec.axis("scenario").values]
     for value, product in spec.products.items():
         has = frozenset(name for name in scenarios if not phases.lacking(spec, name, product))
         if len(has) < len(scenarios):
             why = f"{product.name} does not have the phases of other scenarios"
             yield Rule({PRODUCT: frozenset({value})}, {"scenario": has}, why)
+        there = [each.id for each in spec.axis("topology").values]
+        grouped = frozenset(name for name in there if not product.lacking(spec.topologies[name]))
+        if len(grouped) < len(there):
+            why = f"{product.name} does not have the groups of other topologies' machines"
+            yield Rule({PRODUCT: frozenset({value})}, {"topology": grouped}, why)
 
 
 def others(spec: Spec) -> Iterator[LeftOut]:

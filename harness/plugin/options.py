@@ -30,7 +30,13 @@ def add_options(group: pytest.OptionGroup) -> None:
         help="Select cells: id, glob of ids or AXIS=VALUE; can be repeated.",
     )
     group.addoption("--again", metavar="CELL", help="Check a kept cell again; `vmatrix check` is this.")
-    group.addoption("--inventory", metavar="FILE", help="Check a cluster that vmatrix did not make, by its inventory.")
+    group.addoption(
+        "--inventory",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="Check a cluster that vmatrix did not make, by its inventory; can be repeated.",
+    )
     group.addoption("--facts", metavar="FILE", help="With --inventory: what that cluster must look like.")
     group.addoption(
         "--suite", action="append", default=[], metavar="SUITE", help="With --again or --inventory: only this suite."

@@ -16,7 +16,7 @@ from harness.errors import BadInput, HarnessBug
 from harness.kube.client import Cluster
 from harness.kube.patience import Patience
 from harness.machines import folders
-from harness.machines.access import control_directory, ssh_options
+from harness.machines.access import control_directory, unattended_options
 from harness.machines.given_inventory import GivenInventory, given_inventory
 from harness.model import Cell, Environment, GuestCluster, Mirror, Phase
 from harness.paths import MATRIX, settings_dir
@@ -70,10 +70,10 @@ class ForeignCheck:
         return GuestCluster(environment, self.kubeconfig.absolute(), self.variables)
 
     def connect(self, environment: Environment) -> list[str]:
-        """Return how checks connect to the machines: as the inventory says, over shared connections."""
+        """Return how checks connect to all machines, over shared connections; the rest each machine has by itself."""
         control = control_directory(environment.run, environment.cell.id)
         control.mkdir(mode=0o700, exist_ok=True)
-        return [*self.given.ssh, *ssh_options(None, control)]
+        return unattended_options(control)
 
     def site(self, _progress: Callable[[str], None]) -> Site:
         """Return what checks ask of an infra cluster, of which there is none."""
@@ -112,11 +112,13 @@ class GivenCluster:
 
     settings: Settings
     kubeconfig: Path
-    inventory: Path
+    inventories: tuple[Path, ...]
     facts: Path | None
 
 
-def given_cluster(options: Mapping[str, Any], inventory: str | Path, facts: str | Path | None) -> GivenCluster:
+def given_cluster(
+    options: Mapping[str, Any], inventories: Sequence[str | Path], facts: str | Path | None
+) -> GivenCluster:
     """Return the files that lead to a cluster.
 
     Args:
@@ -136,7 +138,9 @@ def given_cluster(options: Mapping[str, Any], inventory: str | Path, facts: str 
     settings = load_settings(
         settings_dir(), options={name: options.get(name) for name in ("runs", "timeout_scale")}
     ).settings
-    return GivenCluster(settings, Path(options["kubeconfig"]), Path(inventory), Path(facts) if facts else None)
+    return GivenCluster(
+        settings, Path(options["kubeconfig"]), tuple(map(Path, inventories)), Path(facts) if facts else None
+    )
 
 
 def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignCheck:
@@ -153,7 +157,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     told = file.facts
     _refuse_policies_unsaid(document, told, suites)
     cluster = Cluster.from_kubeconfig(where.kubeconfig)
-    given = given_inventory(where.inventory, _groups(told))
+    given = given_inventory(where.inventories, _groups(told))
     plugin = plugins().get(told.network_plugin or "")
     release = cluster.version().removeprefix("v")
     variables = {"cluster_kubernetes_version": release, **told.given(plugin.version if plugin is not None else None)}
@@ -189,8 +193,9 @@ def _refuse_policies_unsaid(facts: Document | None, told: Facts, suites: Sequenc
 def _refuse_half_families(where: GivenCluster, given: GivenInventory, variables: Mapping[str, Any]) -> None:
     lacking = [machine.name for machine in given.machines if not machine.ipv6_address]
     if variables.get(IPV6_PODS) and lacking:
+        inventories = ", ".join(map(str, where.inventories))
         raise BadInput(
-            f"{where.facts} sets {IPV6_PODS}, and {where.inventory} gives no IPv6 address to {', '.join(lacking)}",
+            f"{where.facts} sets {IPV6_PODS}, and {inventories} gives no IPv6 address to {', '.join(lacking)}",
             hint="set the variable ipv6_address of each machine in the inventory",
         )
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.paths import packaged_dir
+from harness.spec.ansible_configuration import Configuration, configuration
 from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding
+from harness.spec.playbook_files import PlaybookFiles
 from harness.spec.plays import Groups, Unclear, patterns
 from harness.spec.product_text import made_later, mentions
 
 FILES = ("install", "requirements", "config")
 FOLDERS = ("offline",)
+PACKAGED = "playbooks"  # the folder of the packaged playbooks
 VARS_FOLDERS = ("group_vars", "host_vars")
 KUBECONFIG = "cluster_kubeconfig_path"  # the variable that says where the product has to leave one
 
@@ -59,7 +64,9 @@ def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) 
     if any(Path(name).name not in VARS_FOLDERS for name in inventories):
         return  # they may have groups of their own
     groups = _groups(content, topologies)
+    none = {str(at[-1]) for at, names in find(content, "groups", EACH) if names == []}  # their topologies are left out
     kinds = {frozenset(word for _, word in texts(one, EACH)) for _, one in _group_lists(topologies)}
+    kinds = {kind for kind in kinds if not kind <= none}
     for at, name in texts(content, "phases", EACH, "playbook"):
         try:
             found = list(patterns(directory / name, str(sources) if sources is not None else ""))
@@ -77,6 +84,26 @@ def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) 
             "give the product's own names under `groups`",
         )
         return
+
+
+def files(content: Any, directory: Path, sources: Path | None) -> Iterator[Finding]:
+    """Find files, roles and collections that the playbooks of phases name and that are not there: one a phase."""
+    if directory.resolve() == (packaged_dir() / PACKAGED).resolve():
+        return  # what ships is whole
+    own = any(True for key in ("path", "install", "requirements") for _ in find(content, "ansible", key))
+    config = next((directory / name for _, name in texts(content, "ansible", "config")), None)
+
+    for at, name in texts(content, "phases", EACH, "playbook"):
+        playbook = directory / name
+
+        def ask(playbook: Path = playbook) -> Configuration:
+            env = {"ANSIBLE_CONFIG": str((config or playbook.parent / "ansible.cfg").absolute())}
+            return configuration(Path(sys.executable).parent, playbook.parent, env, ssh=False)
+
+        search = PlaybookFiles(str(sources) if sources is not None else "", ask, later=own)
+        lacking = next(search.missing(playbook), None)
+        if lacking is not None:
+            yield at, lacking
 
 
 def kubeconfig(content: Any, directory: Path, sources: Path | None) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from harness.spec import (
     networks,
     own_words,
     phases,
+    playbook_variables,
     product_files,
     product_kinds,
     recipes,
@@ -66,7 +67,9 @@ def check(
         whole = {**documents, "product.yml": document}
         problems += [document.problem(*found) for found in _product(document.content, directory, whole)]
         problems += [*required.check(whole), *reserved.check(whole)]
-    return [*problems, *required.check(documents), *reserved.check(documents), *networks.check(documents)]
+    packaged = playbook_variables.is_packaged(documents["product.yml"].content, directory.parent)
+    problems += [*required.check(documents), *reserved.check(documents), *networks.check(documents, ipv4=packaged)]
+    return [*problems, *playbook_variables.check(documents, directory.parent)]
 
 
 def _product(content: Any, directory: Path, documents: Mapping[str, Document]) -> Iterator[Finding]:

@@ -19,19 +19,25 @@ PODS, SERVICES = "cluster_pod_cidr", "cluster_service_cidr"
 IPV6_PODS, IPV6_SERVICES = "cluster_ipv6_pod_cidr", "cluster_ipv6_service_cidr"
 EXAMPLES = {PODS: "10.243.0.0/16", SERVICES: "10.95.0.0/16", IPV6_PODS: "fd10:243::/56", IPV6_SERVICES: "fd10:95::/112"}
 LARGEST = {PODS: 48, SERVICES: 108, IPV6_PODS: 48, IPV6_SERVICES: 108}  # prefix lengths of IPv6 for kubeadm, API server
+LARGEST_IPV4 = {PODS: 8, SERVICES: 12}  # the same of IPv4
+FEWEST_SERVICES = 10  # kubeadm's constants.MinimumAddressesInServiceSubnet
 OF_NODE = {4: 24, 6: 64}  # by IP version: prefix length of each node's pods, as kubeadm has it
 Place = tuple[str, Location]  # a file and where in it
 
 
-def check(documents: Mapping[str, Document]) -> list[Problem]:
-    """Return what is wrong with the networks that cells have by product.yml and axes.yml, one problem a place."""
+def check(documents: Mapping[str, Document], *, ipv4: bool = False) -> list[Problem]:
+    """Return what is wrong with the networks that cells have by product.yml and axes.yml, one problem a place.
+
+    Args:
+        ipv4: whether those of clusters with IPv4 alone are judged, too, as they are for the packaged playbooks.
+    """
     product, nodes = documents["product.yml"].content, _nodes(documents["topologies.yml"].content)
     given = {str(at[-1]): (("product.yml", at), value) for at, value in find(product, "product", "vars", EACH)}
     places: list[dict[str, tuple[Place, Any]]] = [{}, *_values(documents["axes.yml"].content)]
     found: dict[Place, str] = {}
     for own in places:
         chosen = {name: one for name, one in {**given, **own}.items() if name in EXAMPLES and one[1] not in ("", None)}
-        if {IPV6_PODS, IPV6_SERVICES} & chosen.keys() or any(_of_ipv6(text) for _, text in chosen.values()):
+        if ipv4 or {IPV6_PODS, IPV6_SERVICES} & chosen.keys() or any(_of_ipv6(text) for _, text in chosen.values()):
             for place, said in _mistakes(chosen, nodes):
                 found.setdefault(place, said)
     return [documents[file].problem(at, said) for (file, at), said in found.items()]
@@ -93,8 +99,16 @@ def _of_axes(place: Place) -> bool:
 def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[tuple[str, str]]:
     """Yield the names of networks that Kubernetes does not take, or that have no room for each node, with why."""
     for name, length in LARGEST.items():
-        if name in networks and networks[name].version == 6 and networks[name].prefixlen < length:
-            yield name, f"{networks[name]} is too large for Kubernetes; use a /{length} or smaller"
+        network = networks.get(name)
+        most = length if network is not None and network.version == 6 else LARGEST_IPV4.get(name, 0)
+        if network is not None and network.prefixlen < most:
+            yield name, f"{network} is too large for Kubernetes; use a /{most} or smaller"
+    for name in (SERVICES, IPV6_SERVICES):
+        if name in networks and networks[name].num_addresses < FEWEST_SERVICES:
+            said = (
+                f"{networks[name]} has {networks[name].num_addresses} addresses, and kubeadm asks for {FEWEST_SERVICES}"
+            )
+            yield name, f"{said}; use a larger network, such as {EXAMPLES[name]}"
     for name in (PODS, IPV6_PODS):
         pods = networks.get(name)
         length = OF_NODE[pods.version] if pods is not None else 0

@@ -5,9 +5,10 @@ Covers a team's playbooks, the examples that ship with vmatrix, and vmatrix's ow
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 
 from harness.errors import BadInput
 from harness.paths import MATRIX, SETTINGS, is_project, packaged_dir
@@ -17,6 +18,7 @@ from harness.spec.loader import load_spec
 from harness.spec.new_project_matrix import TIER, product_text, refuse_playbooks, tiers_text
 from harness.spec.new_project_playbooks import TeamPlaybooks
 from harness.spec.schemas import schemas
+from harness.spec.usual_names import FIRST
 
 GITLAB_PATH = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)+")
 Files = dict[str, tuple[str, int]]  # a file's text and mode, by its path in the project
@@ -65,8 +67,20 @@ class NewProject:
             return packaged.files(self.begins)
         spec = load_spec(packaged_dir() / MATRIX)
         refuse_playbooks(self.directory, self.begins, spec)
-        made = {"product": product_text(self.name, self.begins, spec), "tiers": tiers_text(spec)}
-        return {f"{MATRIX}/{name}.yml": (texts.HEAD.format(name=name) + text, 0o644) for name, text in made.items()}
+        begins, hand_out = _handing_out(self.begins)
+        made = {"product": product_text(self.name, begins, spec), "tiers": tiers_text(spec)}
+        matrix = {f"{MATRIX}/{name}.yml": (texts.HEAD.format(name=name) + text, 0o644) for name, text in made.items()}
+        return {**matrix, **hand_out}
+
+
+def _handing_out(begins: TeamPlaybooks) -> tuple[TeamPlaybooks, Files]:
+    """Return playbooks after which there is an admin's kubeconfig, with a playbook that is made for it where needed."""
+    if begins.hands_out:
+        return begins, {}
+    text = texts.HAND_OUT_TEXT.format(playbook=json.dumps(begins.phases[FIRST], ensure_ascii=False))
+    path = str(PurePosixPath(begins.folder) / texts.HAND_OUT)
+    phases = {**begins.phases, FIRST: texts.HAND_OUT}
+    return replace(begins, phases=phases), {path: (text, 0o644)}
 
 
 def refuse_project(directory: Path) -> None:

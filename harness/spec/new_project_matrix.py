@@ -10,7 +10,7 @@ import yaml
 from harness.errors import BadInput
 from harness.spec import new_project_texts as texts
 from harness.spec.models import Spec
-from harness.spec.new_project_playbooks import TeamPlaybooks
+from harness.spec.new_project_playbooks import ETCD, TeamPlaybooks
 from harness.spec.shape import unknown
 from harness.spec.usual_names import FIRST
 
@@ -24,6 +24,10 @@ def product_text(name: str, playbooks: TeamPlaybooks, spec: Spec) -> str:
     parts = [texts.PRODUCT_TEXT.format(name=_flow(name), directory=_flow(playbooks.folder))]
     if playbooks.groups:
         parts.append(texts.GROUPS_TEXT.format(groups=_flow(playbooks.groups)))
+        if not playbooks.groups[ETCD]:
+            parts.append(texts.WITHOUT_ETCD_TEXT)
+    if playbooks.guessed:
+        parts.append(texts.GUESSED_TEXT.format(guessed=_comment(", ".join(playbooks.guessed))))
     if playbooks.others:
         parts.append(texts.OTHERS_TEXT.format(others=_comment(", ".join(playbooks.others))))
     if playbooks.ansible:

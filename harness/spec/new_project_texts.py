@@ -21,6 +21,13 @@ GROUPS_TEXT = """\
   # What your plays call the groups of vmatrix. Machines are in the groups of both names.
   groups: {groups}
 """
+WITHOUT_ETCD_TEXT = """\
+  # No play names a group of machines for etcd: topologies that have such machines are left out of the plan.
+"""
+GUESSED_TEXT = """\
+  # No play names control planes and nodes as others do. Say here which of these groups have which machines:
+{guessed}
+"""
 OTHERS_TEXT = """\
   # Your plays also name these groups, in which vmatrix puts no machine:
 {others}
@@ -32,6 +39,46 @@ ANSIBLE_TEXT = """\
 PHASES_TEXT = """\
   # The playbook of each phase of a cluster's life. Scenarios with other phases are left out of the plan.
   phases:
+"""
+HAND_OUT = "vmatrix-deploy.yml"
+HAND_OUT_TEXT = """\
+---
+# Runs your playbook, then does what vmatrix asks of a deployment: it writes the kubeconfig of the cluster's admin to a
+# path on the host that runs vmatrix, with an address at which that host reaches the control plane.
+- name: Deploy
+  ansible.builtin.import_playbook: {playbook}
+
+- name: Hand out the kubeconfig
+  hosts: control_plane[0]
+  gather_facts: false
+  become: true
+  tasks:
+    - name: Look for it where kubeadm, k3s, RKE2 and k0s leave it; add your own place
+      ansible.builtin.stat:
+        path: "{{{{ item }}}}"
+      loop:
+        - /etc/kubernetes/admin.conf
+        - /etc/rancher/k3s/k3s.yaml
+        - /etc/rancher/rke2/rke2.yaml
+        - /var/lib/k0s/pki/admin.conf
+      register: vmatrix_places
+
+    - name: Read it
+      ansible.builtin.slurp:
+        path: "{{{{ (vmatrix_places.results | selectattr('stat.exists') | first).item }}}}"
+      register: vmatrix_kubeconfig
+
+    - name: Write it with the control plane's address
+      ansible.builtin.copy:
+        content: "{{{{ vmatrix_kubeconfig.content | b64decode | regex_replace(server, 'https://' ~ address) }}}}"
+        dest: "{{{{ cluster_kubeconfig_path }}}}"
+        mode: "0600"
+      vars:
+        server: 'https://(\\[[^]]*\\]|[^:/\\s]+)'
+        address: "{{{{ '[' ~ ansible_host ~ ']' if ':' in ansible_host else ansible_host }}}}"
+      delegate_to: localhost
+      connection: local
+      become: false
 """
 VARS_TEXT = """\
   # Variables of every cell. The values of a cell add more, such as cluster_kubernetes_version: `vmatrix explain CELL`

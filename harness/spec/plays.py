@@ -72,28 +72,30 @@ def patterns(playbook: Path, sources: str, depth: int = 0) -> Iterator[list[str]
     Raises:
         Unclear: the playbook is not clear without running it, or is no playbook: Ansible will say what is wrong.
     """
-    for play in _read(playbook):
+    for play in read_plays(playbook):
         if not isinstance(play, Mapping) or depth > DEEPEST:
             raise Unclear
         imported = next((play[key] for key in IMPORTS if key in play), None)
         if imported is not None:
-            yield from patterns(playbook.parent / _plain(imported, sources), sources, depth + 1)
+            yield from patterns(playbook.parent / plain(imported, sources), sources, depth + 1)
         else:
             hosts = play.get("hosts")
-            yield [_plain(word, sources) for word in (hosts if isinstance(hosts, list) else [hosts])]
+            yield [plain(word, sources) for word in (hosts if isinstance(hosts, list) else [hosts])]
 
 
-def _read(playbook: Path) -> list[Any]:
+def read_plays(playbook: Path, of: type = list) -> Any:
+    """Return the content of a file of plays or tasks, or of another type. Raises Unclear where it has none such."""
     try:
         content = yaml.load(read_text(playbook), Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except (BadInput, ValueError, yaml.YAMLError) as error:
+    except (BadInput, ValueError, yaml.YAMLError, RecursionError) as error:
         raise Unclear from error
-    if not isinstance(content, list):
+    if not isinstance(content, of):
         raise Unclear
     return content
 
 
-def _plain(word: Any, sources: str) -> str:
+def plain(word: Any, sources: str) -> str:
+    """Return a text with product_sources filled in. Raises Unclear where it is no text, or has other templates."""
     if not isinstance(word, str):
         raise Unclear
     said = re.sub(r"\{\{ *product_sources *\}\}", lambda _: sources, word) if sources else word

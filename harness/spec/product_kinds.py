@@ -64,6 +64,7 @@ def _files(product: Any, directory: Path, topologies: Any, sources: Path | None)
         found += ansible_kind.options(product, directory)
     yield from found
     if kind == DEFAULT and not found and not marked:
+        yield from ansible_kind.files(product, directory, sources)
         yield from ansible_kind.plays(product, directory, topologies, sources)
         yield from ansible_kind.kubeconfig(product, directory, sources)
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import testinfra
 from testinfra.backend.base import CommandResult
 
 from harness.errors import InfraError
-from harness.model import Environment
+from harness.model import Environment, Machine
 from harness.spec.models import Timeouts
 from harness.urls import joined
 
@@ -30,15 +31,20 @@ def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str
 
     Args:
         ssh_options: how the harness connects: key, host key policy, ControlPath (so that connections are shared).
+            Of options that a machine has besides, ssh takes the first of a kind: the harness's.
     """
     return {
         machine.name: testinfra.get_host(
-            f"ssh://{machine.user}@{joined(machine.address, machine.port)}",
-            ssh_extra_args=shlex.join(ssh_options),
+            f"ssh://{quote(machine.user, safe='')}@{_host(machine)}",
+            ssh_extra_args=shlex.join((*ssh_options, *machine.ssh_options)),
             sudo=machine.user != "root",
         )
         for machine in environment.machines
     }
+
+
+def _host(machine: Machine) -> str:
+    return joined(quote(machine.ssh_host or machine.address, safe=":"), machine.port)
 
 
 def run_on_each(

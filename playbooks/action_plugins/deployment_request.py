@@ -41,6 +41,7 @@ EXAMPLES = {
 NODE_PREFIX = {4: 24, 6: 64}  # by IP version; kubeadm's node-cidr-mask-size-ipv4 and -ipv6
 # kubeadm: a pod network has 16 bits more than a node's at most. API server: a Service network has 20 bits at most.
 LARGEST_PODS, LARGEST_SERVICES = 48, 108
+FEWEST_SERVICES = 10  # addresses: kubeadm's constants.MinimumAddressesInServiceSubnet
 
 
 def group_problems(groups: Mapping[str, list[str]], *, exists: bool) -> Iterator[str]:
@@ -194,6 +195,11 @@ def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[str]:
         services = networks.get(name)
         if services is not None and services.version == 6 and services.prefixlen < LARGEST_SERVICES:
             yield f"cluster_{name} {services} is too large: the API server takes a /{LARGEST_SERVICES} at most"
+        if services is not None and services.num_addresses < FEWEST_SERVICES:
+            yield (
+                f"cluster_{name} {services} has {services.num_addresses} addresses, and kubeadm asks for"
+                f" {FEWEST_SERVICES}: choose a larger network"
+            )
 
 
 def version_problems(given: Mapping[str, Any]) -> Iterator[str]:

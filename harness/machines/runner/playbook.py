@@ -47,7 +47,7 @@ def run_playbook(
     began = time.time()
     argv = call.argv(playbook, given.hosts, given.variables)
     call.link_vars(given.hosts)
-    settings = ansible_settings.variables(given, call.config_for(playbook), call)
+    settings = ansible_settings.variables(given, call.config_for(playbook), call, playbook.parent)
     given.events.unlink(missing_ok=True)
     _note(log, f"$ ANSIBLE_CONFIG={settings['ANSIBLE_CONFIG']} {pasteable(argv)}")
     command, folder = [*DIES_WITH_US, *argv], playbook.parent

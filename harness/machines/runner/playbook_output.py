@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,11 @@ def recap(output: str) -> tuple[Recap, ...]:
     return tuple(Recap(m["host"], *map(int, m.group("ok", "changed", "unreachable", "failed"))) for m in found if m)
 
 
+def refusal_in(lines: Sequence[str]) -> str:
+    """Return why Ansible did not begin, in its own words; "" where it does not say."""
+    return next((match["why"] for line in lines if (match := REFUSED.match(line)) is not None), "")
+
+
 def last_task(output: str) -> str:
     """Return the name of the last task that began."""
     names = [name for line in output.splitlines() if (name := task_of(line)) is not None]
@@ -100,8 +105,7 @@ def _from_output(done: Completed, playbook: Path, log: Path) -> ProductError | I
         elif (match := FATAL.match(line)) is not None and lines[number + 1 : number + 2] != [IGNORED]:
             failure = TaskFailure(task, False, match["host"], match["kind"] == "UNREACHABLE", False, None, {})
             return _error(failure, *_explained_text(match["rest"]), log)
-    refused = (match["why"] for line in lines if (match := REFUSED.match(line)) is not None)
-    why = next(refused, "")
+    why = refusal_in(lines)
     return ProductError(
         f"{playbook.name} ended with status {done.returncode} before any task failed{f': {why}' if why else ''}",
         paths=(log,),

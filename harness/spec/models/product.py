@@ -15,6 +15,7 @@ from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 from harness.spec.models.product_artifacts import ProductArtifacts
 from harness.spec.models.product_command import CommandPhase
 from harness.spec.models.product_declared import DeclaredOptions, DeclaredPhase
+from harness.spec.models.topologies import Topology
 
 Kind = Literal["ansible", "command", "declared"]
 
@@ -86,6 +87,12 @@ class Product(Model):
     def makes_machines(self) -> bool:
         """Tell whether it makes the machines of its cells itself."""
         return self.declared is not None and self.declared.makes is not None
+
+    def lacking(self, topology: Topology) -> tuple[str, ...]:
+        """Return the groups that the product does not have and that some machines of a topology are in alone."""
+        lacks = {group for group, names in self.groups.items() if not names}
+        alone = [machine.groups for machine in topology.machines if lacks.issuperset(machine.groups)]
+        return tuple(dict.fromkeys(group for groups in alone for group in groups))
 
     def group_names(self, group: Group) -> tuple[str, ...]:
         """Return the product's names of a group, without ours."""

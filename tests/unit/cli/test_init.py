@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,13 +49,85 @@ def test_options_make_a_project_that_can_be_listed(work: Path, words: str) -> No
     assert "smoke" in listed.out
 
 
-def test_what_the_playbooks_lack_is_told(work: Path) -> None:
+def test_a_playbook_that_hands_out_no_kubeconfig_gets_one_that_does(work: Path) -> None:
     (work / "deploy" / "site.yml").write_text("- hosts: all\n", encoding="utf-8")
     said = call("init --from playbooks")
     assert said.code == 0, said
-    assert "repair before you run a cell: 1 error in matrix/product.yml" in said.out
-    assert "mentions cluster_kubeconfig_path" in said.out
-    assert said.out.splitlines()[-1] == "  vmatrix run --tier smoke"
+    assert "repair" not in said.out
+    assert load_spec(work / "matrix").product.phases["deploy"].playbook == "vmatrix-deploy.yml"
+    program = Path(sys.executable).with_name("ansible-playbook")
+    argv = [str(program), "--syntax-check", "-i", "localhost,", str(work / "deploy" / "vmatrix-deploy.yml")]
+    subprocess.run(argv, check=True, capture_output=True, timeout=SECONDS)
+
+
+def plays(*hosts: str, imports: str = "") -> str:
+    lines = [f"- hosts: {pattern}\n  tasks: []\n" for pattern in hosts]
+    return "".join([*lines, f"- import_playbook: {imports}\n" if imports else ""])
+
+
+K3S = plays("k3s_cluster", "server", "agent")
+# By layout: the project's files, and what `groups` says.
+LAYOUTS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
+    "k3s-ansible": (
+        {"playbooks/site.yml": K3S, "playbooks/upgrade.yml": K3S, "playbooks/reset.yml": K3S, "ansible.cfg": "",
+         "inventory-sample.yml": "k3s_cluster: {children: {server: {}, agent: {}}}", "galaxy.yml": "name: k3s"},
+        {"control_plane": ["server", "k3s_cluster"], "etcd": [], "node": ["agent", "k3s_cluster"]},
+    ),
+    "k3s-masters": (
+        {"site.yml": plays("k3s_cluster", "master", "node"), "reset.yml": plays("k3s_cluster")},
+        {"control_plane": ["master", "k3s_cluster"], "etcd": [], "node": ["node", "k3s_cluster"]},
+    ),
+    "kubespray": (
+        {"cluster.yml": "- import_playbook: playbooks/cluster.yml\n", "requirements.txt": "ansible==9\n",
+         "playbooks/cluster.yml": plays("k8s_cluster:etcd", "kube_control_plane", "kube_node", "bastion[0]"),
+         "scale.yml": plays("kube_node"), "reset.yml": plays("etcd:k8s_cluster:calico_rr")},
+        {"control_plane": ["kube_control_plane", "k8s_cluster"], "etcd": "etcd", "node": ["kube_node", "k8s_cluster"]},
+    ),
+    "rke2": (
+        {"site.yml": plays("rke2_cluster", "rke2_servers", "rke2_agents"), "roles/rke2/tasks/main.yml": "[]"},
+        {"control_plane": ["rke2_servers", "rke2_cluster"], "etcd": [], "node": ["rke2_agents", "rke2_cluster"]},
+    ),
+    "role-of-one-group": (
+        {"playbook.yml": "", "deploy.yml": plays("k8s"), "requirements.yml": "roles: [{src: geerlingguy.kubernetes}]"},
+        {"control_plane": "k8s", "etcd": [], "node": "k8s"},
+    ),
+    "kubeadm": (
+        {"site.yml": plays("all", "masters", "workers")},
+        {"control_plane": "masters", "etcd": [], "node": "workers"},
+    ),
+    "own-names": ({"site.yml": plays("control_plane", "node")},
+                  {"control_plane": "control_plane", "etcd": [], "node": "node"}),
+    "only-masters-by-name": ({"site.yml": plays("all", "masters")},
+                             {"control_plane": "masters", "etcd": [], "node": "node"}),
+    "single-playbook": ({"install.yml": plays("all")}, {}),
+    "no-inventory-and-variables": ({"site.yml": plays("'{{ target }}'")}, {}),
+    "strange-names": ({"site.yml": plays("heads", "hands")},
+                      {"control_plane": ["heads", "hands"], "etcd": [], "node": ["heads", "hands"]}),
+    "a-strange-name-beside-known-ones": ({"site.yml": plays("masters", "workers", "loadbalancers")},
+                                         {"control_plane": "masters", "etcd": [], "node": "workers"}),
+    "collections-import": ({"playbooks/site.yml": "- import_playbook: kubernetes_sigs.kubespray.cluster\n",
+                            "collections/requirements.yml": "collections: [kubernetes_sigs.kubespray]\n"}, {}),
+    "collection": ({"galaxy.yml": "name: ours", "playbooks/deploy.yml": plays("all"), "roles/a/x.yml": "[]"}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_init_writes_is_accepted_by_the_commands_after_it(tmp_path: Path, layout: str, work: Path) -> None:
+    files, groups = LAYOUTS[layout]
+    shutil.rmtree(work / "deploy")
+    for name, text in files.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(text, encoding="utf-8")
+    said = call("init --from playbooks --gitlab none")
+    assert said.code == 0, said
+    assert "repair" not in said.out, said
+    assert load_spec(work / "matrix").product.model_dump(mode="json")["groups"] == groups
+    for command in ("list", "plan"):
+        ended = call(command)
+        assert ended.code == 0, (command, ended)
+        if command == "plan":
+            why = f"has machines for etcd alone, a group that {work.name} does not have"
+            assert (why in " ".join(ended.out.split())) == (groups.get("etcd") == []), ended
 
 
 def test_phases_are_added_to_the_playbook_that_deploys(work: Path) -> None:

@@ -95,7 +95,10 @@ def test_what_a_lacking_phase_leaves_out_is_said(matrix: Path, lacking: Spec) ->
         assert [out.why for out in plan.goal.left_out if out.by == "product"] == [REASON]
         assert plan.proof is None or plan.proof.complete
     text = coverage_text(spec, list(plans.values()))
-    assert f"a product does not have every phase. So these are left out:\n\n- scenario upgrade: {REASON}\n" in text
+    assert (
+        f"a product does not have every phase and group. So these are left out:\n\n- scenario upgrade: {REASON}\n"
+        in text
+    )
     assert text.count(f"- scenario upgrade: {REASON}") == 1, "once, and not for each infra profile"
     assert "| scenario | upgrade |" not in text
     assert sentence in text

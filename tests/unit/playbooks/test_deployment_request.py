@@ -142,6 +142,10 @@ def test_a_cluster_of_both_families_needs_an_ipv6_address_of_every_machine() -> 
         ({**DUAL, "ipv6_service_cidr": "fd10:243:0:7::/112"}, "fd10:243::/56 overlaps cluster_ipv6_service_cidr"),
         ({**DUAL, "ipv6_pod_cidr": "fd10:243::/64"}, "cluster_ipv6_pod_cidr fd10:243::/64 has no /64 for each of 2"),
         ({**DUAL, "ipv6_pod_cidr": "fd10::/32"}, "too large: kubeadm takes a /48 at most"),
+        (
+            {**DUAL, "service_cidr": "10.95.0.0/30"},
+            "cluster_service_cidr 10.95.0.0/30 has 4 addresses, and kubeadm asks",
+        ),
         ({**DUAL, "ipv6_service_cidr": "fd10:95::/64"}, "too large: the API server takes a /108 at most"),
         ({**DUAL, "ipv6_pod_cidr": "fd00:0:0::/56"}, "contains fd00::2, the address of machine cp"),
     ],

@@ -67,4 +67,4 @@ def test_facts_that_cannot_be(room: Room, text: str) -> None:
 @pytest.mark.parametrize("lie", ["portal-200", "says-object", "says-half", "redirect-302", "unknown", "broken-closed"])
 def test_what_is_no_api(room: Room, liar: Liar, lie: str) -> None:
     files = {**FILES, "kc": liar.kubeconfig(lie)}
-    room.refuses(Refusal(CHECK, LIES[lie].says, code=LIES[lie].code, files=files, starts=("ansible-inventory",)))
+    room.refuses(Refusal(CHECK, LIES[lie].says, code=LIES[lie].code, files=files, starts=("ansible-playbook", "ssh")))

@@ -44,7 +44,7 @@ def where(tmp_path: Path) -> Iterator[GivenCluster]:
     (tmp_path / "kc").write_text(kubeconfig({"server": f"http://127.0.0.1:{server.server_address[1]}"}), "utf-8")
     (tmp_path / "hosts").write_text(HOSTS, encoding="utf-8")
     settings = Settings.model_validate({"runs": tmp_path / "runs"})
-    yield GivenCluster(settings, tmp_path / "kc", tmp_path / "hosts", tmp_path / "facts.yml")
+    yield GivenCluster(settings, tmp_path / "kc", (tmp_path / "hosts",), tmp_path / "facts.yml")
     server.shutdown()
     server.server_close()
 
@@ -95,6 +95,7 @@ def test_machines_have_the_roles_of_the_inventory_and_no_cell(where: GivenCluste
     assert "-i" not in words
     assert "IdentitiesOnly=yes" not in words
     assert "BatchMode=yes" in words
+    assert "StrictHostKeyChecking" not in " ".join(words)
 
 
 def test_policies_are_only_judged_where_the_facts_say_that_something_enforces_them(where: GivenCluster) -> None:
@@ -115,7 +116,7 @@ def test_a_cluster_of_both_ip_families_has_two_addresses_a_machine(where: GivenC
     with pytest.raises(BadInput, match="gives no IPv6 address to a, b"):
         planned(where, facts)
     second = HOSTS.replace("192.0.2.1", "192.0.2.1 ipv6_address=fd00::1").replace("192.0.2.2", "192.0.2.2 ip6=fd00::2")
-    where.inventory.write_text(second, encoding="utf-8")
+    where.inventories[0].write_text(second, encoding="utf-8")
     check = planned(where, facts)
     expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
     assert expected.addresses_of("b") == ("192.0.2.2", "fd00::2")

@@ -208,3 +208,22 @@ def test_product_without_phases_is_one_mistake(matrix: Path) -> None:
     )
     (said,) = mistakes(matrix)
     assert "product.phases: expected at least 1" in said
+
+
+def test_a_submodule_that_is_not_checked_out_is_said_at_the_phase(matrix: Path) -> None:
+    plays(matrix, "all")
+    file = next(matrix.parent.rglob("cluster.yml"))
+    file.write_text(file.read_text(encoding="utf-8") + "- import_playbook: kubespray/cluster.yml\n", encoding="utf-8")
+    (said,) = mistakes(matrix)
+    assert "product.phases.deploy.playbook: " in said
+    assert "kubespray/cluster.yml under `import_playbook`, which does not exist; is a submodule checked out" in said
+
+
+def test_roles_where_the_products_own_ansible_cfg_has_them(matrix: Path) -> None:
+    plays(matrix, "all")
+    file = next(matrix.parent.rglob("cluster.yml"))
+    file.write_text(file.read_text(encoding="utf-8") + "- hosts: all\n  roles: [web]\n", encoding="utf-8")
+    assert "the role web" in str(mistakes(matrix))
+    (file.parent / "lib" / "web" / "tasks").mkdir(parents=True)
+    (file.parent / "ansible.cfg").write_text("[defaults]\nroles_path = {{CWD}}/lib\n", encoding="utf-8")
+    assert mistakes(matrix) == []

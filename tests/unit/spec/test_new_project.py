@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from harness.errors import BadInput
 from harness.files import write_new
+from harness.proc import run
 from harness.spec import load_spec
 from harness.spec.new_project import NewProject
 from harness.spec.new_project_playbooks import TeamPlaybooks, named
@@ -133,3 +135,29 @@ def test_a_project_is_not_made_twice(tmp_path: Path) -> None:
     written(NewProject(tmp_path, "ours", None))
     with pytest.raises(BadInput, match="is a project already"):
         NewProject(tmp_path, "ours", None).files()
+
+
+PLACES = {
+    "https://127.0.0.1:6443": "192.0.2.1",
+    "https://[::1]:6443": "2001:db8::1",
+    "https://api.example": "192.0.2.1",
+}
+
+
+@pytest.mark.parametrize("server", PLACES)
+def test_the_playbook_that_hands_out_a_kubeconfig(tmp_path: Path, server: str) -> None:
+    (tmp_path / "site.yml").write_text("- hosts: all\n  gather_facts: false\n", encoding="utf-8")
+    written(NewProject(tmp_path, "ours", named(tmp_path, ".", {"deploy": "site.yml"}), ""))
+    playbook, admin, out = (tmp_path / name for name in ("vmatrix-deploy.yml", "admin.conf", "out"))
+    text = playbook.read_text(encoding="utf-8")
+    playbook.write_text(text.replace("/etc/kubernetes/admin.conf", str(admin)), encoding="utf-8")
+    admin.write_text(f"    server: {server}\n    token: x\n", encoding="utf-8")
+    host = {"ansible_host": PLACES[server], "ansible_connection": "local", "ansible_become": False}
+    group = {"control_plane": {"hosts": {"cp-0": {**host, "ansible_python_interpreter": sys.executable}}}}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(group), encoding="utf-8")
+    program = Path(sys.executable).with_name("ansible-playbook")
+    run([program, "-i", tmp_path / "hosts.yml", "-e", f"cluster_kubeconfig_path={out}", playbook], timeout=120)
+    address = f"[{PLACES[server]}]" if ":" in PLACES[server] else PLACES[server]
+    port = ":6443" if server.endswith("6443") else ""
+    assert out.read_text(encoding="utf-8") == f"    server: https://{address}{port}\n    token: x\n"
+    assert out.stat().st_mode & 0o777 == 0o600

@@ -58,7 +58,7 @@ def test_plays_and_imports_propose_groups(tmp_path: Path) -> None:
     assert found.others == ("amd64", "bastion")
 
 
-@pytest.mark.parametrize("hosts", ["all", "control_plane:node", "etcd"])
+@pytest.mark.parametrize("hosts", ["all", "control_plane:node:etcd", "etcd:control_plane:all"])
 def test_our_own_groups_need_no_names(tmp_path: Path, hosts: str) -> None:
     lay(tmp_path, site__yml=f"- hosts: {hosts}\n  vars: {{secret: !vault x}}\n")
     found = look(tmp_path)

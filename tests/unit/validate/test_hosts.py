@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,14 @@ import pytest
 import testinfra
 
 from harness.errors import InfraError
+from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.validate.facts.node import facts_of
-from harness.validate.hosts import is_no_login, no_login, remote_command, run_on_each
+from harness.validate.hosts import is_no_login, no_login, open_hosts, remote_command, run_on_each
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 SECONDS = 60
+PLANNED = PlannedMachine("w-0", ("node",), 1, 1024, 10, "debian")
+CELL = Cell("cell", {}, "life", (), (PLANNED,), {})
 
 
 class Here:
@@ -42,6 +46,27 @@ def test_each_machine_gets_its_own_argument(tmp_path: Path) -> None:
     echo = program(tmp_path, "import sys\nprint(sys.argv[1])\n")
     hosts, given = {"a": Here(), "b": Here()}, {"a": {"number": 1}, "b": {"number": 2}}
     assert run_on_each(hosts, echo, lambda read: read["number"], TIMEOUTS, given=given) == {"a": 1, "b": 2}
+
+
+MACHINES = {
+    "address": (Machine(PLANNED, "192.0.2.1", 2222, "root"), "root", "192.0.2.1", 2222),
+    "ipv6": (Machine(PLANNED, "2001:db8::1", 22, "admin"), "admin", "2001:db8::1", 22),
+    "zone": (Machine(PLANNED, "fe80::1%eb0", 22, "root"), "root", "fe80::1%eb0", 22),
+    "name": (Machine(PLANNED, "192.0.2.1", 22, "lab@realm", ssh_host="cp"), "lab@realm", "cp", 22),
+    "colon": (Machine(PLANNED, "192.0.2.1", 22, "lab:er", ssh_host="cp"), "lab:er", "cp", 22),
+    "options": (Machine(PLANNED, "192.0.2.1", 22, "root", ssh_options=("-J", "a b")), "root", "192.0.2.1", 22),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_ssh_is_asked_for_each_machine_with_its_options(name: str, tmp_path: Path) -> None:
+    machine, user, host, port = MACHINES[name]
+    environment = Environment("run", CELL, 1, "", (machine,), tmp_path, tmp_path / "key")
+    backend = open_hosts(environment, ["-o", "BatchMode=yes"])["w-0"].backend
+    assert (backend.host.user, backend.host.name, int(backend.host.port)) == (user, host, port)
+    assert backend.host.password is None
+    assert shlex.split(backend.ssh_extra_args) == ["-o", "BatchMode=yes", *machine.ssh_options]
+    assert backend.sudo == (user != "root")
 
 
 def test_a_program_that_fails_is_named_with_its_machine(tmp_path: Path) -> None:

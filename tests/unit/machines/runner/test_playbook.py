@@ -117,7 +117,7 @@ def told(folder: Path, config: str) -> dict[str, str]:
     (folder / "product").mkdir()
     (folder / "product" / "ansible.cfg").write_text(config, encoding="utf-8")
     made = inputs_of(environment(folder), folder / "deploy.log")
-    return ansible_settings.variables(made, folder / "product" / "ansible.cfg", AnsibleCall())
+    return ansible_settings.variables(made, folder / "product" / "ansible.cfg", AnsibleCall(), folder / "product")
 
 
 def test_sockets_of_connections_are_the_cells_own_whatever_the_product_says(tmp_path: Path) -> None:
@@ -150,6 +150,35 @@ def test_facts_on_a_server_are_kept_under_keys_of_the_cells_own(tmp_path: Path) 
 @pytest.mark.parametrize("config", ["", "no section\n", "[defaults]\ncallback_plugins =\n"])
 def test_settings_that_say_nothing_are_no_mistake_of_ours(config: str, tmp_path: Path) -> None:
     assert told(tmp_path, config)["ANSIBLE_CALLBACK_PLUGINS"].startswith(str(callbacks.FOLDER))
+
+
+EXPANDED = {  # what ansible.cfg says, and what Ansible makes of it in the product's folder
+    "$PWD/plugins": "{product}/plugins",
+    "${{LAB}}/plugins": "/lab/plugins",
+    "~/plugins": "{home}/plugins",
+    "plugins": "{product}/plugins",
+    "{{{{CWD}}}}/plugins": "{product}/plugins",
+    "a:b": "{product}/a:{product}/b",
+    "../a": "{above}/a",
+}
+LISTED = {"callback_plugins": ansible_settings.OWN_CALLBACKS, "roles_path": ansible_settings.ROLES,
+          "collections_path": ansible_settings.COLLECTIONS}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", EXPANDED)
+def test_paths_in_ansible_cfg_are_ansibles_own(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB", "/lab")
+    product = tmp_path / "product"
+    product.mkdir()
+    lines = "".join(f"{key} = {words.format()}\n" for key in LISTED)
+    (product / "ansible.cfg").write_text(f"[defaults]\n{lines}", encoding="utf-8")
+    libraries = {variable: tmp_path / variable for variable in LISTED.values() if "CALLBACK" not in variable}
+    call = AnsibleCall(libraries=libraries)
+    given = inputs_of(environment(tmp_path), tmp_path / "deploy.log")
+    variables = ansible_settings.variables(given, product / "ansible.cfg", call, product)
+    expected = EXPANDED[words].format(product=product, above=tmp_path, home=Path.home())
+    own = {**libraries, ansible_settings.OWN_CALLBACKS: callbacks.FOLDER}
+    assert {name: variables[name] for name in own} == {name: f"{first}:{expected}" for name, first in own.items()}
 
 
 def heard(folder: Path, tasks: list[object]) -> list[str]:

@@ -1,0 +1,234 @@
+"""Files, roles and collections that a product's playbooks name and that are not there, as far as the files tell.
+
+A submodule that is not checked out is found on machines otherwise. Playbooks are read, not run: names with templates,
+roles that a requirements file brings, and includes under a condition are not judged.
+https://docs.ansible.com/ansible/latest/playbook_guide/playbooks_reuse.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.spec.ansible_configuration import COLLECTIONS, ROLES, Configuration
+from harness.spec.plays import DEEPEST, Unclear, plain, read_plays
+
+FQCN = re.compile(r"[a-z_]\w*\.[a-z_]\w*\.[\w.-]+")
+TASKS = ("pre_tasks", "tasks", "post_tasks", "handlers")
+BLOCKS = ("block", "rescue", "always")
+ENDINGS = ("", ".yml", ".yaml", ".json")
+SUBMODULE = "is a submodule checked out (`git submodule update --init --recursive`)?"
+PREFIXES = ("ansible.builtin.", "ansible.legacy.", "")
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """Where a name is looked for: the playbook's folder, and the folder of the role that the file belongs to."""
+
+    playbook: Path
+    role: Path | None = None
+
+
+@dataclass
+class PlaybookFiles:
+    """The search for what a product's playbooks name.
+
+    sources: what the variable product_sources is; "" without it.
+    ask: asks Ansible for its settings; only where a role is not found without them.
+    later: whether roles and collections may come from elsewhere: a requirements file, another Ansible.
+    """
+
+    sources: str
+    ask: Callable[[], Configuration]
+    later: bool = False
+    _seen: set[tuple[Path, Path | None]] = field(default_factory=set)
+
+    def missing(self, playbook: Path, depth: int = 0) -> Iterator[str]:
+        """Yield what a playbook, and what it imports, names and lacks; each with the file that names it."""
+        if depth > DEEPEST or (playbook, None) in self._seen:
+            return
+        self._seen.add((playbook, None))
+        for play in _entries(playbook):
+            name = _named(play, "import_playbook")
+            if name is not None:
+                yield from self._imported(playbook, name, depth)
+            else:
+                yield from self._of_play(play, playbook)
+
+    def _imported(self, playbook: Path, name: Any, depth: int) -> Iterator[str]:
+        word = self._word(name)
+        if word is None:
+            return
+        path = playbook.parent / word
+        if _is(path.is_file):
+            yield from self.missing(path, depth + 1)
+        elif FQCN.fullmatch(word) and not word.endswith((".yml", ".yaml")):
+            yield from self._collection(playbook, word)
+        else:
+            yield _absent(playbook, "import_playbook", path)
+
+    def _of_play(self, play: Mapping[str, Any], playbook: Path) -> Iterator[str]:
+        place = FilePlace(playbook.parent)
+        for given in _listed(play.get("vars_files")):
+            words = [self._word(one) for one in _listed(given)]
+            if words and None not in words and not any(self._beside(str(w), place, playbook, "vars") for w in words):
+                yield _absent(playbook, "vars_files", playbook.parent / str(words[0]))
+        for role in _listed(play.get("roles")):
+            name = role.get("role", role.get("name")) if isinstance(role, Mapping) else role
+            if "collections" not in play:
+                yield from self._role(name, place, playbook, "roles")
+        for key in TASKS:
+            yield from self._tasks(play.get(key), place, playbook)
+
+    def _tasks(self, tasks: Any, place: FilePlace, file: Path, *, maybe: bool = False) -> Iterator[str]:
+        """Yield what tasks lack; `maybe`: whether a condition above them may keep an include from being done."""
+        for task in _listed(tasks):
+            if not isinstance(task, Mapping):
+                continue
+            unsure = maybe or "when" in task or "loop" in task or any(str(key).startswith("with_") for key in task)
+            for key in BLOCKS:
+                yield from self._tasks(task.get(key), place, file, maybe=unsure)
+            for action in ("import_tasks", "include_tasks"):
+                if not (unsure and action == "include_tasks"):
+                    yield from self._file(action, _named(task, action), place, file)
+            for action in ("import_role", "include_role"):
+                given = _named(task, action)
+                if isinstance(given, Mapping) and not (unsure and action == "include_role"):
+                    yield from self._role(given.get("name"), place, file, action, given.get("tasks_from"))
+            if not unsure:
+                yield from self._variables(_named(task, "include_vars"), place, file)
+
+    def _file(self, action: str, given: Any, place: FilePlace, file: Path) -> Iterator[str]:
+        word = self._word(given.get("file") if isinstance(given, Mapping) else given)
+        if word is None:
+            return
+        path = self._beside(word, place, file, "tasks")
+        if path is None:
+            yield _absent(file, action, file.parent / word)
+        else:
+            yield from self._inner(path, place)
+
+    def _variables(self, given: Any, place: FilePlace, file: Path) -> Iterator[str]:
+        word = self._word(given.get("file") if isinstance(given, Mapping) else given)
+        if word is not None and self._beside(word, place, file, "vars") is None:
+            yield _absent(file, "include_vars", file.parent / word)
+
+    def _inner(self, path: Path, place: FilePlace) -> Iterator[str]:
+        if (path, place.role) not in self._seen:
+            self._seen.add((path, place.role))
+            yield from self._tasks(_entries(path), place, path)
+
+    def _role(self, name: Any, place: FilePlace, file: Path, key: str, tasks_from: Any = None) -> Iterator[str]:
+        word = self._word(name)
+        if word is None:
+            return
+        if FQCN.fullmatch(word) and "/" not in word:
+            yield from self._collection(file, word)
+            return
+        role = self._role_folder(word, place)
+        if role is None:
+            if not self.later:
+                yield f"{file} names the role {word} under `{key}`, and there is none; {SUBMODULE}"
+            return
+        entry = self._word(tasks_from) if tasks_from is not None else "main"
+        if entry is None:
+            return
+        path = _first(role / "tasks" / f"{entry}{ending}" for ending in ENDINGS)
+        if path is None and tasks_from is not None:
+            yield _absent(file, key, role / "tasks" / entry)
+        inner = FilePlace(place.playbook, role)
+        for each in (path, _first(role / "handlers" / f"main{ending}" for ending in ENDINGS)):
+            if each is not None:
+                yield from self._inner(each, inner)
+        for each in _first_of_meta(role):
+            needed = each.get("role", each.get("name")) if isinstance(each, Mapping) else each
+            yield from self._role(needed, inner, role / "meta" / "main.yml", "dependencies")
+
+    def _role_folder(self, word: str, place: FilePlace) -> Path | None:
+        near = [place.playbook / "roles" / word, place.playbook / word]
+        if place.role is not None:
+            near += [place.role.parent / word, place.role / "roles" / word]
+        here = next((path for path in near if _is(path.is_dir)), None)
+        if here is not None:
+            return here
+        return next((path for folder in self._roles if _is((path := Path(folder) / word).is_dir)), None)
+
+    @cached_property
+    def _known(self) -> Configuration:
+        return self.ask()
+
+    @cached_property
+    def _roles(self) -> list[str]:
+        return self._known.listed(ROLES)
+
+    def _collection(self, file: Path, word: str) -> Iterator[str]:
+        namespace, name = word.split(".")[:2]
+        if self.later or namespace == "ansible":
+            return
+        folders = [file.parent / "collections", *map(Path, self._known.listed(COLLECTIONS))]
+        inside = [folder / "ansible_collections" / namespace / name for folder in folders]
+        inside += [folder / namespace / name for folder in folders if folder.name == "ansible_collections"]
+        if not any(path.is_dir() for path in inside):
+            yield (
+                f"{file} names {word}, and the collection {namespace}.{name} is not installed; name it in a file of "
+                "requirements under `ansible.requirements`"
+            )
+
+    def _beside(self, word: str, place: FilePlace, file: Path, kind: str) -> Path | None:
+        """Return a file that a task or play names: relative to the role, to the file that names it, to the playbook."""
+        folders = [file.parent, file.parent / kind, place.playbook, place.playbook / kind]
+        if place.role is not None:
+            folders += [place.role / kind, place.role]
+        return _first(folder / f"{word}{ending}" for folder in folders for ending in ENDINGS)
+
+    def _word(self, given: Any) -> str | None:
+        """Return a name that is fixed; None for any other."""
+        try:
+            return plain(given, self.sources)
+        except Unclear:
+            return None
+
+
+def _first(paths: Iterator[Path]) -> Path | None:
+    return next((path for path in paths if _is(path.is_file)), None)
+
+
+def _is(asked: Callable[[], bool]) -> bool:
+    """Ask about a path: one that no file system takes is not there."""
+    try:
+        return asked()
+    except (OSError, ValueError):
+        return False
+
+
+def _entries(file: Path) -> list[Mapping[str, Any]]:
+    """Return the plays or tasks of a file; nothing where Ansible itself will say what is wrong with it."""
+    try:
+        return [entry for entry in read_plays(file) if isinstance(entry, Mapping)]
+    except Unclear:
+        return []
+
+
+def _first_of_meta(role: Path) -> list[Any]:
+    path = _first(role / "meta" / f"main{ending}" for ending in ENDINGS)
+    try:
+        content = read_plays(path, of=dict) if path is not None else {}
+    except Unclear:
+        return []
+    return _listed(content.get("dependencies"))
+
+
+def _named(task: Mapping[str, Any], action: str) -> Any:
+    return next((task[f"{prefix}{action}"] for prefix in PREFIXES if f"{prefix}{action}" in task), None)
+
+
+def _listed(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [] if given is None else [given]
+
+
+def _absent(file: Path, key: str, path: Path) -> str:
+    return f"{file} names the file {path} under `{key}`, which does not exist; {SUBMODULE}"

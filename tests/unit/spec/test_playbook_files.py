@@ -1,0 +1,133 @@
+"""What playbooks name and lack is found before machines exist, and nothing else is taken for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.spec.ansible_configuration import COLLECTIONS, ROLES, Configuration
+from harness.spec.playbook_files import PlaybookFiles
+
+NONE = Configuration()
+
+
+def lay(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder / "site.yml"
+
+
+def missing(playbook: Path, known: Configuration = NONE, *, later: bool = False) -> list[str]:
+    return list(PlaybookFiles("", lambda: known, later=later).missing(playbook))
+
+
+def play(text: str) -> str:
+    return f"- hosts: all\n  {text}\n"
+
+
+ROLE = {"roles/web/tasks/main.yml": ""}
+# By case: the files, and what is said of each thing that is not there.
+LACKING: dict[str, tuple[dict[str, str], list[str]]] = {
+    "import_playbook": ({"site.yml": "- import_playbook: sub/cluster.yml\n"}, ["sub/cluster.yml"]),
+    "import_playbook, in full": ({"site.yml": "- ansible.builtin.import_playbook: x.yml\n"}, ["x.yml"]),
+    "import in an import": (
+        {"site.yml": "- import_playbook: a/b.yml\n", "a/b.yml": "- import_playbook: c.yml\n"},
+        ["a/c.yml"],
+    ),
+    "playbook of a collection": ({"site.yml": "- import_playbook: kubernetes_sigs.kubespray.cluster\n"},
+                                 ["kubernetes_sigs.kubespray"]),
+    "vars_files": ({"site.yml": play("vars_files: [secrets.yml]")}, ["secrets.yml"]),
+    "vars_files, one of several": ({"site.yml": play("vars_files: [[a.yml, b.yml]]")}, ["a.yml"]),
+    "role": ({"site.yml": play("roles: [web]")}, ["the role web"]),
+    "role, as a mapping": ({"site.yml": play("roles: [{role: web, tags: x}]")}, ["the role web"]),
+    "role of a collection": ({"site.yml": play("roles: [kubernetes.core.helm]")}, ["kubernetes.core"]),
+    "dependency": ({"site.yml": play("roles: [web]"), **ROLE, "roles/web/meta/main.yml": "dependencies: [base]"},
+                   ["the role base"]),
+    "import_tasks": ({"site.yml": play("tasks: [{import_tasks: t.yml, when: x}]")}, ["t.yml"]),
+    "include_tasks": ({"site.yml": play("tasks: [{include_tasks: {file: t.yml}}]")}, ["t.yml"]),
+    "include_tasks in a block": ({"site.yml": play("tasks: [{block: [{include_tasks: t.yml}]}]")}, ["t.yml"]),
+    "handlers": ({"site.yml": play("handlers: [{import_tasks: t.yml}]")}, ["t.yml"]),
+    "include_role": ({"site.yml": play("pre_tasks: [{include_role: {name: web}}]")}, ["the role web"]),
+    "import_role of a collection": ({"site.yml": play("tasks: [{import_role: {name: a.b.c}}]")}, ["collection a.b"]),
+    "tasks_from": ({"site.yml": play("tasks: [{include_role: {name: web, tasks_from: x}}]"), **ROLE}, ["tasks/x"]),
+    "include_vars": ({"site.yml": play("tasks: [{include_vars: v.yml}]")}, ["v.yml"]),
+    "in a role": ({"site.yml": play("roles: [web]"), "roles/web/tasks/main.yml": "- include_tasks: setup.yml"},
+                  ["setup.yml"]),
+    "in a file of a role": (
+        {"site.yml": play("roles: [web]"), "roles/web/tasks/main.yml": "- import_tasks: a.yml",
+         "roles/web/tasks/a.yml": "- include_role: {name: base}"},
+        ["the role base"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_what_is_named_and_not_there(tmp_path: Path, case: str) -> None:
+    files, expected = LACKING[case]
+    said = missing(lay(tmp_path, files))
+    assert len(said) == len(expected)
+    for line, words in zip(said, expected, strict=True):
+        assert words in line
+        assert line.startswith(str(tmp_path))
+
+
+THERE: dict[str, dict[str, str]] = {
+    "all of it": {
+        "site.yml": "- import_playbook: a.yml\n" + play("vars_files: [v.yml, [no.yml, w]]\n  roles: [web, ./near]"),
+        "a.yml": play("tasks: [{include_tasks: t.yml}, {include_vars: {file: w}}]"),
+        "t.yml": "- import_role: {name: web, tasks_from: x}\n",
+        "vars/v.yml": "",
+        "vars/w.yaml": "",
+        "near/tasks/main.yml": "",
+        "roles/web/tasks/main.yml": "- include_tasks: x.yml\n- include_vars: own.yml\n",
+        "roles/web/tasks/x.yml": "- include_role: {name: web}\n",
+        "roles/web/vars/own.yml": "",
+    },
+    "templates": {
+        "site.yml": '- import_playbook: "{{ x }}.yml"\n'
+        + play('vars_files: ["{{ os }}.yml"]\n  roles: ["{{ r }}"]\n  tasks: [{include_tasks: "{{ t }}"}]')
+    },
+    "conditions": {
+        "site.yml": play(
+            "tasks: [{include_tasks: t.yml, when: x}, {include_role: {name: r}, loop: [1]},"
+            " {block: [{include_vars: v.yml}], when: x}]"
+        )
+    },
+    "directories of variables": {"site.yml": play("tasks: [{include_vars: {dir: vars}}]")},
+    "collections of the play": {"site.yml": play("collections: [a.b]\n  roles: [c]")},
+    "ansible's own": {"site.yml": play("tasks: [{ansible.builtin.debug: {msg: x}}]\n  roles: []")},
+    "no list": {"site.yml": "a: 1\n"},
+    "not YAML": {"site.yml": "[\n"},
+    "a circle": {"site.yml": "- import_playbook: site.yml\n"},
+    "null": {"site.yml": "- hosts: all\n  tasks:\n  roles:\n  vars_files:\n"},
+    "a long name": {"site.yml": play("tasks: [{include_tasks: '{{ x }}" + "x" * 300 + "'}]")},
+}
+
+
+@pytest.mark.parametrize("case", THERE)
+def test_what_is_there_or_cannot_be_known(tmp_path: Path, case: str) -> None:
+    assert missing(lay(tmp_path, THERE[case])) == []
+
+
+def test_roles_and_collections_where_ansible_looks_for_them(tmp_path: Path) -> None:
+    playbook = lay(
+        tmp_path / "product",
+        {"site.yml": play("roles: [web, kubernetes.core.helm]"), "../roles/web/tasks/main.yml": "",
+         "../lib/ansible_collections/kubernetes/core/MANIFEST.json": "{}"},
+    )  # fmt: skip
+    known = Configuration({ROLES: [str(tmp_path / "roles")], COLLECTIONS: [str(tmp_path / "lib")]})
+    assert missing(playbook, known) == []
+    assert len(missing(playbook)) == 2
+
+
+def test_what_a_file_of_requirements_brings_is_not_judged_yet(tmp_path: Path) -> None:
+    playbook = lay(tmp_path, {"site.yml": play("roles: [web, a.b.c]\n  vars_files: [v.yml]")})
+    assert ["v.yml" in line for line in missing(playbook, later=True)] == [True]
+
+
+def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
+    playbook = lay(tmp_path, {"site.yml": play(f"roles: [{'r' * 300}]\n  vars_files: [{'x' * 300}]")})
+    assert len(missing(playbook)) == 2
