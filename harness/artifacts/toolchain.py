@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.artifacts import gocache
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
 from harness.files import locked
+from harness.interpreter import call
 
 INSTALLED = Path("/usr/local/go/bin/go")
 ASK_SECONDS = 60.0  # `go env`, with a cold disk
@@ -121,7 +121,7 @@ def _download(seconds: float) -> Path:
 
 def _install(tree: Path, seconds: float) -> None:
     """Install the package into a folder of its own, with whichever installer there is."""
-    for front in ([sys.executable, "-m", "pip"], ["uv", "pip"], ["pip3"], ["pip"]):
+    for front in (call("pip"), ["uv", "pip"], ["pip3"], ["pip"]):
         if shutil.which(front[0]) is None:
             continue
         argv = [*front, "install", "--quiet", "--no-deps", "--target", str(tree), PACKAGE]

@@ -22,7 +22,12 @@ PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
 OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
+VERDICT: pytest.StashKey[int] = pytest.StashKey()  # an exit code of vmatrix, where one was decided on
+ALONE = "vmatrix-alone"  # the plugin of a call that loads no other plugins than PLUGINS
 WORKER_INPUT = "vmatrix"
+# What pytest loads where vmatrix calls it, and the variables that say so to a worker.
+PLUGINS = ("harness.plugin", "xdist.plugin", "xdist.looponfail", "testinfra.plugin")
+ONLY_NAMED, NAMED = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_PLUGINS"
 AGAIN: pytest.StashKey[CheckAgain | ForeignCheck] = pytest.StashKey()  # of a process that checks what is there
 SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again", "inventory")
 

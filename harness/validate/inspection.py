@@ -126,6 +126,10 @@ class Inspection:
         deadline = Deadline.after(self.timeouts.settle)
         return settle(self.api, self._unsettled, deadline, self.expected.namespaces)
 
+    def settled(self) -> None:
+        """Wait until the guest has settled, or its time to do so is over: the view of its objects is what waits."""
+        _ = self.view
+
     @cached_property
     def hosts(self) -> dict[str, Any]:
         """Return the guest's machines as testinfra hosts, by name."""
@@ -137,7 +141,7 @@ class Inspection:
 
         A kube-proxy is ready as soon as it runs, and writes them a moment later.
         """
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         deadline = Deadline.after(self.timeouts.probe_follow)
         wrong = partial(wrong_proxy_mode, expected=self.expected)
         return follow(lambda: gather_facts(self.hosts, self.timeouts, self.expected), wrong, deadline)
@@ -145,50 +149,50 @@ class Inspection:
     @cached_property
     def files(self) -> dict[str, MachineFiles]:
         """Return every machine's files, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return gather_files(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def running(self) -> dict[str, RunningPrograms]:
         """Return every machine's running programs and their configuration, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         given = dict.fromkeys(self.hosts, asked_of_programs(self.expected))
         return gather_programs(self.hosts, given, self.timeouts)
 
     @cached_property
     def packets(self) -> dict[str, MachinePackets]:
         """Return what every machine does with packets, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return gather_packets(self.hosts, self.timeouts)
 
     @cached_property
     def keys(self) -> dict[str, MachineKeys]:
         """Return every machine's keys and kubeconfigs, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return gather_keys(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def setups(self) -> dict[str, MachineSetup]:
         """Return how every machine is set up, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return gather_setups(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def customised(self) -> dict[str, CustomisedFacts]:
         """Return what every control plane shows of a customised kubeadm, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return gather_customised(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def authorities(self) -> dict[str, MachineAuthority]:
         """Return every machine's CAs, keys of CAs and certificates, gathered after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return gather_authorities(self.hosts, self.timeouts, self.expected)
 
     @cached_property
     def hardening(self) -> HardeningLook:
         """Return how hard every machine is to break into, looked at after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the view is what waits
+        self.settled()
         return look_at_hardening(self.api, self.hosts, self.expected, self.timeouts)
 
     def dial(self, given: Mapping[str, Any]) -> dict[str, list[list[Any]]]:

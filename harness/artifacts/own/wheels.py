@@ -14,6 +14,7 @@ from pathlib import Path
 from harness import proc
 from harness.artifacts.catalogue import PYTHON_ARCHITECTURES, architecture
 from harness.errors import BadInput
+from harness.interpreter import call
 
 GLIBC = 40  # 2.40: the newest manylinux that Debian 13, with glibc 2.41, fits
 OLDEST = 17  # manylinux2014, the oldest of the platforms of today's wheels
@@ -55,7 +56,7 @@ def _uv(python: str) -> list[str] | None:
 def _pip(python: str) -> list[str] | None:
     if importlib.util.find_spec("pip") is None:
         return None
-    words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    words = call("pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
     words += ["--implementation", "cp", "--python-version", python]
     for minor in range(GLIBC, OLDEST - 1, -1):
         words += ["--platform", f"manylinux_2_{minor}_{PYTHON_ARCHITECTURES[architecture()]}"]

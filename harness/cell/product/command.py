@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from harness.cell.product.command_files import write_files
 from harness.cell.product.command_output import task_in
 from harness.cell.product.protocol import PhaseRun
 from harness.files import write_atomically
+from harness.interpreter import call
 from harness.machines.access import DIES_WITH_US
 from harness.machines.runner.connections import blamed
 from harness.proc import CommandTimedOut, Completed, follow, pasteable
@@ -77,7 +77,7 @@ def by_hand(variables: Path, folder: Path, argv: Sequence[str]) -> str:
 def _follow(
     argv: Sequence[str], folder: Path, variables: Mapping[str, str], wanted: PhaseRun, on_line: Callable[[str], None]
 ) -> Completed:
-    guard = [sys.executable, "-P", "-m", command_guard.__name__, str(GRACE_SECONDS)]
+    guard = call(command_guard.__name__, str(GRACE_SECONDS))
     return follow(
         [*DIES_WITH_US, *guard, *argv],
         timeout=wanted.timeout,

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.cell.product import cached
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
+from harness.interpreter import call
 from harness.proc import CommandFailed, run
 
 PLAYBOOK = "ansible-playbook"
@@ -38,8 +39,8 @@ def ensure(requirements: Path, tell: Tell, seconds: float) -> None:
 def _install(requirements: Path, folder: Path, seconds: float) -> None:
     python = str(folder / "bin" / "python")
     uv = _uv()
-    make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
-    pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install", "--no-input"]
+    make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else call("venv")
+    pip = [uv, "pip", "install", "--python", python] if uv else [python, "-P", "-m", "pip", "install", "--no-input"]
     try:
         run([*make, str(folder)], timeout=seconds)
         run([*pip, "-r", str(requirements.absolute())], timeout=seconds, cwd=requirements.absolute().parent)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import harness
-from harness import urls
+from harness import interpreter, urls
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.embedded.stretch import STRETCH
 from harness.infra.host.addresses import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
@@ -49,9 +48,7 @@ def kubevirt(
     layout, address = config.layout, address_of(index)
     ready = layout.run / "kubevirt.ready"
     argv = (
-        sys.executable,
-        "-m",
-        KUBEVIRT_MODULE,
+        *interpreter.call(KUBEVIRT_MODULE),
         f"--kubeconfig={layout.kubeconfig_of(KUBEVIRT)}",
         f"--state={layout.root}",
         f"--index={index}",

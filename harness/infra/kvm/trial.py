@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from harness import proc
 from harness.infra.kvm import guest
+from harness.interpreter import call
 
 LONGEST_SECONDS = 60.0  # a fifth of a second of work; the rest is for hosts whose processors are all busy
 
@@ -48,7 +48,7 @@ class Trial:
 def try_out(device: Path) -> Trial:
     """Run the guest in a process of its own, for a minute at most."""
     lines: list[str] = []
-    words: list[str | Path] = [sys.executable, "-P", "-m", "harness.infra.kvm.vmm", device]
+    words: list[str | Path] = [*call("harness.infra.kvm.vmm"), device]
     try:
         done = proc.run(
             words,
