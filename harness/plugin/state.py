@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.errors import VmatrixError
+from harness.sanitize import sanitized
 from harness.spec.options import RUN as OPTIONS_OF_RUN
 from harness.spec.options import RunRequest
 
@@ -76,7 +77,7 @@ def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
 def message(error: VmatrixError) -> str:
     """Return an error as a person reads it."""
     parts = [error.summary, f"hint: {error.hint}" if error.hint else "", *(str(p) for p in error.paths), error.detail]
-    return "\n".join(part for part in parts if part)
+    return sanitized("\n".join(part for part in parts if part))
 
 
 def cell_of(item: pytest.Item) -> Cell | None:
