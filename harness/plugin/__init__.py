@@ -137,8 +137,12 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(message(error), returncode=error.exit_code)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one item of each step and check per cell, and per phase where it looks at a guest cluster."""
+    """Make one item of each step and check per cell, and per phase where it looks at a guest cluster.
+
+    First of all, so that an item's brackets begin with its cell, whatever else the item has parameters for.
+    """
     if "cell" not in metafunc.fixturenames:
         return
     plan = metafunc.config.stash.get(PLAN, None)

@@ -15,7 +15,7 @@ from pluggy import PluginValidationError
 
 from harness.errors import BadInput
 from harness.paths import enclosing_project, named_project
-from harness.plugin.own_items import Mistake, mistakes_of, names_twice, never_run
+from harness.plugin.own_items import Mistake, hidden, mistakes_of, names_twice, never_run
 from harness.spec.project import checks_dir
 from harness.spec.suites import CHECKS, own_suites, suite_in
 
@@ -148,14 +148,20 @@ class OwnChecks:
         """Take note of a file that cannot be loaded. Its warnings are no errors, other than in vmatrix's own checks."""
         if not self.is_own(collector.path):
             return (yield)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("ignore")
+            warnings.simplefilter("always", pytest.PytestCollectionWarning)
             try:
                 report = yield
             except SystemExit as ended:  # would end the run, as if it had passed
                 self._broken.add(collector.path)
                 self.mistakes.append(unloadable(ended, collector.path, self.folder))
                 return pytest.CollectReport(collector.nodeid, "failed", "it calls sys.exit", [])
+        self.mistakes += [
+            Mistake(collector.path, 1, f"{str(warning.message).partition(' (from:')[0]}; pytest leaves it out")
+            for warning in told
+            if issubclass(warning.category, pytest.PytestCollectionWarning)
+        ]
         if isinstance(collector, pytest.Module):
             self._modules.add(collector.path)
         if report.outcome != "passed":
@@ -188,7 +194,9 @@ class OwnChecks:
         self.mistakes += [mistake for found in wrong.values() for mistake in found]
         good = [item for item in own if item not in wrong]
         self.mistakes += names_twice(good)
-        empty = self._modules - self._broken - {item.path for item in own}
+        loaded = self._modules - self._broken
+        self.mistakes += [mistake for path in sorted(loaded) for mistake in hidden(path)]
+        empty = loaded - {item.path for item in own}
         self.mistakes += [Mistake(path, 1, "no test in it; write one, or rename the file") for path in empty]
         self.unused = never_run(good)
         for item in good:
