@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.errors import BadInput
 
+PYTEST = "harness.plugin"  # pytest as a module that ends with exit codes of vmatrix
 PATH = "PYTHONPATH"
 EXECUTABLES = ("PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__")
 # A variable whose name begins so is for Python or for pytest; without a line in PASSES it reaches nothing of ours.

@@ -15,12 +15,11 @@ from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import checks_of, options_of, refuse_expression
 from harness.errors import BadInput
-from harness.interpreter import call
+from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
 from harness.session.again import plan_again
 from harness.session.choice import project_of
 from harness.session.foreign import given_cluster, plan_foreign
-from harness.session.repeat import PYTEST
 
 
 def register(app: typer.Typer) -> None:

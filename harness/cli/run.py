@@ -15,13 +15,13 @@ from harness.cli import complete
 from harness.cli.options import Given, takes
 from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
-from harness.interpreter import call
+from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
-from harness.session.repeat import PYTEST, repeated
+from harness.session.choice import words_of_own
+from harness.session.repeat import repeated
 from harness.spec.options import OPTIONS, RUN, RunRequest
 from harness.spec.project import checks_dir
-from harness.spec.suites import CHECKS, own_suites
 
 AUTO = "auto"
 SELECTING = ("tier", "rerun_failed", "failed", "changed_since")
@@ -74,13 +74,9 @@ def run(
 
 def checks_of(plan: RunPlan) -> Iterator[str]:
     """Yield the folders of the checks, and the only places of pytest's settings and conftest.py."""
-    asked, own = plan.suites(), plan.project.directory / CHECKS
-    settings = ("-c", str(packaged_dir() / "pyproject.toml"))
-    if any(asked is None or suite.name in asked for suite in own_suites(plan.project.directory)):
-        yield from (str(checks_dir()), str(own), *settings)
-        yield from ("--rootdir", str(plan.project.directory), "--confcutdir", str(own))
-    else:
-        yield from (str(checks_dir()), *settings, "--confcutdir", str(checks_dir()))
+    own = words_of_own(plan.project.directory, plan.suites())
+    settings = ("-c", str(packaged_dir() / "pyproject.toml"), "--confcutdir", str(checks_dir()))
+    yield from (str(checks_dir()), *(own or settings))
 
 
 def options_of(given: Given) -> Iterator[str]:

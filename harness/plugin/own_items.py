@@ -161,9 +161,10 @@ def hidden(path: Path) -> list[Mistake]:
     found: list[Mistake] = []
     tree = ast.parse(path.read_bytes())
     named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
+    bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    for body in bodies:
         first: dict[str, int] = {}
-        for node in scope.body:
+        for node in body:
             if isinstance(node, named) and node.name[:4].lower() == "test":
                 line = first.setdefault(node.name, node.lineno)
                 if line != node.lineno:

@@ -48,7 +48,7 @@ def planned(config: pytest.Config) -> RunPlan:
     if PLAN not in config.stash and (config.getoption("again") or config.getoption("inventory")):
         config.stash[PLAN] = _again(config).plan
     if PLAN not in config.stash:
-        from harness.session.plan import plan_from, plan_run
+        from harness.session.plan import plan_checks, plan_from, plan_run
 
         if on_worker(config):
             sent: dict[str, Any] = getattr(config, "workerinput")[WORKER_INPUT]  # noqa: B009 - set by xdist
@@ -56,7 +56,8 @@ def planned(config: pytest.Config) -> RunPlan:
         else:
             given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
             command = shlex.join(["pytest", *config.invocation_params.args])
-            config.stash[PLAN] = plan_run(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
+            planning = plan_checks if config.getoption("own_checks") else plan_run
+            config.stash[PLAN] = planning(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
     return config.stash[PLAN]
 
 

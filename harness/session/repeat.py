@@ -9,10 +9,9 @@ from rich.console import Console
 
 from harness import proc
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED, EXIT_OK
-from harness.interpreter import call
+from harness.interpreter import PYTEST, call
 from harness.session.verdict import SEVERITY
 
-PYTEST = "harness.plugin"  # pytest as a module that ends with exit codes of vmatrix
 ENDS = (EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED)  # would be the same every time
 
 

@@ -232,6 +232,30 @@ def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_made(project: P
     assert not (project / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    "words", [("list", "--tier", "smoke"), ("list",), ("explain", "k1363-d13-c2-fl-nf-c1w1-fresh-*")]
+)
+def test_commands_that_show_cells_look_at_their_checks_first(project: Path, words: tuple[str, ...]) -> None:
+    write(project, {"checks/test_later.py": "async def test_later(api): pass\n"})
+    said = call(project, *VMATRIX, *words)
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert f"{project / 'checks' / 'test_later.py'}:1: test_later is a coroutine function" in said.stderr
+    assert said.stderr.count("error (user): ") == 1
+    assert not (project / "runs").exists()
+
+
+def test_the_examples_of_the_page_are_right(project: Path) -> None:
+    page = (packaged_dir() / "docs" / "own-checks.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n# (checks/\S+)\n(.*?)```", page, re.DOTALL)
+    assert len(examples) >= 2
+    write(project, {f"{name}": source for name, source in examples})
+    names = [name for name in collected(project, "--tier", "smoke") if name.startswith("checks/")]
+    for name, source in examples:
+        for test in re.findall(r"^def (test_\w+)", source, re.MULTILINE):
+            assert f"{name}::{test}" in names, "it is not run"
+    assert call(project, *VMATRIX, "list", "--tier", "smoke").returncode == 0
+
+
 @pytest.mark.parametrize("name", ["conftest.py", "storage/conftest.py"])
 @PROCESSES
 def test_a_conftest_that_cannot_be_loaded_is_said_the_same_way(
