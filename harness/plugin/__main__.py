@@ -19,7 +19,7 @@ import pytest
 import harness.plugin
 from harness.errors import BadInput, HarnessBug, VmatrixError
 from harness.plugin import state
-from harness.plugin.own_checks import Refused, comes_from, folder_in, refusal, unloadable
+from harness.plugin.own_checks import ChecksRefused, comes_from, folder_in, refusal, unloadable
 
 PYTESTS_OWN = range(1, 6)  # the exit codes that pytest has meanings of its own for
 INTERRUPTED = 128 + signal.SIGINT
@@ -49,7 +49,7 @@ class PytestCall:
             status = int(pytest.main(self.words, plugins=plugins))
         except KeyboardInterrupt:
             return INTERRUPTED
-        except Refused as refused:
+        except ChecksRefused as refused:
             return int(refused.code or 0)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it must not become an exit code by itself
             return self._escaped(error)

@@ -44,17 +44,17 @@ def refuse_conftest(failure: BaseException, args: Sequence[str]) -> None:
     """End this process, if a conftest.py of the own checks cannot be loaded; pytest says it in a traceback.
 
     Raises:
-        Refused: it cannot, or it is wrong what it does to pytest.
+        ChecksRefused: it cannot, or it is wrong what it does to pytest.
     """
     folder = folder_in(args)
     path = failure.path if isinstance(failure, ConftestImportFailure) else folder and folder / "conftest.py"
     if folder is not None and path is not None and path.is_relative_to(folder):
         error = refusal([unloadable(failure, path, folder)], folder)
         sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
-        raise Refused(error.exit_code) from None
+        raise ChecksRefused(error.exit_code) from None
 
 
-class Refused(SystemExit):
+class ChecksRefused(SystemExit):
     """The end of this process with an exit code of vmatrix; what is wrong was printed."""
 
 

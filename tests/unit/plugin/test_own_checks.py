@@ -233,7 +233,13 @@ def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_made(project: P
 
 
 @pytest.mark.parametrize(
-    "words", [("list", "--tier", "smoke"), ("list",), ("explain", "k1363-d13-c2-fl-nf-c1w1-fresh-*")]
+    "words",
+    [
+        ("list", "--tier", "smoke"),
+        ("list",),
+        ("plan", "--tier", "smoke"),
+        ("explain", "k1363-d13-c2-fl-nf-c1w1-fresh-*"),
+    ],
 )
 def test_commands_that_show_cells_look_at_their_checks_first(project: Path, words: tuple[str, ...]) -> None:
     write(project, {"checks/test_later.py": "async def test_later(api): pass\n"})
