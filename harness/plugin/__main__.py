@@ -53,6 +53,8 @@ class PytestCall:
             return int(refused.code or 0)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it must not become an exit code by itself
             return self._escaped(error)
+        finally:
+            os.environ.pop(state.ONLY_NAMED, None)
         if status not in PYTESTS_OWN:
             return status
         if self.config is None:
