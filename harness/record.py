@@ -15,6 +15,7 @@ from typing import Any
 from harness import system
 from harness.recorded import event_of, recorded
 from harness.rundir import RunDir
+from harness.sanitize import sanitized, sanitized_data
 
 
 def now() -> str:
@@ -29,8 +30,9 @@ class Recorder:
     run_dir: Path
 
     def write(self, event: str, **fields: Any) -> None:
-        """Append one event. Field values must be JSON; never pass a secret."""
-        line = json.dumps({"time": now(), "event": event, **fields}, default=str, sort_keys=False) + "\n"
+        """Append one event, its texts sanitized. Field values must be JSON; never pass a secret."""
+        told = sanitized_data({"time": now(), "event": event, **fields})
+        line = json.dumps(told, default=lambda value: sanitized(str(value)), sort_keys=False) + "\n"
         results = RunDir(self.run_dir).results
         handle = os.open(results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:

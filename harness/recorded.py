@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.reading import MIB, read_bytes
 from harness.rundir import RunDir
+from harness.sanitize import sanitized_data
 
 Event = dict[str, Any]
 LARGEST = 512 * MIB  # a run of 200 cells writes some 20 MiB
@@ -57,12 +58,12 @@ def recorded(run_dir: Path) -> Recorded:
 
 
 def event_of(line: bytes) -> Event | None:
-    """Return the event in a line, None where it is no event of a run."""
+    """Return the event in a line, its texts sanitized; None where it is no event of a run."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return content if isinstance(content, dict) and _is_event(content) else None
+    return sanitized_data(content) if isinstance(content, dict) and _is_event(content) else None
 
 
 def _is_event(content: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ A command ends with an error then. What has machines to delete goes on silently,
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any, TextIO
 
@@ -47,6 +48,12 @@ class Muted:
         error.filename = error.filename or self._name
         self.error = self.error or error
         drop(self._name)
+
+
+def escaping(stream: object) -> None:
+    """Have a stream escape what its encoding lacks, as `\\u2713` in an ASCII locale, instead of refusing the text."""
+    if isinstance(stream, io.TextIOWrapper) and stream.errors != "backslashreplace":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def drop(name: str) -> None:

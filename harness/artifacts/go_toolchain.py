@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from harness import paths, proc
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
 from harness.files import if_unlocked, locked, shared
+from harness.interpreter import call
 
 KEEP_MIB = 512  # of compiled packages: those that all programs share take about 200
 ASIDE = "aside-"  # what Go does not look at any more, and is being removed
@@ -130,7 +130,7 @@ def _download(seconds: float) -> Path:
 
 def _install(tree: Path, seconds: float) -> None:
     """Install the package into a folder of its own, with whichever installer there is."""
-    for front in ([sys.executable, "-m", "pip"], ["uv", "pip"], ["pip3"], ["pip"]):
+    for front in (call("pip"), ["uv", "pip"], ["pip3"], ["pip"]):
         if shutil.which(front[0]) is None:
             continue
         argv = [*front, "install", "--quiet", "--no-deps", "--target", str(tree), PACKAGE]

@@ -225,7 +225,7 @@ def server(address: str, root: Path) -> MirrorServer:
 
 def mirror_argv(address: str, root: Path) -> tuple[str, ...]:
     """Return the command that serves a cache directory at `address` (host:port) until SIGTERM."""
-    return (sys.executable, "-m", "harness.artifacts.mirror", "--listen", address, "--root", str(root))
+    return (sys.executable, "-P", "-m", "harness.artifacts.mirror", "--listen", address, "--root", str(root))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.cli import ending
 from harness.garbage import unsearched
+from harness.interpreter import begin_anew
 
 
 def __getattr__(name: str) -> Any:
@@ -37,9 +38,10 @@ def _command(words: list[str]) -> Any:
 def main() -> None:
     """Run the command and end the process with its exit code."""
     verbose = "-vv" in sys.argv
-    if verbose:
-        sys.argv.remove("-vv")
     try:
+        begin_anew()
+        if verbose:
+            sys.argv.remove("-vv")
         with ending.spoken():
             _command(sys.argv[1:])(standalone_mode=True)
     except KeyboardInterrupt:

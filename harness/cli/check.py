@@ -15,6 +15,7 @@ from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import checks_of, options_of, refuse_expression
 from harness.errors import BadInput
+from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
 from harness.session.again import plan_again
 from harness.session.choice import project_of
@@ -71,7 +72,7 @@ def check(
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
+    os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
 
 
 def _refuse_unclear(cell: str | None, inventory: list[Path] | None, facts: Path | None) -> None:

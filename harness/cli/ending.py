@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from harness import system
 from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
-from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, drop
+from harness.sanitize import sanitized
+from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,7 @@ def spoken() -> Iterator[None]:
         BadInput: standard output is closed.  OSError: it cannot be written to.  SystemExit: the command's end.
     """
     _open_errors()
+    escaping(sys.stdout)
     if sys.stdout is None:
         raise BadInput(f"{OUTPUT} is closed", hint=system.REDIRECT)
     plain = sys.stdout
@@ -74,7 +76,7 @@ def tell(error: Exception) -> int:
         show(ours)
         return ours.exit_code
     console = _console()
-    console.print(f"error: {type(error).__name__}: {error}", markup=False)
+    console.print(sanitized(f"error: {type(error).__name__}: {error}"), markup=False)
     console.print("this is a bug in vmatrix: repeat with -vv and report the traceback", markup=False)
     return EXIT_HARNESS
 
@@ -106,10 +108,10 @@ def _open_errors() -> None:
 def show(error: VmatrixError) -> None:
     """Print an error as a person reads it: what, details, where to look, what to do."""
     console = _console(highlight=False, soft_wrap=True)
-    console.print(f"error ({error.blame.value}): {error.summary}", markup=False, style="red")
+    console.print(sanitized(f"error ({error.blame.value}): {error.summary}"), markup=False, style="red")
     if error.detail:
-        console.print("\n".join(f"  {line}" for line in error.detail.splitlines()), markup=False)
+        console.print("\n".join(f"  {line}" for line in sanitized(error.detail).splitlines()), markup=False)
     for path in error.paths:
-        console.print(f"  see: {path}", markup=False)
+        console.print(sanitized(f"  see: {path}"), markup=False)
     if error.hint:
-        console.print(f"hint: {error.hint}", markup=False)
+        console.print(sanitized(f"hint: {error.hint}"), markup=False)

@@ -15,7 +15,7 @@ from harness.cli.output import wide_console
 from harness.plan.select import Selected
 from harness.report.words import plural
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, profile_of, sizes_of
+from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.session.explain import explained
 from harness.spec.project import Project
 
@@ -50,6 +50,7 @@ def explain(
     infra = profile_of(spec, settings)
     sizes = sizes_of(spec, settings)
     chosen = choose(spec, settings, cells, tier=given["tier"])
+    refuse_wrong_checks(project, chosen, given["tier"])
     if len(chosen) > 1 and not full and not as_json:
         for one in chosen:
             for line in summary(one, durations):

@@ -21,7 +21,7 @@ from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, profile_of, sizes_of
+from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.spec import Spec
 from harness.spec.origin import origins
 from harness.spec.project import Project
@@ -67,6 +67,7 @@ def _print_cells(given: Given, cells: list[str], *, as_json: bool) -> None:
     tell_idle(spec)
     tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
     found = choose(spec, settings, cells, tier=tier, failed=failed, changed=changed)
+    refuse_wrong_checks(project, found, tier)
     durations = Durations.load(settings, os.environ)
     sizes = sizes_of(spec, settings)
     rows = [

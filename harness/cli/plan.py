@@ -16,17 +16,19 @@ from harness.cli.output import wide_console
 from harness.cli.rows import show_rows
 from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
-from harness.paths import MATRIX, overlaid
+from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage
 from harness.plan.build import TierPlan, lock_text, plan_tier
 from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
 from harness.plan.goal import infra_of, tier_of
-from harness.plan.lock import FILE, WRITE, load_lock
+from harness.plan.lock import FILE, WRITE, current, load_lock
 from harness.plan.sound import refuse_unsound
 from harness.reading import read_text
 from harness.schedule.durations import estimate
+from harness.session.choice import choose, profile_of, refuse_wrong_checks
 from harness.spec import Spec, load_spec
-from harness.spec.project import matrix_dir, write_in_project
+from harness.spec.project import Project, matrix_dir, write_in_project
+from harness.spec.settings import load_settings
 
 SHOWN = 5  # impossible combinations of one reason
 out = wide_console()
@@ -89,6 +91,22 @@ def plan(
     for name, text in texts.items() if write else ():
         write_in_project(directory / name, text)
         out.print(f"written: {directory / name}", markup=False)
+    _refuse_wrong_checks(directory, shown)
+
+
+def _refuse_wrong_checks(directory: Path, plans: Sequence[TierPlan]) -> None:
+    """End this process if own checks of cells that can be run now cannot be used; a plan that is out of date has none.
+
+    Raises:
+        SystemExit: there are mistakes; they are printed.
+    """
+    project, lock = Project.load(load_settings(settings_dir()).settings), load_lock(directory)
+    profile = profile_of(project.spec, project.settings)
+    for plan in plans:
+        there = plan.infra == profile and (plan.pinned or plan.planned)
+        if there and (plan.proof is None or current(project.spec, plan.tier, plan.infra, lock, plan.goal)):
+            cells = choose(project.spec, project.settings, tier=plan.tier)
+            refuse_wrong_checks(project, cells, plan.tier)
 
 
 def _chosen(spec: Spec, tier: str | None, infra: str | None) -> frozenset[tuple[str, str]]:

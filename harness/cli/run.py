@@ -15,12 +15,13 @@ from harness.cli import complete
 from harness.cli.options import Given, takes
 from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
+from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
+from harness.session.choice import words_of_own
 from harness.session.repeat import repeated
 from harness.spec.options import OPTIONS, RUN, RunRequest
 from harness.spec.project import checks_dir
-from harness.spec.suites import CHECKS, own_suites
 
 AUTO = "auto"
 SELECTING = ("tier", "rerun_failed", "failed", "changed_since")
@@ -68,16 +69,14 @@ def run(
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
+    os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
 
 
 def checks_of(plan: RunPlan) -> Iterator[str]:
-    """Yield the folders of the checks; with own ones, vmatrix's settings of pytest still hold, and no others."""
-    yield str(checks_dir())
-    asked, own = plan.suites(), plan.project.directory / CHECKS
-    if any(asked is None or suite.name in asked for suite in own_suites(plan.project.directory)):
-        yield from (str(own), "-c", str(packaged_dir() / "pyproject.toml"))
-        yield from ("--rootdir", str(plan.project.directory), "--confcutdir", str(own))
+    """Yield the folders of the checks, and the only places of pytest's settings and conftest.py."""
+    own = words_of_own(plan.project.directory, plan.suites())
+    settings = ("-c", str(packaged_dir() / "pyproject.toml"), "--confcutdir", str(checks_dir()))
+    yield from (str(checks_dir()), *(own or settings))
 
 
 def options_of(given: Given) -> Iterator[str]:

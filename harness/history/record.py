@@ -199,13 +199,17 @@ def _adapter() -> TypeAdapter[Record]:
 
 def to_line(record: Record) -> bytes:
     """Return a record's line, with its line feed; defaults are left out."""
-    return _adapter().dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
+    try:
+        line = _adapter().dump_json(record, exclude_defaults=True)
+    except (PydanticSerializationError, UnicodeEncodeError):  # a text that is none
+        line = json.dumps(sanitized_data(_adapter().dump_python(record, exclude_defaults=True))).encode()
+    return line.replace(b"{", b'{"v":1,', 1) + b"\n"
 
 
 def from_line(line: bytes) -> Record:
     """Return the record of a line; unknown keys are of a later version and do not count. Unreadable when it is none."""
     try:
-        record = _adapter().validate_json(line, strict=True)
+        record = _adapter().validate_json(_clean(line), strict=True)
     except ValidationError as error:
         newer = _newer(line)
         if newer:
@@ -217,6 +221,16 @@ def from_line(line: bytes) -> Record:
     if mistake:
         raise Unreadable(mistake)
     return record
+
+
+def _clean(line: bytes) -> bytes:
+    """Return a line with its texts sanitized; most have no character that could be wrong, and stay as they are."""
+    if b"\\" not in line and line.isascii() and b"\x7f" not in line and len(line) <= LINE:
+        return line
+    try:
+        return json.dumps(sanitized_data(json.loads(line)), ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return line  # whoever reads it says what is wrong
 
 
 def _newer(line: bytes) -> str:

@@ -7,13 +7,13 @@ import json
 import shlex
 import shutil
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import InfraError, VmatrixError
+from harness.interpreter import call
 from harness.kube import tunnels
 from harness.kube.tunnels import Tunnels
 from harness.model import Machine
@@ -88,7 +88,7 @@ def proxy_command(through: Path) -> str:
     It is not tied to its parent's life: the ssh that starts it leaves it to the one that keeps the connection open, and
     it ends when nobody has the other end of its pipes any more.
     """
-    words = [sys.executable, "-P", "-m", tunnels.__name__, str(through)]
+    words = call(tunnels.__name__, str(through))
     return f"{shlex.join(words).replace('%', '%%')} %h %p"
 
 

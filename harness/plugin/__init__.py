@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from _pytest.config import ConftestImportFailure
 
 from harness.beginnings import end_without_threads
 from harness.errors import VmatrixError
@@ -30,7 +29,7 @@ from harness.plugin.guest_fixtures import (
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import make_importable, own_checks_of, refuse_conftest
-from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, message, on_worker
+from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
 from harness.plugin.uncollected import Uncollected
 
 __all__ = [
@@ -72,7 +71,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     make_importable(given.file_or_dir)
     try:
         return (yield)
-    except ConftestImportFailure as failure:
+    except (Exception, SystemExit) as failure:
         refuse_conftest(failure, given.file_or_dir)
         raise
 
@@ -134,11 +133,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.pluginmanager.register(SingleProcess(config), "vmatrix-single-process")
     except VmatrixError as error:
+        config.stash[VERDICT] = error.exit_code
         pytest.exit(message(error), returncode=error.exit_code)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one item of each step and check per cell, and per phase where it looks at a guest cluster."""
+    """Make one item of each step and check per cell, and per phase where it looks at a guest cluster.
+
+    First of all, so that an item's brackets begin with its cell, whatever else the item has parameters for.
+    """
     if "cell" not in metafunc.fixturenames:
         return
     plan = metafunc.config.stash.get(PLAN, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 import pytest
@@ -10,11 +11,23 @@ from xdist.workermanage import NodeManager, WorkerController
 from harness.errors import VmatrixError
 from harness.plugin.scheduling import CellScheduling
 from harness.plugin.single_process import finish, interrupted_early, refuse, tell_unused
-from harness.plugin.state import OWN, RUN, WORKER_INPUT, planned
+from harness.plugin.state import ALONE, NAMED, ONLY_NAMED, OWN, PLUGINS, RUN, WORKER_INPUT, planned
 from harness.plugin.unreached import note_unreached
 from harness.session import Run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Dispatch
+
+
+def worker(*, alone: bool) -> str:
+    """Return a worker as execnet specifies it: without modules of the working directory.
+
+    Args:
+        alone: with no other plugins than those of vmatrix, as the call itself.
+
+    https://execnet.readthedocs.io/en/latest/basics.html#xspec
+    """
+    plugins = (f"env:{ONLY_NAMED}=1", f"env:{NAMED}={','.join(PLUGINS)}") if alone else ()
+    return "//".join(("popen", f"python={shlex.join([sys.executable, '-P'])}", *plugins))
 
 
 class RunController:
@@ -24,6 +37,7 @@ class RunController:
         self.plan = planned(config)
         self.run = Run(self.plan, parallel=int(config.option.numprocesses))
         config.stash[RUN] = self.run
+        config.option.tx = [worker(alone=config.pluginmanager.has_plugin(ALONE))] * len(config.option.tx)
         self.waiting: Waiting | None = None
         self.dispatch: Dispatch | None = None
         self.scheduling: CellScheduling | None = None

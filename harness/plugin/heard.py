@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from typing import TextIO, cast
 
 from harness import system
-from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted
+from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, escaping
 
 
 class Output:
     """Both standard streams of a run; `ending` turns what became of them into its exit code."""
 
     def __init__(self) -> None:
+        escaping(sys.stdout)
+        escaping(sys.stderr)
         self.said = Muted(sys.stdout, OUTPUT)
         self.errors = Muted(sys.stderr, ERRORS)
 

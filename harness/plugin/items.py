@@ -142,16 +142,25 @@ def deleted_after(items: Iterable[pytest.Item], suite: str, cell: Cell, phase: i
 def check_name(item: pytest.Item) -> str:
     """Return an item's name without its cell and stage, after the class that it is in, if there is one."""
     within = getattr(item, "cls", None)
-    name = f"{within.__name__}::{item.name}" if within is not None else item.name
+    name, _, inner = item.name.partition("[")
+    name = f"{within.__name__}::{name}" if within is not None else name
+    own = inner.removesuffix("]").removeprefix(cell_part(item)).removeprefix("-")
+    return f"{name}[{own}]" if own else name
+
+
+def cell_part(item: pytest.Item) -> str:
+    """Return what an item's brackets begin with: its cell, and its stage where it is of one; "" for a test of none."""
     cell = cell_of(item)
     if cell is None:
-        return name
-    for known in (item_id(cell, phase_of(item)), cell.id):
-        if f"[{known}]" in name:
-            return name.replace(f"[{known}]", "")
-        if f"[{known}-" in name:
-            return name.replace(f"[{known}-", "[")
-    return name
+        return ""
+    of_phase = "phase" in getattr(item, "callspec").params  # noqa: B009 - a test with a cell has it
+    return item_id(cell, phase_of(item)) if of_phase else cell.id
+
+
+def begins_with_cell(item: pytest.Item) -> bool:
+    """Tell whether an item's brackets begin with its cell, by which reports and workers know whose it is."""
+    part, inner = cell_part(item), item.name.partition("[")[2]
+    return not part or inner == f"{part}]" or inner.startswith(f"{part}-")
 
 
 def note_setup(item: pytest.Item, seconds: float) -> None:

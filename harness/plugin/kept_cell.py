@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.errors import NothingSelected, VmatrixError
-from harness.plugin.state import AGAIN, CELLS, OWN, message
+from harness.plugin.state import AGAIN, CELLS, OWN, VERDICT, message
 from harness.record import Recorder
 from harness.report import terminal
 from harness.report.results import load
@@ -81,5 +81,5 @@ class KeptCellChecks:
                 self.console.print(f"not judged: {line}", markup=False)
             self.console.print(f"results: {plan.files.results}", markup=False)
         if self.exit_code is not None:
-            session.exitstatus = self.exit_code
+            session.exitstatus = session.config.stash[VERDICT] = self.exit_code
         session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead

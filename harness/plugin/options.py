@@ -41,6 +41,9 @@ def add_options(group: pytest.OptionGroup) -> None:
     group.addoption(
         "--suite", action="append", default=[], metavar="SUITE", help="With --again or --inventory: only this suite."
     )
+    group.addoption(
+        "--own-checks", action="store_true", help="Only load the project's own checks; `vmatrix list` does before it."
+    )
     for name in RUN:
         option = OPTIONS[name]
         group.addoption(option.flag, dest=name, default=None, help=option.help.replace("%", "%%"), **_value(option))

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.config import ConftestImportFailure
+from pluggy import PluginValidationError
 
 from harness.errors import BadInput
 from harness.paths import enclosing_project, named_project
-from harness.plugin.own_items import Mistake, mistakes_of, names_twice, never_run
+from harness.plugin.own_items import Mistake, hidden, mistakes_of, names_twice, never_run
 from harness.spec.project import checks_dir
 from harness.spec.suites import CHECKS, own_suites, suite_in
 
@@ -39,13 +40,30 @@ def make_importable(args: Sequence[str]) -> None:
         sys.path.append(str(folder))
 
 
-def refuse_conftest(failure: ConftestImportFailure, args: Sequence[str]) -> None:
-    """End this process, if a conftest.py of the own checks cannot be loaded; pytest says it in a traceback."""
+def refuse_conftest(failure: BaseException, args: Sequence[str]) -> None:
+    """End this process, if a conftest.py of the own checks cannot be loaded; pytest says it in a traceback.
+
+    Raises:
+        ChecksRefused: it cannot, or it is wrong what it does to pytest.
+    """
     folder = folder_in(args)
-    if folder is not None and failure.path.is_relative_to(folder):
-        error = refusal([unloadable(failure, failure.path, folder)], folder)
+    path = failure.path if isinstance(failure, ConftestImportFailure) else folder and folder / "conftest.py"
+    if folder is not None and path is not None and path.is_relative_to(folder):
+        error = refusal([unloadable(failure, path, folder)], folder)
         sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
-        raise SystemExit(error.exit_code) from None
+        raise ChecksRefused(error.exit_code) from None
+
+
+class ChecksRefused(SystemExit):
+    """The end of this process with an exit code of vmatrix; what is wrong was printed."""
+
+
+def comes_from(error: BaseException | None, folder: Path) -> bool:
+    """Tell whether an error came out of a folder's code, or of what that called, or is about a hook in it."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    module = getattr(error.plugin, "__file__", None) if isinstance(error, PluginValidationError) else None
+    files = [*(frame.filename for frame in frames), *([module] if module is not None else [])]
+    return any(Path(file).is_relative_to(folder) for file in files)
 
 
 def refusal(mistakes: Sequence[Mistake], folder: Path) -> BadInput:
@@ -77,6 +95,7 @@ class OwnChecks:
     """The hooks of a process that collects own checks.
 
     folder: of the checks.  mistakes: what is wrong with them.  unused: those that run after no phase of any cell.
+    broke: what a hook of theirs has ended pytest with.
     """
 
     def __init__(self, folder: Path, plan: RunPlan) -> None:
@@ -84,6 +103,7 @@ class OwnChecks:
         self.plan = plan
         self.mistakes: list[Mistake] = []
         self.unused: list[str] = []
+        self.broke: BadInput | None = None
         self._modules: set[Path] = set()
         self._broken: set[Path] = set()
 
@@ -94,8 +114,7 @@ class OwnChecks:
 
     def raised(self, error: BaseException | None) -> bool:
         """Tell whether an error came out of the project's own code, or of what that called."""
-        frames = traceback.extract_tb(error.__traceback__) if error is not None else []
-        return any(self.is_own(Path(frame.filename)) for frame in frames)
+        return comes_from(error, self.folder)
 
     def collect_alone(self, session: pytest.Session) -> BadInput | None:
         """Collect nothing but own checks in a process that leaves collecting to others; return what is wrong."""
@@ -129,14 +148,20 @@ class OwnChecks:
         """Take note of a file that cannot be loaded. Its warnings are no errors, other than in vmatrix's own checks."""
         if not self.is_own(collector.path):
             return (yield)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("ignore")
+            warnings.simplefilter("always", pytest.PytestCollectionWarning)
             try:
                 report = yield
             except SystemExit as ended:  # would end the run, as if it had passed
                 self._broken.add(collector.path)
                 self.mistakes.append(unloadable(ended, collector.path, self.folder))
                 return pytest.CollectReport(collector.nodeid, "failed", "it calls sys.exit", [])
+        self.mistakes += [
+            Mistake(collector.path, 1, f"{str(warning.message).partition(' (from:')[0]}; pytest leaves it out")
+            for warning in told
+            if issubclass(warning.category, pytest.PytestCollectionWarning)
+        ]
         if isinstance(collector, pytest.Module):
             self._modules.add(collector.path)
         if report.outcome != "passed":
@@ -146,6 +171,22 @@ class OwnChecks:
             self.mistakes.append(unloadable(error, collector.path, self.folder))
         return report
 
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException], excrepr: object) -> bool | None:
+        """Take an error of the project's own hooks for what it is; pytest would call it one of its own."""
+        return True if self._ended_by(excinfo.value) else None
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Take `pytest.exit` of the project's own for what it is; it chooses any exit code."""
+        if isinstance(excinfo.value, pytest.exit.Exception):
+            self._ended_by(excinfo.value)
+
+    def _ended_by(self, error: BaseException) -> bool:
+        """Tell whether the project's own code has ended pytest; take note of that and print where."""
+        if self.raised(error):
+            self.broke = refusal([unloadable(error, self.folder / "conftest.py", self.folder)], self.folder)
+            sys.stderr.write(f"error ({self.broke.blame.value}): {self.broke.summary}\nhint: {self.broke.hint}\n")
+        return self.broke is not None
+
     def look_at(self, items: list[pytest.Item]) -> None:
         """Take note of what is wrong with the own checks among the items, and leave these out of them."""
         own = [item for item in items if self.is_own(item.path)]
@@ -153,7 +194,9 @@ class OwnChecks:
         self.mistakes += [mistake for found in wrong.values() for mistake in found]
         good = [item for item in own if item not in wrong]
         self.mistakes += names_twice(good)
-        empty = self._modules - self._broken - {item.path for item in own}
+        loaded = self._modules - self._broken
+        self.mistakes += [mistake for path in sorted(loaded) for mistake in hidden(path)]
+        empty = loaded - {item.path for item in own}
         self.mistakes += [Mistake(path, 1, "no test in it; write one, or rename the file") for path in empty]
         self.unused = never_run(good)
         for item in good:
@@ -176,7 +219,11 @@ def unloadable(error: BaseException | None, path: Path, folder: Path) -> Mistake
     if isinstance(cause, ModuleNotFoundError):
         named = f"modules beside the checks are named from {folder.name}/ on: {folder.name}/a.py is `a`"
         return Mistake(where, line, f"{said}; install it, or correct its name; {named}")
-    return Mistake(where, line, f"raises {type(cause).__name__} when it is loaded: {said}; correct it")
+    return Mistake(where, line, f"raises {_name(cause)} when it is loaded: {said}; correct it")
+
+
+def _name(error: BaseException) -> str:
+    return "pytest.exit" if isinstance(error, pytest.exit.Exception) else type(error).__name__
 
 
 def _line(error: BaseException, folder: Path, path: Path) -> tuple[Path, int]:

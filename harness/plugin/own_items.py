@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.plugin.items import check_name, holds, suite_of
+from harness.plugin.items import begins_with_cell, check_name, holds, suite_of
 from harness.plugin.state import cell_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PUBLIC = ("api", "cell", "guest", "hosts", "inventory", "mirror", "phase", "probes", "timeouts")  # docs/own-checks.md
 GIVEN_BY_PYTEST = "request"
+SCOPES = ("function", "class", "module", "package", "session")  # the narrowest first
+RUN_COROUTINES = ("asyncio", "anyio", "trio")  # marks of plugins that await what they mark
 LOCAL_HOST = ("testinfra.plugin", "host")  # where testinfra's own fixture is defined, and what it is called
 
 
@@ -46,6 +49,10 @@ def mistakes_of(item: pytest.Item, plan: RunPlan) -> Iterator[Mistake]:
         yield Mistake(*here, f"{name}: testinfra's fixture `host` is no machine of the cell; use hosts[NAME]")
     elif cell_of(item) is None and not unknown:
         yield Mistake(*here, f"{name} looks at no cell; ask for a fixture such as `guest`, `api` or `hosts`")
+    if not begins_with_cell(item):
+        yield Mistake(*here, f"{name} gets parameters before its cell; remove tryfirst from your pytest_generate_tests")
+    yield from (Mistake(*where, text) for where, text in _never_awaited(item))
+    yield from (Mistake(*where, text) for where, text in _narrower(item))
     if item.get_closest_marker("xfail") is not None:
         yield Mistake(*here, f"{name}: `xfail` would hide the failure; list it in matrix/quarantine.yml instead")
     mark = item.get_closest_marker("when")
@@ -77,6 +84,53 @@ def _unknown_fixtures(item: pytest.Item) -> Iterator[tuple[Path, int, str, str]]
             yield Path(code.co_filename), code.co_firstlineno, f"the fixture {fixture.argname}", name
 
 
+def _never_awaited(item: pytest.Item) -> Iterator[tuple[tuple[Path, int], str]]:
+    """Yield each coroutine and each generator among a check and its fixtures that nobody runs to its end."""
+    name, function = item.name.partition("[")[0], getattr(item, "obj", None)
+    run_by_plugin = type(item) is not pytest.Function or any(map(item.get_closest_marker, RUN_COROUTINES))
+    if _is_coroutine(function) and not run_by_plugin:
+        yield place(item), f"{name} is a coroutine function, which would not be run; write `def` without `async`"
+    elif inspect.isgeneratorfunction(function):
+        yield place(item), f"{name} is a generator, which would not be run; assert instead of `yield`"
+    for fixture in () if run_by_plugin else _fixtures(item):
+        if _is_coroutine(fixture.func):
+            said = "is a coroutine function, which nobody awaits; write it without `async`"
+            yield _defined(fixture), f"the fixture {fixture.argname} {said}"
+
+
+def _is_coroutine(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _narrower(item: pytest.Item) -> Iterator[tuple[tuple[Path, int], str]]:
+    """Yield each fixture that asks for one of a narrower scope, or for itself: pytest says so when it sets it up."""
+    latest = {fixture.argname: fixture for fixture in _fixtures(item)}
+    for fixture in latest.values():
+        for asked in (latest[name] for name in fixture.argnames if name in latest):
+            if SCOPES.index(asked.scope) < SCOPES.index(fixture.scope):
+                said = f"the fixture {fixture.argname} has scope {fixture.scope!r} and asks for {asked.argname}"
+                yield _defined(fixture), f"{said}, whose scope is {asked.scope!r}; give both the same scope"
+            if asked is fixture and len(_definitions(item, fixture.argname)) == 1:
+                yield _defined(fixture), f"the fixture {fixture.argname} asks for itself; rename one of them"
+
+
+def _definitions(item: pytest.Item, name: str) -> Sequence[Any]:
+    info: Any = getattr(item, "_fixtureinfo", None)
+    return info.name2fixturedefs.get(name, ()) if info is not None else ()
+
+
+def _fixtures(item: pytest.Item) -> list[Any]:
+    """Return the definitions that an item uses."""
+    info: Any = getattr(item, "_fixtureinfo", None)
+    names = info.name2fixturedefs if info is not None else ()
+    return [found[-1] for name in names if (found := _definitions(item, name))]
+
+
+def _defined(fixture: Any) -> tuple[Path, int]:
+    code = inspect.unwrap(fixture.func).__code__
+    return Path(code.co_filename), code.co_firstlineno
+
+
 def _asks_for_local_host(item: pytest.Item) -> bool:
     info: Any = getattr(item, "_fixtureinfo", None)
     module, name = LOCAL_HOST
@@ -100,6 +154,23 @@ def _wrong_condition(mark: pytest.Mark, item: pytest.Item, plan: RunPlan) -> str
     except Exception as error:  # noqa: BLE001 - the project's own code may raise anything
         return f"the condition of its mark `when` raises {type(error).__name__}: {error}; correct it"
     return ""
+
+
+def hidden(path: Path) -> list[Mistake]:
+    """Return a mistake for each test of a file that Python forgets, since a later one there has its name."""
+    found: list[Mistake] = []
+    tree = ast.parse(path.read_bytes())
+    named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    for body in bodies:
+        first: dict[str, int] = {}
+        for node in body:
+            if isinstance(node, named) and node.name[:4].lower() == "test":
+                line = first.setdefault(node.name, node.lineno)
+                if line != node.lineno:
+                    said = f"{node.name} has the name of the one in line {line}, which is never run; rename one"
+                    found.append(Mistake(path, node.lineno, said))
+    return found
 
 
 def names_twice(items: Sequence[pytest.Item]) -> list[Mistake]:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import NothingSelected, VmatrixError
 from harness.plugin.own_checks import OwnChecks
-from harness.plugin.state import CELLS, OWN, RUN, cell_of, message, planned
+from harness.plugin.state import CELLS, OWN, RUN, VERDICT, cell_of, message, planned
 from harness.plugin.unreached import note_unreached
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
@@ -102,6 +102,11 @@ def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
     """End a run and give pytest its exit code."""
     if session.config.option.collectonly and not run.exit_code:
         return
+    own = session.config.stash.get(OWN, None)
+    if own is not None and own.broke is not None:
+        run.exit_code = run.exit_code or own.broke.exit_code
     session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
+    if run.started or run.exit_code:
+        session.config.stash[VERDICT] = int(session.exitstatus)
     if session.config.option.verbose < 2:
         session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead

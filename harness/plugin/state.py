@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.errors import VmatrixError
+from harness.sanitize import sanitized
 from harness.spec.options import RUN as OPTIONS_OF_RUN
 from harness.spec.options import RunRequest
 
@@ -22,7 +23,12 @@ PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
 OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
+VERDICT: pytest.StashKey[int] = pytest.StashKey()  # an exit code of vmatrix, where one was decided on
+ALONE = "vmatrix-alone"  # the plugin of a call that loads no other plugins than PLUGINS
 WORKER_INPUT = "vmatrix"
+# What pytest loads where vmatrix calls it, and the variables that say so to a worker.
+PLUGINS = ("harness.plugin", "xdist.plugin", "xdist.looponfail", "testinfra.plugin")
+ONLY_NAMED, NAMED = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_PLUGINS"
 AGAIN: pytest.StashKey[CheckAgain | ForeignCheck] = pytest.StashKey()  # of a process that checks what is there
 SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again", "inventory")
 
@@ -42,7 +48,7 @@ def planned(config: pytest.Config) -> RunPlan:
     if PLAN not in config.stash and (config.getoption("again") or config.getoption("inventory")):
         config.stash[PLAN] = _again(config).plan
     if PLAN not in config.stash:
-        from harness.session.plan import plan_from, plan_run
+        from harness.session.plan import plan_checks, plan_from, plan_run
 
         if on_worker(config):
             sent: dict[str, Any] = getattr(config, "workerinput")[WORKER_INPUT]  # noqa: B009 - set by xdist
@@ -50,7 +56,8 @@ def planned(config: pytest.Config) -> RunPlan:
         else:
             given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
             command = shlex.join(["pytest", *config.invocation_params.args])
-            config.stash[PLAN] = plan_run(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
+            planning = plan_checks if config.getoption("own_checks") else plan_run
+            config.stash[PLAN] = planning(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
     return config.stash[PLAN]
 
 
@@ -71,7 +78,7 @@ def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
 def message(error: VmatrixError) -> str:
     """Return an error as a person reads it."""
     parts = [error.summary, f"hint: {error.hint}" if error.hint else "", *(str(p) for p in error.paths), error.detail]
-    return "\n".join(part for part in parts if part)
+    return sanitized("\n".join(part for part in parts if part))
 
 
 def cell_of(item: pytest.Item) -> Cell | None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from harness import providers
-from harness.plugin.state import CELLS, planned
+from harness.plugin.state import CELLS, NAMED, ONLY_NAMED, planned
 from harness.session import Cells
 from harness.session.run import Interrupted
 
@@ -22,6 +22,11 @@ class Worker:
     def __init__(self, config: pytest.Config) -> None:
         plan = planned(config)
         self.parent = os.getppid()
+        for name in (
+            ONLY_NAMED,
+            NAMED,
+        ):  # pytest has read them; programs that this process starts choose for themselves
+            os.environ.pop(name, None)
         self.stopped = False
         silent = Console(quiet=True)  # the controller says what this process writes down
         self.cells = Cells(plan, lambda: providers.join_site(plan.project, plan.cells), silent)

@@ -10,7 +10,6 @@ unique; a `failure` or `error` turns the report red; of a `skipped` case it show
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from xml.etree import ElementTree as Xml
 
@@ -19,14 +18,14 @@ from harness.report import words
 from harness.report.cell import CellResult
 from harness.report.results import RunResult
 from harness.report.step import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, Check, Step
+from harness.sanitize import sanitized
 
-NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
 def render(result: RunResult) -> bytes:
     """Return the report as XML."""
-    root = Xml.Element("testsuites", name=f"vmatrix {result.run}")
+    root = Xml.Element("testsuites", name=_clean(f"vmatrix {result.run}"))
     for cell in result.cells:
         root.append(_suite(cell))
     Xml.indent(root)
@@ -38,7 +37,7 @@ def _suite(cell: CellResult) -> Xml.Element:
     cases = [case for attempt in cell.attempts for case in _attempt(cell, attempt)] + _ending(cell)
     _make_unique(cases)
     counts = {word: str(sum(case.find(tag) is not None for case in cases)) for word, tag in COUNTED.items()}
-    attributes = {"name": cell.id, "tests": str(len(cases)), **counts, "time": f"{cell.seconds:.3f}"}
+    attributes = {"name": _clean(cell.id), "tests": str(len(cases)), **counts, "time": f"{cell.seconds:.3f}"}
     suite = Xml.Element("testsuite", attributes)
     suite.extend(cases)
     return suite
@@ -86,7 +85,7 @@ def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str
         _add(case, "skipped", said, said + rest)
     else:
         default = "product" if tag == "failure" else failure.outcome
-        _add(case, tag, first, text).set("type", failure.blame or default)
+        _add(case, tag, first, text).set("type", _clean(failure.blame or default))
 
 
 def _ending(cell: CellResult) -> list[Xml.Element]:
@@ -132,5 +131,5 @@ def _add(case: Xml.Element, tag: str, message: str, text: str) -> Xml.Element:
 
 
 def _clean(text: str) -> str:
-    """Leave out what XML 1.0 cannot hold."""
-    return NOT_XML.sub("", text)
+    """Return a text that XML 1.0 can hold: results that were written down are such already."""
+    return sanitized(text)

@@ -16,6 +16,7 @@ from harness.cell.steps import StepEvent
 from harness.report.progress import Progress
 from harness.report.step import FAILED
 from harness.report.words import duration
+from harness.sanitize import sanitized
 
 NOT_IN_A_SECTION = re.compile(r"[^a-z0-9_.-]")
 NUMBERS = re.compile(r"[0-9.]+")
@@ -94,7 +95,7 @@ class Live:
         same = NUMBERS.sub("", text)
         if time.monotonic() - self._said.get(same, -PLAIN_EVERY_SECONDS) >= PLAIN_EVERY_SECONDS:
             self._said[same] = time.monotonic()
-            self._console.print(f"  {text}", highlight=False, markup=False)
+            self._console.print(sanitized(f"  {text}"), highlight=False, markup=False)
 
     def _begin(self, event: StepEvent, name: str) -> None:
         self._now = f"{event.cell} {name}"
@@ -133,7 +134,7 @@ class Live:
             return
         width = self._console.width - SPINNER_WIDTH
         line = self._progress.line(width) if self._parallel else self._now
-        whole = f"{line}: {task}" if task else line
+        whole = sanitized(f"{line}: {task}" if task else line)
         self._status.update(Text(whole if len(whole) <= width else f"{whole[: width - 1]}\N{HORIZONTAL ELLIPSIS}"))
 
     def _stop(self) -> None:
@@ -142,12 +143,12 @@ class Live:
             self._status = None
 
     def _line(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(sanitized(text), highlight=False, markup=False, soft_wrap=True)
 
     def _section(self, edge: str, event: StepEvent, name: str) -> None:
         """Print a marker of a collapsible section (GitLab docs, "Custom collapsible sections")."""
         key = NOT_IN_A_SECTION.sub("_", f"{event.cell}_{event.path[0]}".lower())
-        title = f"{event.cell}: {name}" if edge == "start" else ""
+        title = sanitized(f"{event.cell}: {name}").replace("\n", " ") if edge == "start" else ""
         self._console.file.write(f"\x1b[0Ksection_{edge}:{int(time.time())}:{key}\r\x1b[0K{title}\n")
         self._console.file.flush()
 

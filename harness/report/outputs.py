@@ -9,6 +9,7 @@ from harness.files import write_atomically
 from harness.report import junit, summary
 from harness.report.results import RunResult
 from harness.rundir import JUNIT, SUMMARY, RunDir
+from harness.sanitize import encoded
 
 OUTPUTS: Mapping[str, Callable[[RunResult], str | bytes]] = {
     SUMMARY: summary.render,
@@ -16,10 +17,16 @@ OUTPUTS: Mapping[str, Callable[[RunResult], str | bytes]] = {
 }
 
 
-def write_all(result: RunResult, files: RunDir) -> None:
-    """Write every report of a run."""
+def write_all(result: RunResult, files: RunDir) -> dict[Path, Exception]:
+    """Write every report of a run; return those that could not be written, which keep no other from being so."""
+    failed: dict[Path, Exception] = {}
     for path, render in zip(paths(files), OUTPUTS.values(), strict=True):
-        write_atomically(path, render(result))
+        try:
+            content = render(result)
+            write_atomically(path, encoded(content) if isinstance(content, str) else content)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be written
+            failed[path] = error
+    return failed
 
 
 def paths(files: RunDir) -> list[Path]:

@@ -39,7 +39,7 @@ class CellRuns:
         run = random_id()
         words = [self.cell, "--run-id", run, "--runs", str(self.runs.resolve()), *self.options]
         project = str(tree / self.repository.inside)
-        program = [sys.executable, "-c", "from harness.cli import main; main()"]
+        program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
         code = proc.attend([*program, "run", *words], env={PROJECT: project}, cwd=Path(project))
         if proc.by_signal(code):
             raise Stopped

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import providers
-from harness.errors import BadInput
-from harness.paths import project_dir, settings_dir
+from harness import proc, providers
+from harness.errors import EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
+from harness.interpreter import PYTEST, call
+from harness.paths import packaged_dir, project_dir, settings_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, PlanSelection, Selected, selected
 from harness.rundir import RunDir
@@ -20,11 +22,14 @@ from harness.spec.models.space import MeasuredMemory
 from harness.spec.options import settings_in
 from harness.spec.project import Project
 from harness.spec.settings import Settings, load_settings
+from harness.spec.suites import CHECKS, own_suites
 
 if TYPE_CHECKING:
     from harness.report.results import RunResult
 
 LAST = "last"
+MOST_CELLS = 20  # whose checks are looked at before a run: conditions differ by phases and few values
+LOADING_SECONDS = 300.0  # against hanging: a file of checks may do anything when it is loaded
 
 
 def project_of(given: Mapping[str, Any]) -> Project:
@@ -57,6 +62,35 @@ def choose(
         changed=None if changed is None else changed_since(project_dir(), changed),
     )
     return selected(spec, profile_of(spec, settings), selection)
+
+
+def words_of_own(project: Path, suites: Collection[str] | None) -> list[str]:
+    """Return the words of a pytest call that are about a project's own checks; none where no suite of them is meant."""
+    own = project / CHECKS
+    if not any(suites is None or suite.name in suites for suite in own_suites(project)):
+        return []
+    settings = ["-c", str(packaged_dir() / "pyproject.toml"), "--rootdir", str(project), "--confcutdir", str(own)]
+    return [str(own), *settings]
+
+
+def refuse_wrong_checks(project: Project, chosen: Sequence[Selected], tier: str | None) -> None:
+    """End this process if own checks of some cells cannot be used, with all mistakes, as a run of the cells does.
+
+    Raises:
+        SystemExit: there are mistakes; they are printed.
+    """
+    suites = project.spec.tiers[tier].suites if tier else None
+    words = words_of_own(project.directory, suites)
+    if not words or not chosen:
+        return
+    words += ["-p", "no:cacheprovider", "--collect-only", "-q", "--own-checks", *(["--tier", tier] if tier else [])]
+    words += [word for one in chosen[:MOST_CELLS] for word in ("--cell", one.cell.id)]
+    words += ["--provider", project.settings.provider]
+    words += ["--infra-profile", profile_of(project.spec, project.settings)]
+    done = proc.run(call(PYTEST, *words), timeout=LOADING_SECONDS, check=False)
+    if done.returncode not in (EXIT_OK, EXIT_NOTHING_SELECTED):
+        sys.stderr.write(done.stderr)
+        raise SystemExit(done.returncode)
 
 
 def profile_of(spec: Spec, settings: Settings) -> str:

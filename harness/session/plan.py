@@ -133,6 +133,16 @@ def plan_run(request: RunRequest) -> RunPlan:
     return replace(made, asked=sizes_of(project.spec, project.settings).of_all(made.cells))
 
 
+def plan_checks(request: RunRequest) -> RunPlan:
+    """Plan to look at the checks of some cells alone: whether they could be run here does not matter.
+
+    Raises:
+        BadInput: settings, matrix, tier or cell are wrong.  NothingSelected: no cell is left.
+    """
+    project = Project.load(load_settings(settings_dir(), options=request.settings).settings)
+    return _fresh(project, request)
+
+
 def _fresh(project: Project, request: RunRequest) -> RunPlan:
     chosen = choose(
         project.spec,

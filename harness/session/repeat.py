@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,6 +9,7 @@ from rich.console import Console
 
 from harness import proc
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED, EXIT_OK
+from harness.interpreter import PYTEST, call
 from harness.session.verdict import SEVERITY
 
 ENDS = (EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED)  # would be the same every time
@@ -24,7 +24,7 @@ def repeated(pytest_words: Sequence[str], times: int, *, fail_fast: bool) -> int
     console, codes = Console(stderr=True, highlight=False, soft_wrap=True), list[int]()
     for number in range(1, times + 1):
         console.print(f"run {number} of {times}", markup=False)
-        code = proc.attend([sys.executable, "-m", "pytest", *pytest_words])
+        code = proc.attend(call(PYTEST, *pytest_words))
         codes.append(code)
         if proc.by_signal(code) or code in ENDS or (fail_fast and code != EXIT_OK):
             break

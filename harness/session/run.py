@@ -23,7 +23,7 @@ from harness.cell.product.sources import revision_of
 from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
-from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
+from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.machines import folders
 from harness.model import Cell
 from harness.record import Recorder
@@ -32,6 +32,7 @@ from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
 from harness.report.results import RunResult, load
 from harness.report.step import PASSED
+from harness.sanitize import sanitized
 from harness.session import refusals
 from harness.session.cells import Cells
 from harness.session.choice import profile_of
@@ -192,10 +193,20 @@ class Run:
             )
         more = {"not_run": self.not_run} if self.signalled else {}
         self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled, **more)
-        result = self._result()
-        outputs.write_all(result, self.plan.files)
+        self._write_reports(more)
         self._keep_records()
         return self.exit_code
+
+    def _write_reports(self, more: Mapping[str, Any]) -> None:
+        """Write the reports; one that cannot be written is said, and counts where all else was well."""
+        for path, error in outputs.write_all(self._result(), self.plan.files).items():
+            ours = system.of(error) if isinstance(error, OSError) else None
+            said = ours.summary if ours is not None else f"{path}: {type(error).__name__}: {error}; a bug in vmatrix"
+            self.console.print(sanitized(f"this report could not be written: {said}"), markup=False)
+            self.recorder.write("report-failed", path=str(path), said=said)
+            if self.exit_code == EXIT_OK:
+                self.exit_code = ours.exit_code if ours is not None else EXIT_HARNESS
+                self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled, **more)
 
     def _result(self) -> RunResult:
         return load(self.plan.directory, quarantine=self.plan.project.spec.quarantine)

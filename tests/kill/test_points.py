@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from harness import proc
 from harness.infra.host.layout import load_record
+from harness.interpreter import PYTEST
 from tests.embedded.run import runs
 from tests.embedded.run.runs import Ended, Run, vmatrix, wait_until
 from tests.kill import blows
@@ -43,9 +45,20 @@ def folder_of(point: KillPoint, folder: Path) -> Iterator[Path]:
         proc.run(["umount", own], timeout=60)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _hook() -> Iterator[None]:
+    """Have every process of this environment load the hook: variables of Python do not reach those of vmatrix."""
+    program = HOOK / "sitecustomize.py"
+    loads = f"exec(compile(open({str(program)!r}).read(), {str(program)!r}, 'exec'), {{}})"
+    file = Path(sysconfig.get_path("purelib")) / "vmatrix-kill.pth"
+    file.write_text(f"import os; os.environ.get('KILL_AT') and {loads}\n", encoding="utf-8")
+    yield
+    file.unlink()
+
+
 def hooked(moment: Nth, word: str) -> dict[str, str]:
     """Return the variables by which a process ends itself."""
-    return {"PYTHONPATH": str(HOOK), "KILL_AT": f"{moment.kind}:{moment.count}", "KILL_IN": word}
+    return {"KILL_AT": f"{moment.kind}:{moment.count}", "KILL_IN": word}
 
 
 def wait_for(point: KillPoint, run: Run, ground: Ground) -> None:
@@ -70,7 +83,7 @@ def wait_for(point: KillPoint, run: Run, ground: Ground) -> None:
 
 def end_run(point: KillPoint, ground: Ground, run_id: str, folder: Path) -> Ended:
     """Start a run, end at the point what it names, and return how the run ended."""
-    env = hooked(point.moment, "pytest") if isinstance(point.moment, Nth) else {}
+    env = hooked(point.moment, PYTEST) if isinstance(point.moment, Nth) else {}
     whole = point.moment == Check("conformance")
     selection = (ground.single.id, ground.other.id) if point.what == "worker" else ("--tier", "single")
     options = (*(() if whole else CHECKS), *(("--parallel", "2") if point.what == "worker" else ()))

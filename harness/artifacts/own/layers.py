@@ -36,6 +36,7 @@ from harness.artifacts.images import FOLDERS, FOREIGN, UNREAD, USERS
 from harness.artifacts.recipe import ArtifactLimits, Ref
 from harness.errors import BadInput, InfraError
 from harness.files import sha256_of
+from harness.interpreter import call
 
 PERMISSIONS = 0o1777  # the image's one user must not become another one
 NEEDED = ("usr/bin/python", "usr/lib/python", "usr/lib/ld-linux", "lib64", "usr/lib64")
@@ -308,7 +309,7 @@ def _uv(python: str) -> list[str] | None:
 def _pip(python: str) -> list[str] | None:
     if importlib.util.find_spec("pip") is None:
         return None
-    words = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    words = call("pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
     words += ["--implementation", "cp", "--python-version", python]
     for minor in range(GLIBC, OLDEST - 1, -1):
         words += ["--platform", f"manylinux_2_{minor}_{PYTHON_ARCHITECTURES[architecture()]}"]

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from harness.cell.product.command_inputs import environment_of, folders_of, sour
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.files import write_atomically
+from harness.interpreter import call
 from harness.machines.access import DIES_WITH_US
 from harness.machines.runner.connections import blamed
 from harness.model import Environment
@@ -265,7 +265,7 @@ def by_hand(variables: Path, folder: Path, argv: Sequence[str]) -> str:
 def _follow(
     argv: Sequence[str], folder: Path, variables: Mapping[str, str], wanted: PhaseRun, on_line: Callable[[str], None]
 ) -> Completed:
-    guard = [sys.executable, "-P", "-m", command_guard.__name__, str(GRACE_SECONDS)]
+    guard = call(command_guard.__name__, str(GRACE_SECONDS))
     return follow(
         [*DIES_WITH_US, *guard, *argv],
         timeout=wanted.timeout,

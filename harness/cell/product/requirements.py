@@ -15,6 +15,7 @@ import yaml
 from harness.cell.product import cached
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
+from harness.interpreter import call
 from harness.machines.runner.ansible_settings import COLLECTIONS, ROLES
 from harness.proc import CommandFailed, run
 
@@ -43,8 +44,8 @@ def ensure_environment(requirements: Path, tell: Tell, seconds: float) -> None:
 def _install_environment(requirements: Path, folder: Path, seconds: float) -> None:
     python = str(folder / "bin" / "python")
     uv = _uv()
-    make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
-    pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install", "--no-input"]
+    make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else call("venv")
+    pip = [uv, "pip", "install", "--python", python] if uv else [python, "-P", "-m", "pip", "install", "--no-input"]
     try:
         run([*make, str(folder)], timeout=seconds)
         run([*pip, "-r", str(requirements.absolute())], timeout=seconds, cwd=requirements.absolute().parent)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import harness
-from harness import urls
+from harness import interpreter, urls
 from harness.embedded import STRETCH
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.infra.host.layout import Layout
@@ -80,9 +79,7 @@ def kubevirt(
     layout, address = config.layout, address_of(index)
     ready = layout.run / "kubevirt.ready"
     argv = (
-        sys.executable,
-        "-m",
-        KUBEVIRT_MODULE,
+        *interpreter.call(KUBEVIRT_MODULE),
         f"--kubeconfig={layout.kubeconfig_of(KUBEVIRT)}",
         f"--state={layout.root}",
         f"--index={index}",

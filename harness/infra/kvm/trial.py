@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -17,6 +16,7 @@ from harness.files import write_atomically
 from harness.infra.findings import Finding
 from harness.infra.host.layout import boot_id
 from harness.infra.kvm import guest
+from harness.interpreter import call
 
 LONGEST_SECONDS = 60.0  # a fifth of a second of work; the rest is for hosts whose processors are all busy
 
@@ -54,7 +54,7 @@ class Trial:
 def try_out(device: Path) -> Trial:
     """Run the guest in a process of its own, for a minute at most."""
     lines: list[str] = []
-    words: list[str | Path] = [sys.executable, "-P", "-m", "harness.infra.kvm.vmm", device]
+    words: list[str | Path] = [*call("harness.infra.kvm.vmm"), device]
     try:
         done = proc.run(
             words,

@@ -13,6 +13,7 @@ from harness.report.output.annotations import links
 from harness.report.output.document import document
 from harness.report.output.fault_score import FaultScore
 from harness.report.page import render
+from harness.sanitize import encoded
 
 FORMATS = ("html", "md", "json", "svg", "annotations")
 PAGE, NOTE, DOCUMENT, ANNOTATIONS = "index.html", "summary.md", "report.json", "annotations.json"
@@ -50,4 +51,4 @@ def files(
     if "svg" in formats:
         made |= badges.badges(analysis)
         made |= faults.badges() if faults is not None else {}
-    return {name: text.encode("utf-8", "replace") for name, text in made.items()}
+    return {name: encoded(text) for name, text in made.items()}

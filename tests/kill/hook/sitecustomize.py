@@ -1,4 +1,4 @@
-"""Ends a process before its k-th call of a kind: found by Python on PYTHONPATH, told by KILL_AT and KILL_IN.
+"""Ends a process before its k-th call of a kind: loaded by Python at its start, told by KILL_AT and KILL_IN.
 
 KILL_AT is `KIND:K`, KILL_IN a word of the command line of the process that is meant; those that it starts live on.
 Python's own audit events tell of the calls: https://docs.python.org/3/library/audit_events.html

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -159,11 +160,12 @@ def test_the_printed_call_works_when_pasted(monkeypatch: pytest.MonkeyPatch, tmp
     assert result.exit_code == 0
     (argv,) = calls
     printed = result.stderr.splitlines()[-1]
+    assert argv[1:] == ["-P", "-m", "harness.plugin", *shlex.split(printed)[2:]]
     assert printed.startswith("$ pytest ")
     assert "--infra-profile embedded" in printed
     assert "-k 'not nodes'" in printed
     done = subprocess.run(
-        [sys.executable, "-m", *argv[2:], "--collect-only", "-q"],
+        [sys.executable, "-m", *shlex.split(printed)[1:], "--collect-only", "-q"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

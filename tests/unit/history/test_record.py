@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harness.history.record import Outcome, Unreadable, from_line, to_line
 from harness.history.scrub import scrubber
 from harness.report.step import OUTCOMES
+from harness.sanitize import sanitized
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import records
 
@@ -49,7 +50,7 @@ def test_every_synthetic_record_survives_its_line() -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_survives(text: str) -> None:
-    clean = scrubber({})(text)
+    clean = sanitized(scrubber({})(text))
     assert from_line(to_line(checked(record(), {"a: b": "f"}, clean))).notes[0].message == clean
 
 

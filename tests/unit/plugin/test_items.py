@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,107 @@ def test_a_suite_on_request_runs_only_where_the_tier_names_it(reset_cell: str) -
     suites = {suite for suite, _ in collected("--cell", reset_cell)}
     assert {"nodes", "conformance"} <= suites
     assert "performance" not in suites
+
+
+# How a check can have parameters of its own, and the names that it then has in every report, whatever the cell.
+OWN = {
+    "a fixture": (
+        "@pytest.fixture(params=['eth0', 'deploy'])\ndef link(request): return request.param\n"
+        "def test_it(link, api): pass\n",
+        {"test_it[eth0]", "test_it[deploy]"},
+    ),
+    "a fixture of the session": (
+        "@pytest.fixture(params=['eth0'], scope='session')\ndef link(request): return request.param\n"
+        "def test_it(api, link): pass\n",
+        {"test_it[eth0]"},
+    ),
+    "a fixture of the module that is always there": (
+        "@pytest.fixture(params=[1, 2], scope='module', autouse=True)\ndef link(request): return request.param\n"
+        "def test_it(api): pass\n",
+        {"test_it[1]", "test_it[2]"},
+    ),
+    "parameters": (
+        "@pytest.mark.parametrize('a', ['x-y', 'z'])\ndef test_it(api, a): pass\n",
+        {"test_it[x-y]", "test_it[z]"},
+    ),
+    "parameters in brackets": (
+        "@pytest.mark.parametrize('a', ['[x]', ']'])\ndef test_it(api, a): pass\n",
+        {"test_it[[x]]", "test_it[]]"},
+    ),
+    "ids": ("@pytest.mark.parametrize('a', [1], ids=['one'])\ndef test_it(api, a): pass\n", {"test_it[one]"}),
+    "ids of a function": (
+        "@pytest.mark.parametrize('a', [1], ids=lambda v: f'n{v}')\ndef test_it(api, a): pass\n",
+        {"test_it[n1]"},
+    ),
+    "two in each other": (
+        "@pytest.mark.parametrize('a', [1, 2])\n@pytest.mark.parametrize('b', [3])\ndef test_it(api, a, b): pass\n",
+        {"test_it[3-1]", "test_it[3-2]"},
+    ),
+    "indirect": (
+        "@pytest.fixture\ndef link(request): return request.param\n"
+        "@pytest.mark.parametrize('link', ['eth0'], indirect=True)\ndef test_it(api, link): pass\n",
+        {"test_it[eth0]"},
+    ),
+    "of a class": (
+        "@pytest.mark.parametrize('a', ['x'], scope='class')\nclass TestIt:\n    def test_it(self, api, a): pass\n",
+        {"TestIt::test_it[x]"},
+    ),
+    "of a module": ("pytestmark = pytest.mark.parametrize('a', ['x'])\ndef test_it(api, a): pass\n", {"test_it[x]"}),
+    "made by a hook": (
+        "def pytest_generate_tests(metafunc): metafunc.parametrize('a', ['x'])\ndef test_it(api, a): pass\n",
+        {"test_it[x]"},
+    ),
+    "of a check that looks at no phase": (
+        "@pytest.fixture(params=['deploy'])\ndef link(request): return request.param\ndef test_it(cell, link): pass\n",
+        {"test_it[deploy]"},
+    ),
+    "none": ("def test_it(api): pass\n", {"test_it"}),
+    "a fixture beside parameters": (
+        "@pytest.fixture(params=['eth0'])\ndef link(request): return request.param\n"
+        "@pytest.mark.parametrize('a', ['x'])\ndef test_it(link, a, api): pass\n",
+        {"test_it[eth0-x]"},
+    ),
+}
+NAMES = """
+from harness.plugin.items import begins_with_cell, check_name, is_step
+def pytest_collection_finish(session):
+    for item in session.items:
+        if not is_step(item):
+            print("NAME", begins_with_cell(item), item.module.__name__.rpartition(".")[2], check_name(item))
+"""
+
+
+def test_a_check_has_one_name_in_every_cell_and_phase(tmp_path: Path, reset_cell: str) -> None:
+    names = dict(zip((f"test_{number}" for number in range(len(OWN))), OWN, strict=True))
+    for file, what in names.items():
+        (tmp_path / f"{file}.py").write_text(f"import pytest\n{OWN[what][0]}")
+    (tmp_path / "naming.py").write_text(NAMES)
+    words = [
+        "-c",
+        str(project_dir() / "pyproject.toml"),
+        "-p",
+        "naming",
+        "-p",
+        "no:cacheprovider",
+        "--collect-only",
+        "-q",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", str(tmp_path), *words, "--cell", reset_cell],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    told: dict[str, set[str]] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("NAME "):
+            _, begins, file, name = line.split(" ")
+            assert begins == "True", line
+            told.setdefault(names[file], set()).add(name)
+    assert told == {what: checks for what, (_, checks) in OWN.items()}, done.stdout + done.stderr
 
 
 def item(suite: str, cell: Any, phase: int, *, step: str = "") -> Any:

@@ -44,6 +44,7 @@ def test_what_is_not_given_is_none_so_that_files_and_variables_count(parser: arg
     given = vars(parser.parse_args([]))
     assert (given.pop("cell"), given.pop("suite"), given.pop("again")) == ([], [], None)
     assert (given.pop("inventory"), given.pop("facts")) == (None, None)
+    assert given.pop("own_checks") is False
     assert given == dict.fromkeys(RUN)
 
 

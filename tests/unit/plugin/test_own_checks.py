@@ -83,6 +83,43 @@ WRONG = {
         "import pytest\n@pytest.mark.when(phase=lambda cell, phase: cell.no)\ndef test_condition(api): pass\n",
         "2: test_condition: the condition of its mark `when` raises AttributeError",
     ),
+    "test_coroutine.py": (
+        "async def test_later(api): pass\n",
+        "1: test_later is a coroutine function, which",
+    ),
+    "test_awaits.py": (
+        "import pytest\n@pytest.fixture\nasync def mine(): return 1\ndef test_awaits(mine, api): pass\n",
+        "2: the fixture mine is a coroutine function, which nobody awaits",
+    ),
+    "test_yields_later.py": (
+        "async def test_steps(api):\n    yield 1\n",
+        "1: test_steps is a coroutine function, which would not be run",
+    ),
+    "test_scope.py": (
+        "import pytest\n@pytest.fixture(scope='session')\ndef wide(probes): return 1\ndef test_scope(wide): pass\n",
+        "2: the fixture wide has scope 'session' and asks for probes, whose scope is 'module'; give both",
+    ),
+    "test_itself.py": (
+        "import pytest\n@pytest.fixture\ndef same(same): return 1\ndef test_itself(same, api): pass\n",
+        "2: the fixture same asks for itself; rename one of them",
+    ),
+    "test_hidden.py": (
+        "def test_same_name(api): pass\n\ndef test_same_name(api): assert 0\n",
+        "3: test_same_name has the name of the one in line 1, which is never run",
+    ),
+    "test_class.py": (
+        "class TestThings:\n    def __init__(self): pass\n    def test_thing(self, api): pass\n\n"
+        "def test_beside(api): pass\n",
+        "1: cannot collect test class 'TestThings' because it has a __init__ constructor; pytest leaves it out",
+    ),
+    "test_unittest.py": (
+        "import unittest\nclass TestOld(unittest.TestCase):\n    def test_old(self): pass\n",
+        "3: test_old looks at no cell",
+    ),
+    "test_cell_given.py": (
+        "import pytest\n@pytest.mark.parametrize('cell', [1])\ndef test_given(cell): pass\n",
+        "1: ",
+    ),
     "test_twice_a.py": ("def test_twice(api): pass\n", ""),
     "test_twice_b.py": ("def test_twice(api): pass\n", "1: test_twice_a.py has a check test_twice of suite own, too"),
 }
@@ -174,7 +211,9 @@ def test_without_a_tier_that_names_them_the_call_is_as_ever(project: Path) -> No
     write(project, {"matrix/tiers.yml": "extends: default\ntiers: {smoke: {suites: [nodes]}}\n"})
     write(project, {"checks/conftest.py": "1 / 0\n"})
     words = pytest_call(project, "--tier", "smoke")
-    assert words == [str(packaged_dir() / "tests" / "cells"), "-p", "no:cacheprovider", "--tier", "smoke"]
+    checks, settings = str(packaged_dir() / "tests" / "cells"), str(packaged_dir() / "pyproject.toml")
+    options = ["-c", settings, "--confcutdir", checks, "-p", "no:cacheprovider"]
+    assert words == [checks, *options, "--tier", "smoke"]
 
 
 @PROCESSES
@@ -191,6 +230,36 @@ def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_made(project: P
     assert "does not answer" not in said.stdout + said.stderr, "the infra cluster was asked"
     assert "Traceback" not in said.stdout + said.stderr
     assert not (project / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "--tier", "smoke"),
+        ("list",),
+        ("plan", "--tier", "smoke"),
+        ("explain", "k1363-d13-c2-fl-nf-c1w1-fresh-*"),
+    ],
+)
+def test_commands_that_show_cells_look_at_their_checks_first(project: Path, words: tuple[str, ...]) -> None:
+    write(project, {"checks/test_later.py": "async def test_later(api): pass\n"})
+    said = call(project, *VMATRIX, *words)
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert f"{project / 'checks' / 'test_later.py'}:1: test_later is a coroutine function" in said.stderr
+    assert said.stderr.count("error (user): ") == 1
+    assert not (project / "runs").exists()
+
+
+def test_the_examples_of_the_page_are_right(project: Path) -> None:
+    page = (packaged_dir() / "docs" / "own-checks.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n# (checks/\S+)\n(.*?)```", page, re.DOTALL)
+    assert len(examples) >= 2
+    write(project, {f"{name}": source for name, source in examples})
+    names = [name for name in collected(project, "--tier", "smoke") if name.startswith("checks/")]
+    for name, source in examples:
+        for test in re.findall(r"^def (test_\w+)", source, re.MULTILINE):
+            assert f"{name}::{test}" in names, "it is not run"
+    assert call(project, *VMATRIX, "list", "--tier", "smoke").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["conftest.py", "storage/conftest.py"])

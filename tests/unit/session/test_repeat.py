@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import proc
+from harness.interpreter import PYTEST, call
 from harness.session.repeat import repeated, told, worst
 
 
@@ -33,7 +34,7 @@ def test_each_run_is_a_process_and_the_worst_one_counts(
 
     monkeypatch.setattr(proc, "attend", attend)
     assert repeated(["tests/cells", "--tier", "smoke"], 3, fail_fast=fail_fast) == code
-    assert [words[3:] for words in called] == [["tests/cells", "--tier", "smoke"]] * runs
+    assert called == [call(PYTEST, "tests/cells", "--tier", "smoke")] * runs
 
 
 def test_what_is_said_at_the_end() -> None:
