@@ -15,6 +15,9 @@ from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from harness.sanitize import LINE, sanitized_data
 
 LETTERS = {"passed": "p", "failed": "f", "not-run": "s"}  # of a check's outcome; quarantined failures are `q`
 ABSENT = "."
