@@ -48,9 +48,8 @@ class Job:
     @property
     def run(self) -> str:
         """Return the id of the job's run of cells: the same in its script and its after_script, another in a retry."""
-        number = int.from_bytes(
-            hashlib.sha256(f"{self.host}/{self.id}".encode(errors="surrogateescape")).digest(), "big"
-        )
+        name = f"{self.host}/{self.id}".encode(errors="surrogateescape")
+        number = int.from_bytes(hashlib.sha256(name).digest(), "big")
         base = len(RUN_ALPHABET)
         return "".join(RUN_ALPHABET[number // base**place % base] for place in range(RUN_LENGTH))
 
@@ -129,7 +128,7 @@ def _base(environment: Mapping[str, str], source: str) -> tuple[str, str]:
 
 
 def _checkout(value: str) -> Path:
-    if not os.path.isdir(value):
+    if not os.path.isdir(value):  # unlike Path.is_dir, it takes a name of any length
         raise BadInput(f"CI_PROJECT_DIR {value!r} is not a directory", hint=AT_A_DESK)
     return Path(value).resolve()
 

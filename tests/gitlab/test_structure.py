@@ -20,7 +20,7 @@ MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
     *("artifacts", "bootable", "chaos", "contract", "contract with pods", "embedded", "faults"),
     *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
-    *("gitlab runner", "kind", "smoke lowest", "tutorial"),
+    *("gitlab runner", "kind", "smoke lowest", "tutorial", "versions"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},

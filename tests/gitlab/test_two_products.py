@@ -169,8 +169,8 @@ def test_the_runners_tags_are_the_including_files_where_the_template_has_none(
     found = _jobs_beside(two, tmp_path, pristine, default={"tags": ["docker"]})
     for prefix, runner in ((OURS, "ours-runner"), (THEIRS, "theirs-runner")):
         assert {job: found[prefix + job].get("tags") for job in ("plan", "smoke", "report", "publish", "reap")} == {
-            **dict.fromkeys(("plan", "report", "publish"), ["docker"]),
-            **dict.fromkeys(("smoke", "reap"), [runner]),
+            **{job: ["docker"] for job in ("plan", "report", "publish")},
+            **{job: [runner] for job in ("smoke", "reap")},
         }
 
 

@@ -74,7 +74,10 @@ def test_two_inclusions_share_nothing() -> None:
     ours, theirs = (included(prefix) for prefix in PREFIXES[:2])
     assert ours["variables"] == {}
     assert set(ours) & set(theirs) == NOT_PREFIXED
-    settings = [made[f".{prefix}vmatrix-settings"]["variables"] for made, prefix in zip((ours, theirs), PREFIXES)]
+    settings = [
+        made[f".{prefix}vmatrix-settings"]["variables"]
+        for made, prefix in zip((ours, theirs), PREFIXES[:2], strict=True)
+    ]
     assert settings[0].keys() == settings[1].keys()
 
 
