@@ -17,7 +17,7 @@ from harness.model import GuestCluster
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.conformance.curated import ConformanceList, load_curated
+from harness.validate.conformance.curated import ConformanceList, curated_path, load_curated
 from harness.validate.facts.authority import MachineAuthority
 from harness.validate.facts.cluster import ClusterView, view_of
 from harness.validate.facts.customised import CustomisedFacts
@@ -31,6 +31,7 @@ from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.judge.cluster_nodes import unready_nodes
+from harness.validate.judge.finding import NotJudged
 from harness.validate.judge.mismatch import Mismatch, eventually
 from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.judge.system_pods import unready_pods
@@ -204,6 +205,19 @@ class Inspection:
     def curated(self) -> ConformanceList:
         """Return the conformance list of the guest's minor."""
         return load_curated(self.expected.minor)
+
+    def probe_image(self, name: str, registry: str) -> str:
+        """Return the reference of an image for probe pods, by its name in the conformance list of the guest's minor.
+
+        Args:
+            registry: HOST:PORT of the mirror, and what else is before the repository.
+
+        Raises:
+            NotJudged: nobody wrote a list for that minor, so nobody knows which release of the image it needs.
+        """
+        if not curated_path(self.expected.minor).is_file():
+            raise NotJudged(f"Kubernetes {self.expected.minor} has no conformance list, which names the image {name}")
+        return f"{registry}/{self.curated.images[name]}"
 
     def _unsettled(self, view: ClusterView) -> list[Mismatch]:
         return [

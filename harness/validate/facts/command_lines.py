@@ -26,6 +26,8 @@ def _own(program: str) -> dict[str, str]:
     }
 
 
+MINORS = ("1.34", "1.35", "1.36", "1.37")
+
 # kubeadm 1.34 writes it into kubeadm-flags.env; later ones do not, and the kubelet of 1.35 does not know it.
 OF_A_MINOR: Mapping[str, Mapping[str, Mapping[str, str]]] = {"1.34": {"kubelet": {"pod-infra-container-image": ANY}}}
 

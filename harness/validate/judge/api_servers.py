@@ -9,7 +9,7 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import HttpAnswer
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.judge.mismatch import Mismatch, differs_upstream, on_every
 
 OK = 200
 REFUSED = (401, 403)
@@ -29,7 +29,7 @@ def wrong_api_servers(setups: Mapping[str, MachineSetup], expected: ExpectedGues
             yield Mismatch(where, "a running API server", "none")
             return
         version = _version(seen.api[VERSION])
-        yield from differs(where, "gitVersion", f"v{expected.kubernetes}", version)
+        yield from differs_upstream(where, "gitVersion", f"v{expected.kubernetes}", version)
         ready = seen.api[READY]
         failing = [line for line in ready.body.splitlines() if line.startswith("[-]")]
         if ready.status != OK:

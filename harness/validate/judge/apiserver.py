@@ -9,12 +9,13 @@ import yaml
 
 from harness.kube import Cluster
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.judge.mismatch import Mismatch, differs_upstream
 
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return a mismatch when the API server has another version than expected."""
-    return differs("/version", "gitVersion", f"v{expected.kubernetes}", api.request("GET", "/version")["gitVersion"])
+    seen = api.request("GET", "/version")["gitVersion"]
+    return differs_upstream("/version", "gitVersion", f"v{expected.kubernetes}", seen)
 
 
 def failing_probes(api: Cluster) -> list[Mismatch]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.urls import in_url, joined
 from harness.validate.facts.authority import external_flags
-from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
+from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, MINORS, OF_A_MINOR, OF_THE_CELL
 from harness.validate.facts.customised import customised_flags
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.hardening import hardened_flags
@@ -23,6 +23,9 @@ def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     own = expected.leaves.flags
     if own is None or expected.leaves.kubeadm is None:
         return [unjudged("whole command lines", NOT_SAID, whole=True)]
+    if expected.minor not in MINORS:
+        why = f"kubeadm's flags are known for Kubernetes {MINORS[0]} to {MINORS[-1]}, and this is {expected.minor}"
+        return [unjudged("whole command lines", why, whole=True)]
     programs = (*KUBEADM, *(name for name in own if name not in KUBEADM))
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:

@@ -18,7 +18,7 @@ from harness.validate.facts.hardening import hardened_flags
 from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.command_lines import wanted_flags
 from harness.validate.judge.finding import unjudged
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.judge.mismatch import Mismatch, differs, differs_upstream, on_every
 
 CLUSTER, KUBELET = "kube-system/kubeadm-config", "kube-system/kubelet-config"
 ETCD = "etcd.local"
@@ -59,7 +59,9 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
         "networking.dnsDomain": expected.dns_domain,
         "imageRepository": expected.image_prefix if expected.leaves.images_from_mirror else "",
     }
-    found = [
+    version = str(wanted.pop("kubernetesVersion"))
+    found = differs_upstream(CLUSTER, "kubernetesVersion", version, str(value_at(kept, "kubernetesVersion")))
+    found += [
         one for path, value in wanted.items() if value for one in differs(CLUSTER, path, value, value_at(kept, path))
     ]
     info = settings_in(api, INFO, "kubeconfig")

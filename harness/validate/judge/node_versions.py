@@ -10,7 +10,7 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.finding import together, unjudged
 from harness.validate.judge.layout import absent, runtime_of
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.judge.mismatch import Mismatch, differs, differs_upstream, on_every
 
 Facts = Mapping[str, NodeFacts]
 CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
@@ -44,7 +44,7 @@ def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, 
     names = names if tool is not None or program in agents else installed
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        yield from differs(f"{name} {program}", "version", version, seen.versions.get(program, ""))
+        yield from differs_upstream(f"{name} {program}", "version", version, seen.versions.get(program, ""))
 
     return on_every(names or expected.nodes, facts, judge)
 

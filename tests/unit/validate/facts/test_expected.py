@@ -8,7 +8,9 @@ import pytest
 
 from harness.errors import HarnessBug
 from harness.spec.models.leaves import PluginLeaves
-from tests.unit.validate import guests
+from harness.validate.facts.expected import minor_of, upstream_of
+from harness.validate.judge.mismatch import differs_upstream
+from tests.unit.validate import guests, versions
 
 
 def without(*names: str) -> guests.Json:
@@ -60,3 +62,25 @@ def test_a_projects_own_file_describes_its_plugins(tmp_path: Path, monkeypatch: 
     plugin = guests.expected(leaves=guests.OURS.model_copy(update={"network_plugins": None})).plugin
     assert plugin is not None
     assert (plugin.unit, plugin.tunnel) == (None, "flannel.1")
+
+
+@pytest.mark.parametrize(("version", "upstream", "minor"), versions.TABLE)
+def test_a_distributions_release_is_upstreams(version: str, upstream: str, minor: str) -> None:
+    assert upstream_of(version).removeprefix("v") == upstream
+    assert minor_of(version) == minor_of(upstream) == minor
+    assert upstream_of(f"containerd://{version}, {version}") == f"containerd://{upstream_of(version)}, " + upstream_of(
+        version
+    )
+
+
+@pytest.mark.parametrize("text", ["", "1.31", "none", "404: no such page", "10.0.0.1:5000/kube-proxy"])
+def test_what_is_not_a_release_stays(text: str) -> None:
+    assert upstream_of(text) == text
+
+
+@pytest.mark.parametrize(("version", "upstream", "minor"), versions.TABLE)
+def test_versions_compare_as_upstreams(version: str, upstream: str, minor: str) -> None:
+    assert minor
+    assert differs_upstream("node", "kubelet", f"v{version.removeprefix('v')}", f"v{upstream}") == []
+    assert differs_upstream("node", "kubelet", f"v{upstream}", f"v{version.removeprefix('v')}") == []
+    assert len(differs_upstream("node", "kubelet", version, "v1.28.0")) == 1

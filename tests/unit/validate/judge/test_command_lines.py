@@ -63,3 +63,11 @@ def test_flags_of_the_cell_are_wanted() -> None:
 def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
     (found,) = strange_flags(guests.facts(), guests.expected(leaves=foreign.UNSAID))
     assert isinstance(found, Unjudged)
+
+
+@pytest.mark.parametrize("version", ["1.33.4", "1.31.5+k3s1", "1.38.0-alpha.1"])
+def test_flags_of_a_minor_that_nobody_knows_are_not_judged(version: str) -> None:
+    other = guests.expected(variables={**guests.VARIABLES, "cluster_kubernetes_version": version})
+    (found,) = strange_flags(guests.facts(), other)
+    assert isinstance(found, Unjudged)
+    assert "kubeadm's flags are known for Kubernetes 1.34 to 1.37" in str(found)
