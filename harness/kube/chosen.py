@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.kube.failures import Json
 from harness.reading import read_text
@@ -19,7 +18,6 @@ from harness.urls import WEB, wrong_url
 
 NAMESPACE = "default"  # where a context names none
 PROXIES = (*WEB, "socks5", "socks5h")
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ def _context(file: Path, config: Json, context: str | None) -> Json:
 
 def _parsed(file: Path) -> Json:
     try:
-        config = yaml.load(read_text(file), Loader=LOADER)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise unusable(file, " ".join(str(error).split()), "check the file") from error
+        config = yaml_text.document(read_text(file), file)
+    except BadInput as error:
+        raise unusable(file, error.summary.removeprefix(f"{file}:"), "check the file") from error
     if not isinstance(config, dict):
         raise unusable(file, "it is no kubeconfig, but " + ("empty" if config is None else type(config).__name__))
     return config

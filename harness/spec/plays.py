@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.reading import read_text
 
@@ -85,8 +86,8 @@ def patterns(playbook: Path, sources: str, depth: int = 0) -> Iterator[list[str]
 
 def _read(playbook: Path) -> list[Any]:
     try:
-        content = yaml.load(read_text(playbook), Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except (BadInput, ValueError, yaml.YAMLError) as error:
+        content = yaml_text.document(read_text(playbook), playbook, loader=_Loader)
+    except BadInput as error:
         raise Unclear from error
     if not isinstance(content, list):
         raise Unclear

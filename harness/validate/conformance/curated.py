@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.paths import MATRIX, packaged_dir
 from harness.reading import read_text
@@ -66,8 +65,8 @@ def load_curated(minor: str) -> ConformanceList:
             paths=[path],
         )
     try:
-        return _read(minor, yaml.safe_load(read_text(path)))
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        return _read(minor, yaml_text.document(read_text(path), path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
             hint="it needs `kubernetes`, `images` (name: repository:tag) and `specs` ([{name, images}]); it may have "
