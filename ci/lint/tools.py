@@ -18,8 +18,8 @@ Reader = Callable[[str, str], Iterator[Issue]]
 PLAYBOOKS = Path("playbooks")
 SITE = Path("mkdocs.yml")
 SYNTAX_INVENTORY = Path("tests/unit/playbooks/inventories/cp1-w1.yml")
-TEMPLATE = Path("templates/vmatrix.yml")
-PIPELINES = (Path(".gitlab-ci.yml"), Path("harness/gitlab/jobs.yml"))
+PIPELINE = Path(".gitlab-ci.yml")
+TEMPLATES = (Path("templates/vmatrix.yml"), Path("harness/gitlab/jobs.yml"))  # files with inputs
 SHEBANGS = ("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash", "#!/usr/bin/env sh", "# shellcheck shell=")
 HEAD_LINES = 5  # within which a sourced script says which shell it is for
 
@@ -75,10 +75,13 @@ def playbooks() -> list[Path]:
 
 
 def pipelines(scratch: Path) -> list[Path]:
-    """Return the files of the pipelines; the template without its head, which no schema of GitLab's covers."""
-    body = scratch / TEMPLATE.name
-    body.write_text(TEMPLATE.read_text(encoding="utf-8").partition("\n---\n")[2], encoding="utf-8")
-    return [*PIPELINES, body]
+    """Return the files of the pipelines; those with inputs without their head, which no schema of GitLab's covers."""
+    bodies = []
+    for template in TEMPLATES:
+        body = scratch / template.name
+        body.write_text(template.read_text(encoding="utf-8").partition("\n---\n")[2], encoding="utf-8")
+        bodies.append(body)
+    return [PIPELINE, *bodies]
 
 
 def tools(scratch: Path) -> dict[str, Tool]:
@@ -114,8 +117,8 @@ def tools(scratch: Path) -> dict[str, Tool]:
             str(SITE),
             stderr=True,
         ),
-        Tool("gitlab-schema", lambda: [*schema, *pipelines(scratch)], read.schema, str(PIPELINES[0])),
-        *map(_scripts, (*PIPELINES, TEMPLATE)),
+        Tool("gitlab-schema", lambda: [*schema, *pipelines(scratch)], read.schema, str(PIPELINE)),
+        *map(_scripts, (PIPELINE, *TEMPLATES)),
     )
     return {tool.name: tool for tool in found}
 

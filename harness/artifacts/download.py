@@ -6,10 +6,12 @@ import base64
 import hashlib
 import http.client
 import netrc
+import re
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from time import monotonic
 from urllib.parse import urlsplit
@@ -25,6 +27,9 @@ HEAD_SECONDS = 10.0  # one answer without a body; asked ahead of a download that
 ABSENT = ("answers 404", "answers 410")
 CHUNK = 1 << 20
 DIGESTS = {64: "sha256", 128: "sha512"}  # by hexadecimal digits
+DIGEST_FIRST = re.compile(r"\\?(?:sha(?:256|512):)?(?P<digest>[0-9A-Fa-f]+)(?:[ \t]+\*?(?P<name>.*))?")
+NAME_FIRST = re.compile(r"[-A-Za-z0-9/]+ ?\((?P<name>.+)\) ?= ?(?P<digest>[0-9A-Fa-f]+)")  # SHA256 (file) = HEX
+SIGNATURE = re.compile(r"^-----BEGIN PGP SIGNATURE-----.*", re.MULTILINE | re.DOTALL)
 BROKEN = (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException)
 Told = Callable[[int, int | None], None]
 
@@ -86,16 +91,42 @@ def _chunks(url: str, answer: http.client.HTTPResponse) -> Iterator[bytes]:
             since, received = now, 0
 
 
-def listed(checksums: str, name: str) -> str | None:
-    """Return a file's checksum as "sha256:HEX" or "sha512:HEX", None where the list does not name it.
+@dataclass(frozen=True)
+class ListedFile:
+    """An entry of a list of checksums: the name as the list has it, "" of a digest alone, and "sha256:HEX" or so."""
+
+    name: str
+    checksum: str
+
+
+def entries(checksums: str) -> list[ListedFile]:
+    """Return the entries of a list of checksums; those of other algorithms than SHA-256 and SHA-512 are left out.
+
+    Takes what coreutils, BSD's and OpenSSL's programs print, also with comments or signed by PGP, and digests alone.
+    """
+    found = []
+    for line in SIGNATURE.sub("", checksums.removeprefix("\ufeff")).splitlines():
+        match = NAME_FIRST.fullmatch(line.strip()) or DIGEST_FIRST.fullmatch(line.strip())
+        digest = match["digest"].lower() if match else ""
+        if match and len(digest) in DIGESTS:
+            found.append(ListedFile((match["name"] or "").strip(), f"{DIGESTS[len(digest)]}:{digest}"))
+    return found
+
+
+def listed(checksums: str, path: str) -> str | None:
+    """Return a file's checksum as "sha256:HEX" or "sha512:HEX"; None where the list has none, or several that differ.
 
     Args:
-        checksums: lines of `<digest>  <name>` or `<digest> *<name>`, or a bare digest.
+        checksums: what `entries` takes.
+        path: the file's, or its name; of files of one name in several folders, the one whose path ends like this.
     """
-    for line in checksums.splitlines():
-        digest, named, *_ = [*line.split(maxsplit=1), "", ""]
-        if len(digest) in DIGESTS and PurePosixPath(named.strip().lstrip("*") or name).name == name:
-            return f"{DIGESTS[len(digest)]}:{digest.lower()}"
+    whole, every = PurePosixPath(path), entries(checksums)
+    named = [one for one in every if not one.name or PurePosixPath(one.name).name == whole.name]
+    exact = [one for one in named if one.name and whole.match(one.name.removeprefix("./").lstrip("/"))]
+    for algorithm in ("sha512", "sha256"):
+        said = {one.checksum for one in exact or named if one.checksum.startswith(f"{algorithm}:")}
+        if said:
+            return said.pop() if len(said) == 1 else None
     return None
 
 

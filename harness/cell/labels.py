@@ -45,8 +45,8 @@ def cell_labels(
         LABEL_EXPIRES: str(int(expires_at)),
     }
     for variable, label in CI_LABELS.items():
-        if variables.get(variable):
-            labels[label] = NOT_IN_A_LABEL.sub("_", variables[variable])[:63]
+        if value := _label_value(variables.get(variable, "")):
+            labels[label] = value
     return labels
 
 
@@ -58,7 +58,12 @@ def is_label_value(text: str) -> bool:
 def own_project(environment: Mapping[str, str] | None = None) -> str | None:
     """Return the CI project that this process is a job of, None outside of a CI."""
     variables = os.environ if environment is None else environment
-    return variables.get("CI_PROJECT_ID") or None
+    return _label_value(variables.get("CI_PROJECT_ID", "")) or None
+
+
+def _label_value(text: str) -> str:
+    """Return a text as a label's value, which begins and ends with a letter or digit; "" where nothing is left."""
+    return NOT_IN_A_LABEL.sub("_", text)[:63].strip("_.-")
 
 
 def expired(labels: Mapping[str, str], *, at: float | None = None) -> bool:

@@ -24,8 +24,8 @@ from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
 from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
-from harness.gitlab.wanted import Tiers, Wanted, wanted
-from harness.plan.changed import changed_since
+from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
+from harness.plan.changed import Changes
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
 from harness.reading import read_text
@@ -56,8 +56,9 @@ def generate(
     refuse_other_release(os.environ, version=harness.__version__)
     pipeline = read_pipeline(os.environ)
     context = job_context(os.environ, infra=False)
-    wish = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
-    cells, nothing = _cells(context, wish)
+    asked = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
+    wish, changes = compared(context.job.directory, asked)
+    cells, nothing = _cells(context, wish, changes)
     parts = child.Child(
         name=wish.why,
         image=image,
@@ -66,6 +67,7 @@ def generate(
         variables={name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
         expiry_hours=context.project.settings.expiry_hours,
         history=history,
+        prefix=context.job.prefix,
     )
     kept = {"report_history": history} if history else {}
     durations = Durations.load(context.project.settings.model_copy(update=kept), os.environ)
@@ -85,11 +87,10 @@ def generate(
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
-def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str]:
+def _cells(context: JobContext, wish: Wanted, changes: Changes | None) -> tuple[tuple[Selected, ...], str]:
     """Return the cells that are wanted; without any, why."""
     spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
-    changes = changed_since(context.job.directory, wish.since) if wish.since else None
     try:
         found = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes))
     except NothingSelected as nothing:
@@ -185,7 +186,8 @@ def note_(
     reached, missing = note.merge_request(os.environ)
     if reached is not None:
         try:
-            done = note.put(reached, read_text(file), mark=MARK, token=os.environ[note.TOKEN])
+            mark = f"{MARK} {job.prefix}".strip()
+            done = note.put(reached, read_text(file), mark=mark, token=os.environ[note.TOKEN])
             out.print(f"the note on merge request !{reached.number} is {done}", markup=False)
         except InfraError as error:  # a note that cannot be written fails nobody's change
             missing = f"{error.summary}; {error.hint}"

@@ -34,7 +34,7 @@ def doctor(
         *fit.findings(os.environ, tag=tag, version=harness.__version__),
         *token.findings(os.environ),
         *clock.findings(os.environ),
-        *upload.findings(job.directory, limit_mib=artifacts_limit),
+        *upload.findings(job.directory, limit_mib=artifacts_limit, prefix=job.prefix),
         *_infra(os.environ, job.run),
     ]
     show("this job", found)

@@ -6,6 +6,7 @@ a suite for each (it takes `cell: [a, b]` and `cell: [a, c]` for one).
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ import yaml
 from harness.gitlab.times import JobTimes
 
 COMMON = Path(__file__).with_name("jobs.yml")
+INTERPOLATION = re.compile(r"\$\[\[\s*inputs\.prefix\s*\]\]")
+DEFAULTS = ("image", "interruptible", "tags")  # which the pipeline's own `default` has, and all that its jobs inherit
 CELLS, REPORT = "cells", "report"
 NOTHING = "no cell"
 ENVIRONMENTS = "cells"
@@ -40,6 +43,7 @@ class Child:
     merge_request: its number, "" of none: only its jobs may be given up for a newer commit.
     variables: for every job, so that the file stands for itself.  expiry_hours: after which a cell is removed.
     history: the kind of store of the report's history, "" for the project's setting.
+    prefix: of every name that another product's pipeline in the same project would share.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Child:
     variables: Mapping[str, str] | None = None
     expiry_hours: float = 4.0
     history: str = ""
+    prefix: str = ""
 
 
 def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict[str, Any]:
@@ -61,16 +66,20 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
             **({"tags": [child.tag]} if child.tag else {}),
             "interruptible": bool(child.merge_request),
         },
-        **({"variables": dict(child.variables)} if child.variables else {}),
+        "variables": dict(child.variables or {}),
     }
+    inherit = {"default": list(DEFAULTS), "variables": sorted(child.variables or ())}
     if not cells:
-        pipeline[NOTHING] = {"stage": CELLS, "script": [f"echo {shlex.quote(nothing or 'no cell was selected')}"]}
+        script = [f"echo {shlex.quote(nothing or 'no cell was selected')}"]
+        pipeline[child.prefix + NOTHING] = {"inherit": inherit, "stage": CELLS, "script": script}
         return pipeline
-    pipeline |= common()
+    parts = common(child.prefix)
+    parts[f".{child.prefix}vmatrix-inherit"] = {"inherit": inherit}
+    pipeline |= parts
     for one in cells:
-        pipeline[one.cell] = _job(child, one)
-    pipeline[REPORT] = {
-        "extends": ".history",
+        pipeline[child.prefix + one.cell] = _job(child, one)
+    pipeline[child.prefix + REPORT] = {
+        "extends": f".{child.prefix}history",
         "stage": REPORT,
         "when": "always",
         **({"variables": {"VMATRIX_REPORT_HISTORY": child.history}} if child.history else {}),
@@ -78,16 +87,17 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
     return pipeline
 
 
-def common() -> dict[str, Any]:
-    """Return the jobs' common parts."""
-    found: dict[str, Any] = yaml.safe_load(COMMON.read_text(encoding="utf-8"))
+def common(prefix: str = "") -> dict[str, Any]:
+    """Return the jobs' common parts, as GitLab makes them of the file and the prefix."""
+    _, body = yaml.safe_load_all(INTERPOLATION.sub(lambda _: prefix, COMMON.read_text(encoding="utf-8")))
+    found: dict[str, Any] = body
     return found
 
 
 def _job(child: Child, one: CellJob) -> dict[str, Any]:
-    folder = f"{ENVIRONMENTS}/mr-{child.merge_request}" if child.merge_request else ENVIRONMENTS
+    folder = f"{child.prefix}{ENVIRONMENTS}" + (f"/mr-{child.merge_request}" if child.merge_request else "")
     return {
-        "extends": ".cell",
+        "extends": f".{child.prefix}cell",
         "stage": CELLS,
         "timeout": f"{one.times.job}m",
         "variables": {

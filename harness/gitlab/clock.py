@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +23,7 @@ def findings(environment: Mapping[str, str], *, now: float | None = None) -> Ite
         return
     try:
         theirs = _date(f"{api}/version")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         remedy = "let the runner's jobs reach GitLab: proxy, network policy, DNS"
         yield Finding(f"{api} does not answer: {error}", "jobs keep their history and notes there", remedy, False)
         return

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from harness.gitlab.limits import minutes
+from harness.gitlab.variables import NUMBER
 from harness.infra.findings import Finding, raise_if_any
 
 GITLAB = (18, 2)  # `trigger: strategy: mirror`: https://docs.gitlab.com/ci/yaml/#triggerstrategy
@@ -45,7 +46,7 @@ def refuse_other_release(environment: Mapping[str, str], *, version: str) -> Non
 
 def _old(environment: Mapping[str, str], who: str, name: str, least: tuple[int, int], why: str) -> Iterator[Finding]:
     said = environment.get(name, "")
-    found = re.match(r"v?(\d+)\.(\d+)", said)
+    found = re.match(r"v?([0-9]{1,4})\.([0-9]{1,4})", said)
     wanted = ".".join(map(str, least))
     if found is None:
         yield Finding(
@@ -58,9 +59,11 @@ def _old(environment: Mapping[str, str], who: str, name: str, least: tuple[int, 
 def _tags(environment: Mapping[str, str], tag: str) -> Iterator[Finding]:
     said = environment.get("CI_RUNNER_TAGS", "")
     try:
-        tags = [str(one) for one in json.loads(said or "[]")]
-    except (ValueError, TypeError):
-        tags = [one.strip() for one in said.split(",") if one.strip()]
+        listed = json.loads(said or "[]")
+    except (ValueError, RecursionError):
+        listed = None
+    tags = [str(one) for one in (listed if isinstance(listed, list) else said.split(",")) if str(one).strip()]
+    tags = [one.strip() for one in tags]
     if tag not in tags:
         has = f"has the tags {', '.join(tags)}" if tags else "has no tags"
         remedy = f"add the tag {tag} to the runner for cells (Settings > CI/CD > Runners), or set the input runner_tag"
@@ -71,7 +74,7 @@ def _tags(environment: Mapping[str, str], tag: str) -> Iterator[Finding]:
 
 def _times(environment: Mapping[str, str]) -> Iterator[Finding]:
     given = {name: environment[name] for name in (SCRIPT, AFTER) if environment.get(name)}
-    if len(given) < 2 or not environment.get("CI_JOB_TIMEOUT", "").isdigit():
+    if len(given) < 2 or not NUMBER.fullmatch(environment.get("CI_JOB_TIMEOUT", "")):
         return
     try:
         inner = sum(map(minutes, given.values()))

@@ -36,13 +36,17 @@ def artifact(job: Job, path: str) -> str:
     return f"{job.url}/artifacts/{what}/{quote(path)}"
 
 
-def write(directory: Path, links: Mapping[str, Sequence[Link]]) -> None:
-    """Write the file: sections of links; a link without an address is left out, since GitLab refuses the whole file."""
+def write(directory: Path, links: Mapping[str, Sequence[Link]], *, prefix: str = "") -> None:
+    """Write the file: sections of links; a link without an address is left out, since GitLab refuses the whole file.
+
+    Args:
+        prefix: of the file's name.
+    """
     content = {
         section: [{"external_link": {"label": _short(link.label), "url": link.url}} for link in those if link.url]
         for section, those in links.items()
     }
-    write_atomically(directory / FILE, json.dumps({s: those for s, those in content.items() if those}))
+    write_atomically(directory / f"{prefix}{FILE}", json.dumps({s: those for s, those in content.items() if those}))
 
 
 def add(directory: Path, links: Mapping[str, Sequence[Link]]) -> None:
@@ -72,7 +76,7 @@ def annotate(context: JobContext) -> None:
         Link("summary", artifact(job, str(context.artifacts.summary))),
     ]
     outcome = list(_outcome(context)) if context.files.results.is_file() else []
-    write(job.directory, {SECTION: [*outcome, *where]})
+    write(job.directory, {SECTION: [*outcome, *where]}, prefix=job.prefix)
 
 
 def _outcome(context: JobContext) -> Iterator[Link]:

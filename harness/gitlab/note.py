@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.conversation import opened, whole, within
 from harness.errors import BadInput, InfraError
+from harness.gitlab.variables import IID, number
 from harness.urls import wrong_token, wrong_url
 
 SECONDS = 20.0  # for one answer of GitLab; without a note nothing fails
@@ -43,19 +44,19 @@ class MergeRequest:
 
 def merge_request(environment: Mapping[str, str]) -> tuple[MergeRequest | None, str]:
     """Return the merge request of a job's note, or None and why there is none; BadInput when a variable is wrong."""
-    if not environment.get("CI_MERGE_REQUEST_IID"):
+    if not environment.get(IID):
         return None, ""
     if not environment.get(TOKEN):
         return None, f"set {TOKEN} to a project access token with the scope api (CI_JOB_TOKEN cannot write notes)"
     absent = [name for name in ("CI_API_V4_URL", "CI_PROJECT_ID") if not environment.get(name)]
     if absent:
         raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
-    api, project = environment["CI_API_V4_URL"], environment["CI_PROJECT_ID"]
+    api, project = environment["CI_API_V4_URL"], number(environment, "CI_PROJECT_ID")
     if wrong := wrong_url(api):
         raise BadInput(f"CI_API_V4_URL {api!r} is not a URL: {wrong}", hint="GitLab sets it in every job")
     if wrong := wrong_token(environment[TOKEN]):
         raise BadInput(f"{TOKEN} cannot be used: {wrong}", hint="a token is one word")
-    return MergeRequest(api, project, environment["CI_MERGE_REQUEST_IID"]), ""
+    return MergeRequest(api, project, number(environment, IID)), ""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

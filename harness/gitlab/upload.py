@@ -11,9 +11,13 @@ from harness.infra.findings import Finding
 USUAL_MIB = 100  # https://docs.gitlab.com/administration/settings/continuous_integration/#set-maximum-artifacts-size
 
 
-def findings(checkout: Path, *, limit_mib: int = USUAL_MIB) -> Iterator[Finding]:
-    """Yield advice where the files, not packed yet, are larger than the limit, which a job cannot ask for."""
-    patterns = common()[".cell"]["artifacts"]["paths"]
+def findings(checkout: Path, *, limit_mib: int = USUAL_MIB, prefix: str = "") -> Iterator[Finding]:
+    """Yield advice where the files, not packed yet, are larger than the limit, which a job cannot ask for.
+
+    Args:
+        prefix: of the names in jobs.yml.
+    """
+    patterns = common(prefix)[f".{prefix}cell"]["artifacts"]["paths"]
     found = {file for pattern in patterns for one in checkout.glob(pattern.rstrip("/")) for file in _files(one)}
     size = sum(file.stat().st_size for file in found) / 2**20
     if size > limit_mib:

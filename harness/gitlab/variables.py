@@ -7,6 +7,8 @@ https://docs.gitlab.com/ci/variables/predefined_variables/
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +18,15 @@ from harness.errors import BadInput
 
 MERGE_REQUEST, SCHEDULE = "merge_request_event", "schedule"
 AT_A_DESK = "`vmatrix gitlab` is for jobs of a GitLab pipeline; elsewhere, use `vmatrix run`"
-NO_COMMIT = "0" * 40  # what GitLab gives as the commit before a branch's first push
+COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")  # SHA-1, SHA-256
+NO_COMMIT = re.compile("0*")  # what GitLab gives as the commit before a branch's first push, and in other pipelines
+NUMBER = re.compile("[0-9]{1,20}")
+TARGET, DIFF_BASE, BEFORE = (
+    "CI_MERGE_REQUEST_TARGET_BRANCH_SHA",
+    "CI_MERGE_REQUEST_DIFF_BASE_SHA",
+    "CI_COMMIT_BEFORE_SHA",
+)
+IID = "CI_MERGE_REQUEST_IID"
 RUN_ALPHABET = string.ascii_lowercase + string.digits
 RUN_LENGTH = 6
 
@@ -26,18 +36,20 @@ class Job:
     """The job that this process is a part of.
 
     id: differs between a job and its retry.  url: its page, "" where there is none.
-    directory: the checkout, absolute.
+    directory: the checkout, absolute.  prefix: of all names that a second product of the project would share.
     """
 
     id: str
     host: str
     url: str
     directory: Path
+    prefix: str = ""
 
     @property
     def run(self) -> str:
         """Return the id of the job's run of cells: the same in its script and its after_script, another in a retry."""
-        number = int.from_bytes(hashlib.sha256(f"{self.host}/{self.id}".encode()).digest(), "big")
+        name = f"{self.host}/{self.id}".encode(errors="surrogateescape")
+        number = int.from_bytes(hashlib.sha256(name).digest(), "big")
         base = len(RUN_ALPHABET)
         return "".join(RUN_ALPHABET[number // base**place % base] for place in range(RUN_LENGTH))
 
@@ -47,7 +59,7 @@ class Pipeline:
     """The pipeline that a job plans for.
 
     source: what started it.  merge_request: its number within the project, "" of none.  labels: of the merge request.
-    base: the revision to which the change is compared, "" where there is none.
+    base: the commit to which the change is compared, "" where there is none; then no_base says why.
     schedule: what the schedule is for.  tier: what a person asked for when starting the pipeline.
     """
 
@@ -55,6 +67,7 @@ class Pipeline:
     merge_request: str = ""
     labels: tuple[str, ...] = ()
     base: str = ""
+    no_base: str = ""
     schedule: str = ""
     tier: str = ""
 
@@ -66,7 +79,8 @@ def read_job(environment: Mapping[str, str]) -> Job:
         id=environment["CI_JOB_ID"],
         host=environment.get("CI_SERVER_HOST", ""),
         url=environment.get("CI_JOB_URL", ""),
-        directory=Path(environment["CI_PROJECT_DIR"]).resolve(),
+        directory=_checkout(environment["CI_PROJECT_DIR"]),
+        prefix=environment.get("MATRIX_PREFIX", ""),
     )
 
 
@@ -75,27 +89,48 @@ def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
     _require(environment, "CI_PIPELINE_SOURCE")
     source = environment["CI_PIPELINE_SOURCE"]
     if source == MERGE_REQUEST:
-        _require(environment, "CI_MERGE_REQUEST_IID", "CI_MERGE_REQUEST_DIFF_BASE_SHA")
+        _require(environment, IID)
+    base, no_base = _base(environment, source)
     return Pipeline(
         source=source,
-        merge_request=environment.get("CI_MERGE_REQUEST_IID", ""),
+        merge_request=number(environment, IID),
         labels=tuple(w for w in environment.get("CI_MERGE_REQUEST_LABELS", "").split(",") if w),
-        base=_base(environment, source),
+        base=base,
+        no_base=no_base,
         schedule=environment.get("MATRIX_SCHEDULE", ""),
         tier=environment.get("MATRIX_WANT_TIER", ""),
     )
 
 
-def _base(environment: Mapping[str, str], source: str) -> str:
-    """Return what the change is compared to.
+def number(environment: Mapping[str, str], name: str) -> str:
+    """Return a variable's number, "" where it is not set; BadInput for anything else, which would end up in names."""
+    value = environment.get(name, "")
+    if value and not NUMBER.fullmatch(value):
+        raise BadInput(f"{name} {value!r} is not a number", hint="GitLab sets it: do not set it yourself")
+    return value
+
+
+def _base(environment: Mapping[str, str], source: str) -> tuple[str, str]:
+    """Return what the change is compared to, or "" and why there is nothing.
 
     A merged-results pipeline runs on a merge with the target branch's head: compared to the merge request's base, all
     that others have merged meanwhile would look changed.
     """
+    name = BEFORE
     if source == MERGE_REQUEST:
-        return environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_SHA") or environment["CI_MERGE_REQUEST_DIFF_BASE_SHA"]
-    before = environment.get("CI_COMMIT_BEFORE_SHA", "")
-    return "" if before == NO_COMMIT else before
+        name = TARGET if environment.get(TARGET) else DIFF_BASE
+    commit = environment.get(name, "").strip().lower()
+    if NO_COMMIT.fullmatch(commit):
+        return "", f"there is no earlier commit ({name})"
+    if not COMMIT.fullmatch(commit):
+        return "", f"{name} {environment[name]!r} is not a commit"
+    return commit, ""
+
+
+def _checkout(value: str) -> Path:
+    if not os.path.isdir(value):  # unlike Path.is_dir, it takes a name of any length
+        raise BadInput(f"CI_PROJECT_DIR {value!r} is not a directory", hint=AT_A_DESK)
+    return Path(value).resolve()
 
 
 def _require(environment: Mapping[str, str], *names: str) -> None:

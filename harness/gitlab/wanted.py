@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from harness.errors import BadInput
 from harness.gitlab.variables import MERGE_REQUEST, SCHEDULE, Pipeline
+from harness.plan.changed import Changes, changed_since
 from harness.spec import Spec
 
 LABEL = "matrix::"
@@ -59,9 +61,26 @@ def wanted(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> Wanted:
             labelled, f"all of tier {labelled}: the merge request has the label {LABEL}{labelled}", "", besides
         )
     if not pipeline.base:
-        return Wanted(tiers.change, f"all of tier {tiers.change}: there is no earlier commit", "", besides)
+        return Wanted(tiers.change, f"all of tier {tiers.change}: {pipeline.no_base}", "", besides)
     why = f"the cells of tier {tiers.change} that changes since {pipeline.base[:12]} can affect"
     return Wanted(tiers.change, why, pipeline.base, besides)
+
+
+def compared(directory: Path, wish: Wanted) -> tuple[Wanted, Changes | None]:
+    """Return what changed since the commit that a wish names, or the wish for the whole tier where git cannot tell.
+
+    After a force push the clone lacks that commit, and so may a shallow clone or a fork's. To test too much is safe.
+
+    Args:
+        directory: the checkout.
+    """
+    if not wish.since:
+        return wish, None
+    try:
+        return wish, changed_since(directory, wish.since)
+    except BadInput as unknown:
+        why = f"all of tier {wish.tier}: what changed is not known: {unknown.summary}"
+        return replace(wish, since="", why=why), None
 
 
 def _scheduled(pipeline: Pipeline, tiers: Tiers) -> Wanted:

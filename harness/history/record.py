@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from harness.sanitize import LINE, sanitized_data
+from harness import sanitize
 
 LETTERS = {"passed": "p", "failed": "f", "not-run": "s"}  # of a check's outcome; quarantined failures are `q`
 ABSENT = "."
@@ -205,7 +205,7 @@ def to_line(record: Record) -> bytes:
     try:
         line = _adapter().dump_json(record, exclude_defaults=True)
     except (PydanticSerializationError, UnicodeEncodeError):  # a text that is none
-        line = json.dumps(sanitized_data(_adapter().dump_python(record, exclude_defaults=True))).encode()
+        line = json.dumps(sanitize.sanitized_data(_adapter().dump_python(record, exclude_defaults=True))).encode()
     return line.replace(b"{", b'{"v":1,', 1) + b"\n"
 
 
@@ -228,10 +228,10 @@ def from_line(line: bytes) -> Record:
 
 def _clean(line: bytes) -> bytes:
     """Return a line with its texts sanitized; most have no character that could be wrong, and stay as they are."""
-    if b"\\" not in line and line.isascii() and b"\x7f" not in line and len(line) <= LINE:
+    if b"\\" not in line and line.isascii() and b"\x7f" not in line and len(line) <= sanitize.LINE:
         return line
     try:
-        return json.dumps(sanitized_data(json.loads(line)), ensure_ascii=False).encode()
+        return json.dumps(sanitize.sanitized_data(json.loads(line)), ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return line  # whoever reads it says what is wrong
 

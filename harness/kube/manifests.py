@@ -7,17 +7,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.kube.failures import Json
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 HINT = "`kubectl apply --dry-run=client -f FILE` reads the same"
 # What others lie in or are made of comes first. What the API server asks about others comes when it can answer.
 FIRST = ("Namespace", "CustomResourceDefinition")
 LAST = ("APIService", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
-UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError)
 
 
 def objects_of(texts: Mapping[str, str]) -> list[Json]:
@@ -58,13 +55,7 @@ def _kind(obj: Json) -> tuple[str, str]:
 
 
 def _objects(name: str, text: str) -> Iterator[Json]:
-    try:
-        documents = [document for document in yaml.load_all(text, Loader=LOADER) if document is not None]
-    except UNUSABLE as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{name}, line {mark.line + 1}" if mark is not None else name
-        raise BadInput(f"{where}: {getattr(error, 'problem', None) or error}", hint=HINT) from error
-    for number, document in enumerate(documents, 1):
+    for number, document in enumerate(yaml_text.documents(text, name, hint=HINT), 1):
         for obj in _flat(document):
             meta = obj.get("metadata") if isinstance(obj, Mapping) else None
             words = (obj.get("apiVersion"), obj.get("kind"), meta.get("name")) if isinstance(meta, Mapping) else ()
@@ -74,5 +65,6 @@ def _objects(name: str, text: str) -> Iterator[Json]:
 
 
 def _flat(document: Any) -> list[Any]:
-    listed = isinstance(document, Mapping) and document.get("kind") == "List"
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    listed = isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)
     return list(document.get("items") or []) if listed else [document]

@@ -69,10 +69,22 @@ def changed_since(project: Path, revision: str) -> Changes:
             f"{revision!r} and HEAD have no common ancestor",
             hint="a shallow clone lacks it: `git fetch --unshallow`",
         )
-    tracked = _git(project, "diff", "--name-only", "--no-renames", "-z", "--relative", base.stdout.strip())
-    new = _git(project, "ls-files", "--others", "--exclude-standard", "-z")
-    paths = {path for listed in (tracked, new) for path in listed.stdout.split("\0") if path}
+    tracked = _listed(project, "diff", "--name-only", "--no-renames", "-z", "--relative", base.stdout.strip())
+    new = _listed(project, "ls-files", "--others", "--exclude-standard", "-z")
+    paths = {*tracked, *new}
     return Changes(revision, tuple(sorted(paths)))
+
+
+def _listed(project: Path, *words: str) -> list[str]:
+    """Return the paths that git lists; BadInput when it does not, which must not look like nothing."""
+    listed = _git(project, *words)
+    if listed.returncode != 0:
+        raise BadInput(
+            f"`git {' '.join(words)}` ended with status {listed.returncode}",
+            hint="a partial clone may lack objects: clone anew",
+            detail=listed.stderr.strip(),
+        )
+    return [path for path in listed.stdout.split("\0") if path]
 
 
 def _git(project: Path, *words: str) -> proc.Completed:

@@ -91,7 +91,7 @@ def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterat
     from harness.validate.conformance.curated import AGNHOST
     from harness.validate.probes import place_probes, remove_probes
 
-    image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
+    image = inspection.probe_image(AGNHOST, mirror.images)
     try:
         yield place_probes(inspection.api, inspection.expected.nodes, image, timeouts)
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.reading import read_text
 from harness.recorded import recorded
@@ -91,10 +92,7 @@ def read_product(path: Path) -> dict[str, str]:
         BadInput: it cannot be read, lacks a field, or has one that the programme does not know.
     """
     hint = f"it needs {', '.join(REQUIRED)}; it may have {', '.join(OPTIONAL)}"
-    try:
-        raw = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is not YAML: {error}", hint=hint, paths=[path]) from error
+    raw = yaml_text.document(read_text(path), path, hint=hint)
     if not isinstance(raw, dict):
         raise BadInput(f"{path} is no mapping", hint=hint, paths=[path])
     wrong = [f"`{name}` is missing" for name in REQUIRED if not raw.get(name)]

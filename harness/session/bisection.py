@@ -116,7 +116,7 @@ def resumed(search: Bisection, file: Path) -> Bisection:
             for revision, one in known["trials"].items()
             if revision in search.revisions and known["cell"] == search.cell
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{file} is no search of vmatrix bisect", hint=f"remove it to begin anew: rm {file}") from error
     return replace(search, trials=trials)
 

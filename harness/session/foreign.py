@@ -34,7 +34,8 @@ from harness.spec.settings import Settings, load_settings
 from harness.spec.shape import unknown
 from harness.spec.suites import CONFORMANCE, suites_of
 from harness.spec.usual_names import GROUPS
-from harness.validate.expected import plugins
+from harness.validate.conformance.curated import load_curated
+from harness.validate.expected import minor_of, plugins
 
 NAME, STAGE = "cluster", "given"
 NO_KEY = Path("none")
@@ -162,6 +163,9 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     release = cluster.version().removeprefix("v")
     variables = {"cluster_kubernetes_version": release, **told.given(plugin.version if plugin is not None else None)}
     _refuse_half_families(where, given, variables)
+    minor = minor_of(str(variables["cluster_kubernetes_version"]))
+    if CONFORMANCE in suites:
+        load_curated(minor)  # which says that there is none
     spec = load_spec(anywhere() / MATRIX)
     phase = Phase(STAGE, machines=tuple(m.name for m in given.machines), vars=variables)
     cell = Cell(NAME, {}, STAGE, (phase,), tuple(m.planned for m in given.machines), variables)
@@ -170,7 +174,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
         directory=".",
         phases={"deploy": ProductPhase()},
         cluster=told.cluster,
-        checks=told.checks.model_copy(update={"leave_out": (*told.checks.leave_out, *without(told))}),
+        checks=told.checks.model_copy(update={"leave_out": (*told.checks.leave_out, *without(told, minor))}),
     )
     own = spec.model_copy(update={"product": product, "products": {}, "quarantine": ()})
     project = Project(anywhere(), own, where.settings)
@@ -178,7 +182,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     run = random_id()
     directory = RunDir.of_given(where.settings.runs, run).path
     plan = RunPlan(run, None, (cell,), project, directory, {}, only=meant, after=0)
-    return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant))
+    return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant, minor))
 
 
 def _refuse_policies_unsaid(facts: Document | None, told: Facts, suites: Sequence[str]) -> None:

@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from harness import providers
+from harness import providers, yaml_text
 from harness.cell.existing import Existing, InfraAccess, existing
 from harness.cell.life import Life
 from harness.cell.provision import Attempt
@@ -128,10 +126,7 @@ def _environment(kept: KeptCell, attempt: Attempt) -> Environment:
 
 def _variables(kept: KeptCell) -> Mapping[str, Any]:
     file = kept.there.files.variables
-    try:
-        found = yaml.safe_load(read_text(file))
-    except yaml.YAMLError as error:
-        raise BadInput(f"{file} is no YAML any more: {error}", hint="run the cell again") from error
+    found = yaml_text.document(read_text(file), file, hint="run the cell again")
     if not isinstance(found, dict):
         raise BadInput(f"{file} holds no variables", hint="run the cell again")
     return found

@@ -29,6 +29,9 @@ from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
+from harness.spec.suites import CONFORMANCE
+from harness.validate.conformance.curated import load_curated
+from harness.validate.facts.expected import minor_of
 
 RUN_ID_LENGTH = 6
 ALPHABET = string.ascii_lowercase + string.digits
@@ -113,6 +116,18 @@ class RunPlan:
         }
 
 
+def refuse_unlisted(plan: RunPlan) -> None:
+    """Refuse upstream's curated specs, where they are meant, for a minor that has no list of them.
+
+    Raises:
+        BadInput: as `load_curated`, for the first such cell.
+    """
+    for cell in plan.cells if CONFORMANCE in (plan.suites() or ()) else ():
+        for phase in cell.phases:
+            if version := phase.vars.get("cluster_kubernetes_version"):
+                load_curated(minor_of(str(version)))
+
+
 def plan_run(request: RunRequest) -> RunPlan:
     """Load and check everything that was asked for, touching nothing.
 
@@ -125,6 +140,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     made = replace(made, fail_fast=bool(request.fail_fast), shell=bool(request.shell))
     if made.shell:
         _refuse_without_terminal()
+    refuse_unlisted(made)
     refuse_masquerade(sourced, made.cells)
     refuse_shared(project.spec, made.cells, project.settings.namespace)
     refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)

@@ -94,7 +94,7 @@ def _json(path: Path, name: str, member: Member) -> Any:
         raise ValueError(f"the image archive {path} is broken: it lacks {name}")
     try:
         return json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"the image archive {path} is broken: {name} is no JSON") from error
 
 

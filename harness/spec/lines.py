@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from harness.errors import BadInput
 from harness.reading import read_text
+from harness.yaml_text import LOADER as PARSER
+from harness.yaml_text import UNUSABLE, line_of, too_deep, words_of
 
+Place = TypeVar("Place")
 Location = tuple[str | int, ...]
 Compose = Callable[[str, Any], list[yaml.Node | None]]  # a text, and the loader to use
 Finding = tuple[Location, str]  # where in a document, and what is wrong there
 
 MERGE_KEY = "<<"
-PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # with libyaml, where PyYAML was built with it
 DEEPEST = 40  # levels of nesting; the deepest file of ours has eight
 LARGEST = 100_000  # values in one file, aliases counted as often as they are used
 TEXT = "tag:yaml.org,2002:str"
-# What PyYAML's constructors raise for a tagged scalar that cannot be that: `!!timestamp x`, `!!bool x`, `!!int ""`, ...
-UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError)
+PLAIN = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+TRUTHS = frozenset({"true", "false"})  # of what YAML 1.1 takes for one, what nobody takes for anything else
 
 
 class _Deep(Exception):
@@ -72,12 +75,14 @@ class Document:
     """A parsed file: its data and the 1-based line of each location.
 
     files: where a file amends another, the file that each location with a line comes from.
+    written: the scalars that YAML takes for something that is written otherwise: 1.30, 010, yes, 1:30, 2026-01-02.
     """
 
     file: Path
     content: Any
     lines: Mapping[Location, int]
     files: Mapping[Location, Path] = field(default_factory=dict)
+    written: Mapping[Location, str] = field(default_factory=dict)
 
     def place_of(self, location: Location) -> tuple[Path, int]:
         """Return the file and the line of a location, or of its nearest parent that has one."""
@@ -88,6 +93,17 @@ class Document:
     def line_of(self, location: Location) -> int:
         """Return the line of a location, or of its nearest parent that has one."""
         return self.place_of(location)[1]
+
+    def below(self, location: Location) -> Document:
+        """Return the part at a location as a document, whose lines are those of this file."""
+        content, depth = self.content, len(location)
+        for part in location:
+            content = content[part]
+
+        def inner(places: Mapping[Location, Place]) -> dict[Location, Place]:
+            return {at[depth:]: place for at, place in places.items() if at[:depth] == location}
+
+        return Document(self.file, content, inner(self.lines), inner(self.files), inner(self.written))
 
     def problem(self, location: Location, message: str) -> Problem:
         """Return an error at a location of this file."""
@@ -144,7 +160,7 @@ def _one(text: str, loader: Any) -> list[yaml.Node | None]:
 def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tuple[Document, list[Problem]]:
     reading = _Reading(file)
     content = reading.value(root, ()) if root is not None else None
-    return Document(file, content, reading.lines), [*problems, *reading.problems]
+    return Document(file, content, reading.lines, written=reading.written), [*problems, *reading.problems]
 
 
 def _roots(file: Path, compose: Compose) -> tuple[list[yaml.Node | None], list[Problem]]:
@@ -162,29 +178,13 @@ def _composed(file: Path, text: str, compose: Compose) -> tuple[list[yaml.Node |
         try:
             return compose(text, _Shallow), []
         except _Deep:
-            deep = _too_deep(text)
+            deep = too_deep(text, DEEPEST)
             if deep:
                 said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
                 return [], [Problem(file, deep, "", said)]
             return compose(text, PARSER), []
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        said = str(getattr(error, "problem", None) or error)
-        line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml may point behind the last line
-        return [], [Problem(file, line, "", f"malformed YAML: {' '.join(said.split())}")]
-
-
-def _too_deep(text: str) -> int:
-    """Return the line at which a text is nested too deeply, 0 when it nowhere is: libyaml's composer would crash."""
-    depth = 0
-    for event in yaml.parse(text, Loader=PARSER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST:
-                return event.start_mark.line + 1 if event.start_mark is not None else 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-    return 0
+        return [], [Problem(file, line_of(error, text), "", f"malformed YAML: {words_of(error)}")]
 
 
 @dataclass
@@ -193,6 +193,7 @@ class _Reading:
 
     file: Path
     lines: dict[Location, int] = field(default_factory=dict)
+    written: dict[Location, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     open_nodes: set[int] = field(default_factory=set)
     values: int = 0
@@ -220,6 +221,9 @@ class _Reading:
             self._report(
                 node, at, f"more than {LARGEST} values after expanding aliases; use fewer values or no aliases"
             )
+        elif node.tag not in PLAIN:
+            tag = node.tag.removeprefix("tag:yaml.org,2002:")
+            self._report(node, at, f"a tag that is not supported: {tag}; write the value without it")
         elif id(node) in self.open_nodes:
             self._report(node, at, "the anchor is used inside itself; write the value out")
         elif len(at) >= DEEPEST:
@@ -252,9 +256,21 @@ class _Reading:
         if node.tag == TEXT:
             return node.value
         try:
-            return self.constructor.construct_object(node, deep=True)
+            found = self.constructor.construct_object(node, deep=True)
         except UNUSABLE as error:
             self.constructor = yaml.constructor.SafeConstructor()  # the first one remembers what it did not finish
-            said = getattr(error, "problem", None) or f"{type(error).__name__}: {error}"
-            self._report(node, at, f"invalid value: {' '.join(str(said).split())[:200]}")
+            self._report(node, at, f"invalid value: {words_of(error)}")
             return None
+        if not _as_written(found, node.value):
+            self.written[at] = node.value
+        return found
+
+
+def _as_written(value: Any, text: str) -> bool:
+    """Tell whether a value is written as it was."""
+    if isinstance(value, bool | date):
+        return text.lower() in TRUTHS
+    try:
+        return value is None or str(value) == text
+    except ValueError:  # an integer of more digits than Python prints
+        return True

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.reading import read_text
 
@@ -86,8 +87,8 @@ def patterns(playbook: Path, sources: str, depth: int = 0) -> Iterator[list[str]
 def read_plays(playbook: Path, of: type = list) -> Any:
     """Return the content of a file of plays or tasks, or of another type. Raises Unclear where it has none such."""
     try:
-        content = yaml.load(read_text(playbook), Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except (BadInput, ValueError, yaml.YAMLError, RecursionError) as error:
+        content = yaml_text.document(read_text(playbook), playbook, loader=_Loader)
+    except BadInput as error:
         raise Unclear from error
     if not isinstance(content, of):
         raise Unclear

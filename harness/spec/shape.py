@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import datetime
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -41,6 +42,7 @@ WORDING = {
     "union_tag_invalid": "unknown {discriminator} {tag!r}; expected one of {expected_tags}",
     "union_tag_not_found": "missing {discriminator}; it determines the other keys",
 }
+FREE = frozenset({"vars", "variables", "kubelet_config"})  # keys below which any value is taken as it is
 WHOLE = frozenset({"missing", "too_short", "union_tag_invalid", "union_tag_not_found"})  # say all without what is given
 UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 without quotes; bool is an int
 
@@ -48,13 +50,44 @@ UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 
 def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem]]:
     """Validate one document against its model."""
     content = document.content if document.content is not None else {}
+    misread = {
+        at: document.problem(at, _misread(text, _at(content, at)))
+        for at, text in document.written.items()
+        if FREE.intersection(map(str, at[:-1]))
+    }
+    wrong = list(misread.values())
     try:
-        return model.model_validate(content), []
+        made = model.model_validate(content)
+        return (None, wrong) if wrong else (made, [])
     except ValidationError as error:
         details = [detail for detail in error.errors(include_url=False) if not _follows(detail)]
-        return None, [_problem(document, model, content, detail) for detail in details]
+        others = [detail for detail in details if not _about(_in_document(content, detail), detail, misread)]
+        return None, [*wrong, *(_problem(document, model, content, detail) for detail in others)]
     except RecursionError:
         return None, [document.problem((), "nested too deeply")]
+
+
+def _about(location: Location, detail: ErrorDetails, misread: Collection[Location]) -> bool:
+    """Tell whether an error is about a misread scalar, or about one inside of what a rule of ours refuses."""
+    if detail["type"] in ("value_error", "finite_number"):
+        return any(at[: len(location)] == location for at in misread)
+    return location in misread
+
+
+def _misread(text: str, value: Any) -> str:
+    """Say what YAML 1.1 makes of a scalar, and how to write what was meant."""
+    if isinstance(value, datetime.date):
+        return f"YAML takes {text} for a date; put it in quotes"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"YAML takes {text} for a number without an end; put it in quotes"
+    meant = str(value).lower() if isinstance(value, bool) else shown(value)
+    return f"YAML takes {text} for {meant}; put it in quotes, or write {meant}"
+
+
+def _at(content: Any, location: Location) -> Any:
+    for part in location:
+        content = content[part]
+    return content
 
 
 def _follows(detail: ErrorDetails) -> bool:
@@ -91,6 +124,9 @@ def shown(value: Any) -> str:
 
 def _problem(document: Document, model: type[BaseModel], content: Any, detail: ErrorDetails) -> Problem:
     location = _in_document(content, detail)
+    if detail["type"] == "string_type" and location in document.written:
+        said = f"expected a string, got {document.written[location]} without quotes; put it in quotes"
+        return document.problem(location, said)
     return document.problem(location, _message(model, location, detail))
 
 

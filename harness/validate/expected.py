@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -79,6 +80,11 @@ VERSIONS = {  # what is called `own_versions` in product.yml -> variable
     "etcd": "cluster_etcd_version",
     "coredns": "cluster_coredns_version",
 }
+
+# k3s: v1.31.5+k3s1, RKE2: v1.30.6+rke2r1, EKS: v1.33.4-eks-113cf36, GKE: v1.31.5-gke.1023000, also in tags of images.
+DISTRIBUTION = re.compile(
+    r"([0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)(?:\.[0-9]++)?+(?![0-9A-Za-z]))?+)[-+~.][-+~.\w]*(?=[,\s]|$)"
+)
 
 
 @dataclass(frozen=True)
@@ -238,8 +244,18 @@ def _of_ipv6(plugin: NetworkPlugin | None) -> NetworkPlugin | None:
 
 
 def minor_of(version: str) -> str:
-    """Return the minor of a version: "1.36" of "1.36.3" or "v1.36.3"."""
-    return ".".join(version.removeprefix("v").split(".")[:2])
+    """Return the minor of a version: "1.36" of "1.36.3", "v1.36.3" or "v1.36.3+k3s1"."""
+    major, _, rest = version.removeprefix("v").partition(".")
+    found = re.match("[0-9]+", rest)
+    return f"{major}.{found[0] if found else rest}"
+
+
+def upstream_of(text: str) -> str:
+    """Return a text with upstream's versions in place of distributions': "v1.31.5" of "v1.31.5+k3s1".
+
+    What upstream itself calls a pre-release stays: -alpha, -beta.1, -rc.0.
+    """
+    return DISTRIBUTION.sub(r"\1", text)
 
 
 def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from harness.errors import HarnessBug
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest, upstream_of
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,11 @@ def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what:
     with suppress(TimedOut):
         until(probe, deadline=deadline, what=what, interval=0.3)
     return last
+
+
+def differs_upstream(where: str, what: str, expected: str, seen: str) -> list[Mismatch]:
+    """Return a mismatch when two versions are of different releases of upstream, whoever distributes them."""
+    return [] if upstream_of(expected) == upstream_of(seen) else differs(where, what, expected, seen)
 
 
 def differs(where: str, what: str, expected: object, seen: object) -> list[Mismatch]:

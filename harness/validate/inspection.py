@@ -18,13 +18,13 @@ from harness.model import GuestCluster
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.conformance.curated import ConformanceList, load_curated
+from harness.validate.conformance.curated import ConformanceList, curated_path, load_curated
 from harness.validate.expected import ExpectedGuest, expected_of, plugins
 from harness.validate.facts.cluster import ClusterView, view_of
 from harness.validate.facts.files import MachineFiles, files_of
 from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
 from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
-from harness.validate.findings import Mismatch, eventually
+from harness.validate.findings import Mismatch, NotJudged, eventually
 from harness.validate.hosts import MACHINE, open_hosts, run_on_each
 from harness.validate.topics.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.topics.certificates import MachineKeys, keys_of
@@ -321,6 +321,19 @@ class Inspection:
     def curated(self) -> ConformanceList:
         """Return the conformance list of the guest's minor."""
         return load_curated(self.expected.minor)
+
+    def probe_image(self, name: str, registry: str) -> str:
+        """Return the reference of an image for probe pods, by its name in the conformance list of the guest's minor.
+
+        Args:
+            registry: HOST:PORT of the mirror, and what else is before the repository.
+
+        Raises:
+            NotJudged: nobody wrote a list for that minor, so nobody knows which release of the image it needs.
+        """
+        if not curated_path(self.expected.minor).is_file():
+            raise NotJudged(f"Kubernetes {self.expected.minor} has no conformance list, which names the image {name}")
+        return f"{registry}/{self.curated.images[name]}"
 
     def _unsettled(self, view: ClusterView) -> list[Mismatch]:
         return [

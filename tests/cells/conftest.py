@@ -22,6 +22,7 @@ from harness.until import Deadline
 from harness.validate.conformance.curated import (
     FOLDER,
     SpecRun,
+    curated_path,
     left_of_specs,
     load_curated,
     run_curated,
@@ -53,6 +54,8 @@ HERE = Path(__file__).parent
 def _spec_names(suite: str, minor: str) -> dict[str, None]:
     if suite in UPSTREAM:
         return dict.fromkeys(load_upstream(minor).of(suite))
+    if not curated_path(minor).is_file():  # a plan refuses a minor without a list where the suite is asked for by name
+        return {}
     return {spec.name: None for spec in load_curated(minor).specs}
 
 
@@ -62,12 +65,15 @@ def _specs_of(suite: str, cell: Cell, phase: int) -> dict[str, None]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out whole sets of specs that nobody asked for: hundreds of items for every cell."""
-    if collection_path.name not in UPSTREAM or collection_path.parent != HERE:
+    """Leave out specs that nobody asked for: hundreds of items for every cell, and lists that a minor may not have."""
+    suite = collection_path.name
+    if suite not in (*UPSTREAM, CONFORMANCE) or collection_path.parent != HERE:
         return None
     plan = config.stash.get(PLAN, None)
     asked = plan.suites() if plan is not None else None
-    return None if asked is not None and collection_path.name in asked else True
+    if asked is None:  # all suites but those on request
+        return None if suite == CONFORMANCE else True
+    return None if suite in asked else True
 
 
 @pytest.hookimpl(trylast=True)  # after the plugin's, so that the cell comes first in the item's name

@@ -198,7 +198,7 @@ def test_another_teams_pipeline_runs_our_matrix_on_its_product(pristine: Checkou
     assert set(team.listed(given)) == {f"cells {job}" for job in ("plan", "smoke", "matrix", "report", "publish")}
     ended = team.call("cells plan", variables=given, seconds=SECONDS)
     assert ended.code == 0, ended.said
-    pipeline = yaml.safe_load((team.directory / "matrix.yml").read_text(encoding="utf-8"))
+    pipeline = yaml.safe_load((team.directory / "cells matrix.yml").read_text(encoding="utf-8"))
     assert cells(pipeline) == tier(pristine, "single")
     assert pipeline["default"]["tags"] == ["big"]
     assert pipeline["variables"]["MATRIX_PRODUCT"] == "ci/product.yml"

@@ -15,11 +15,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
 
 from harness import paths
 from harness.artifacts.disk import build, catalogue
 from harness.artifacts.disk.build import Say
-from harness.artifacts.download import ABSENT, Told, download, listed, text, trouble
+from harness.artifacts.download import ABSENT, ListedFile, Told, download, entries, listed, text, trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.artifacts.workdir import LOCK, half_done, hold, working
 from harness.errors import BadInput, InfraError
@@ -30,6 +31,7 @@ from harness.spec.project import templates_dir
 
 GIB = 1 << 30
 CHECKSUM_HINT = "check matrix/images.yml"
+SHOWN = 8  # names of a list that a message repeats
 MIRROR_HINT = "add the file to the mirror, or change image_mirror (vmatrix config)"
 TELL_SECONDS = 2.0  # between two lines of progress
 
@@ -244,15 +246,27 @@ def published_checksum(source: UrlSource, *, hint: str = CHECKSUM_HINT) -> str:
         hint: what to do when there is no list, or it lacks the image.
 
     Raises:
-        InfraError: the list does not name the image.  InfraRetriable: the list could not be downloaded.
+        BadInput: the list does not name the image.  InfraRetriable: the list could not be downloaded.
     """
     if source.checksum is not None:
         return source.checksum
-    url, name = source.checksum_url or "", PurePosixPath(source.url).name
-    found = listed(text(url, hint=hint), name)
+    url, path = source.checksum_url or "", unquote(urlsplit(source.url).path)
+    content = text(url, hint=hint)
+    found = listed(content, path)
     if found is None:
-        raise InfraError(f"{url} lists no checksum of {name}", hint=hint)
+        raise _not_listed(url, PurePosixPath(path).name, entries(content), hint)
     return found
+
+
+def _not_listed(url: str, name: str, every: Sequence[ListedFile], hint: str) -> BadInput:
+    """Return the refusal of a list that does not say an image's checksum, with what it has."""
+    same = [one.name or "a digest alone" for one in every if PurePosixPath(one.name or name).name == name]
+    if same:
+        return BadInput(f"{url} lists several checksums of {name} that differ: {', '.join(same)}", hint=hint)
+    names = list(dict.fromkeys(one.name for one in every))
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    has = f"it has {', '.join(names[:SHOWN])}{more}" if names else "it has no SHA-256 or SHA-512 checksum at all"
+    return BadInput(f"{url} lists no checksum of {name}; {has}", hint=hint)
 
 
 def from_mirror(mirror: ImageMirror, image: DiskImage) -> DiskImage:

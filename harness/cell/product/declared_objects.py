@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import yaml
 
+from harness import yaml_text
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.errors import BadInput
 from harness.infra.cluster.storage import LOCAL_PATH
@@ -81,10 +81,7 @@ def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path,
     else:
         name = str(directory / source)
         text = _rendered(source, values, directory) if source.endswith(".j2") else read_text(Path(name))
-    try:
-        found = [obj for obj in yaml.safe_load_all(text) if obj is not None]
-    except yaml.YAMLError as error:
-        raise BadInput(f"{name} does not give YAML: {' '.join(str(error).split())}", hint=HINT) from error
+    found = yaml_text.documents(text, name, hint=HINT)
     flat = [one for obj in found for one in _items(obj)]
     for obj in flat:
         meta = obj.get("metadata") if isinstance(obj, Mapping) else None

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from harness import yaml_text
 from harness.cell.product import cached
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
@@ -177,10 +178,7 @@ class _Installation:
 def _read(requirements: Path) -> Mapping[str, list[Any]]:
     """Return the file's collections and roles; a list alone is of roles, as ansible-galaxy reads it."""
     (content,) = cached.contents([requirements])
-    try:
-        found = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{requirements} is no YAML: {error}", hint="ansible-galaxy's requirements.yml") from error
+    found = yaml_text.document(content.decode(errors="replace"), requirements, hint="ansible-galaxy's requirements.yml")
     if isinstance(found, list):
         return {"roles": found}
     if not isinstance(found, Mapping):

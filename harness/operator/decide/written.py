@@ -29,7 +29,8 @@ def documents_of(file: Path, namespace: str = "default") -> list[Document]:
     Raises:
         BadInput: what is wrong, with the line; or there is no ClusterDeployment.
     """
-    documents, problems = read_all(file)
+    listed, problems = read_all(file)
+    documents = [one for document in listed for one in _items(document)]
     found = [document for document in documents if _group(document) in (GROUP, None)]
     problems += [problem for document in found for problem in _form(document)]
     if problems:
@@ -85,6 +86,17 @@ def _address(document: Document, machine: DeclaredMachine | None) -> Iterator[Pr
         ip_address(machine.spec.address)
     except ValueError:
         yield document.problem(("spec", "address"), f"{NO_ADDRESS.message}: {NO_ADDRESS.remedy}")
+
+
+def _items(document: Document) -> Iterator[Document]:
+    """Yield the objects of a list, as kubectl prints several, or the document itself."""
+    content = document.content
+    kind, items = (content.get("kind"), content.get("items")) if isinstance(content, dict) else (None, None)
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
+        yield document
+        return
+    for number in range(len(items)):
+        yield from _items(document.below(("items", number)))
 
 
 def _form(document: Document) -> Iterator[Problem]:

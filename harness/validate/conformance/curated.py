@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
 from harness.errors import BadInput, VmatrixError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
@@ -72,8 +71,8 @@ def load_curated(minor: str) -> ConformanceList:
             paths=[path],
         )
     try:
-        return _read(minor, yaml.safe_load(read_text(path)))
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        return _read(minor, yaml_text.document(read_text(path), path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
             hint="it needs `kubernetes`, `images` (name: repository:tag) and `specs` ([{name, images}]); it may have "

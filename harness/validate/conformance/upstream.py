@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from harness import proc
+from harness import proc, yaml_text
 from harness.errors import BadInput, InfraError
 from harness.indented import IndentedDumper
 from harness.paths import MATRIX, packaged_dir
@@ -112,9 +112,9 @@ def load_upstream(minor: str) -> UpstreamSets:
     if not path.is_file():
         return UpstreamSets(minor, {})
     try:
-        raw = yaml.load(read_text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both safe
+        raw = yaml_text.document(read_text(path), path)
         return _sets(minor, raw)
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
             hint=f"`vmatrix conformance list` of a release of {minor} prints it",
@@ -131,12 +131,12 @@ def load_selection() -> Selection:
     """
     path = _file(SELECTION)
     try:
-        raw = yaml.safe_load(read_text(path))
+        raw = yaml_text.document(read_text(path), path)
         areas, labels, names = (dict(raw[key]) for key in ("areas", "without_labels", "without_names"))
         found = Selection(areas, labels, names, dict(raw.get("needs") or {}))
         for pattern in (*found.areas.values(), *found.without_labels, *found.without_names, *found.needs.values()):
             re.compile(pattern)
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, re.error) as error:
+    except (KeyError, TypeError, ValueError, re.error) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
             hint="it needs `areas` (label: expression), `without_labels` and `without_names` (expression: why); "

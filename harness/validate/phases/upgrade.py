@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.model import Cell
-from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, upstream_of
 from harness.validate.facts.cluster import ClusterView, Json, by_name
-from harness.validate.findings import Mismatch, differs, on_every, unjudged
+from harness.validate.findings import Mismatch, differs, differs_upstream, on_every, unjudged
 from harness.validate.layout import absent, static_by_facts
 from harness.validate.phases.observation import Observation
 from harness.validate.variables import METRICS_SERVER
@@ -103,7 +103,7 @@ def not_upgraded(before: Observation, after: Observation) -> list[Mismatch]:
     found += _wrong(old, was, "before the phase")
     found += _wrong(new, now, "after it")
     for place in changing:
-        if was.get(place) == now.get(place):
+        if was.get(place) == now.get(place) and upstream_of(old[place]) != upstream_of(new[place]):
             found.append(Mismatch(place, f"another version than before, {old[place]}", now.get(place) or "none"))
     return found + not_judged(after)
 
@@ -117,7 +117,9 @@ def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]
 
 def _wrong(wanted: Versions, seen: Versions, when: str) -> list[Mismatch]:
     return on_every(
-        tuple(wanted), seen, lambda place, version: differs(f"{place}, {when}", "version", wanted[place], version)
+        tuple(wanted),
+        seen,
+        lambda place, version: differs_upstream(f"{place}, {when}", "version", wanted[place], version),
     )
 
 

@@ -13,12 +13,13 @@ from harness.urls import joined
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import HttpAnswer
 from harness.validate.facts.programs import MachineSetup, RunningPrograms
-from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
+from harness.validate.findings import Mismatch, differs_upstream, on_every, same_set, unjudged
 
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return a mismatch when the API server has another version than expected."""
-    return differs("/version", "gitVersion", f"v{expected.kubernetes}", api.request("GET", "/version")["gitVersion"])
+    seen = api.request("GET", "/version")["gitVersion"]
+    return differs_upstream("/version", "gitVersion", f"v{expected.kubernetes}", seen)
 
 
 def failing_probes(api: Cluster) -> list[Mismatch]:
@@ -75,7 +76,7 @@ def wrong_api_servers(setups: Mapping[str, MachineSetup], expected: ExpectedGues
             yield Mismatch(where, "a running API server", "none")
             return
         version = _version(seen.api[VERSION])
-        yield from differs(where, "gitVersion", f"v{expected.kubernetes}", version)
+        yield from differs_upstream(where, "gitVersion", f"v{expected.kubernetes}", version)
         ready = seen.api[READY]
         failing = [line for line in ready.body.splitlines() if line.startswith("[-]")]
         if ready.status != OK:

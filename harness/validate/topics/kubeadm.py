@@ -19,7 +19,7 @@ from harness.validate.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.cluster import Json, explicit_settings, settings_in, value_at
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.facts.programs import MachineSetup
-from harness.validate.findings import Mismatch, differs, on_every, unjudged
+from harness.validate.findings import Mismatch, differs, differs_upstream, on_every, unjudged
 from harness.validate.variables import (
     customised_flags,
     external_flags,
@@ -45,6 +45,8 @@ def _own(program: str) -> dict[str, str]:
         "leader-elect": "true",
     }
 
+
+MINORS = ("1.34", "1.35", "1.36", "1.37")
 
 # kubeadm 1.34 writes it into kubeadm-flags.env; later ones do not, and the kubelet of 1.35 does not know it.
 OF_A_MINOR: Mapping[str, Mapping[str, Mapping[str, str]]] = {"1.34": {"kubelet": {"pod-infra-container-image": ANY}}}
@@ -134,6 +136,9 @@ def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     own = expected.leaves.flags
     if own is None or expected.leaves.kubeadm is None:
         return [unjudged("whole command lines", NOT_SAID, whole=True)]
+    if expected.minor not in MINORS:
+        why = f"kubeadm's flags are known for Kubernetes {MINORS[0]} to {MINORS[-1]}, and this is {expected.minor}"
+        return [unjudged("whole command lines", why, whole=True)]
     programs = (*KUBEADM, *(name for name in own if name not in KUBEADM))
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
@@ -231,7 +236,9 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
         "networking.dnsDomain": expected.dns_domain,
         "imageRepository": expected.image_prefix if expected.leaves.images_from_mirror else "",
     }
-    found = [
+    version = str(wanted.pop("kubernetesVersion"))
+    found = differs_upstream(CLUSTER, "kubernetesVersion", version, str(value_at(kept, "kubernetesVersion")))
+    found += [
         one for path, value in wanted.items() if value for one in differs(CLUSTER, path, value, value_at(kept, path))
     ]
     info = settings_in(api, INFO, "kubeconfig")

@@ -9,7 +9,16 @@ from harness.kube import Cluster
 from harness.kube.resources import LEASE
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json, addresses_of, by_name, of_family, pod_networks_of
-from harness.validate.findings import Mismatch, differs, lasting, on_every, same_set, together, unjudged
+from harness.validate.findings import (
+    Mismatch,
+    differs,
+    differs_upstream,
+    lasting,
+    on_every,
+    same_set,
+    together,
+    unjudged,
+)
 
 NONE = "none"  # of a taint, in product.yml
 LEASES = "kube-node-lease"  # namespace of what kubelets renew
@@ -49,10 +58,12 @@ def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         info = node["status"]["nodeInfo"]
         runtime = f"{REPORTED.get(expected.runtime_process, expected.runtime)}://{expected.runtime_version}"
-        yield from differs(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
+        yield from differs_upstream(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
         # containerd reports its version as it was stamped: with or without a v
         if known:
-            yield from differs(name, "runtime", runtime, info["containerRuntimeVersion"].replace("://v", "://"))
+            yield from differs_upstream(
+                name, "runtime", runtime, info["containerRuntimeVersion"].replace("://v", "://")
+            )
 
     known = bool(expected.runtime_process and expected.runtime_version)
     found = on_every(expected.nodes, by_name(view.nodes), judge)

@@ -10,7 +10,7 @@ from harness.spec.models.leaves import Tool
 from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.facts.programs import MachineSetup
-from harness.validate.findings import Mismatch, differs, on_every, same_set, together, unjudged
+from harness.validate.findings import Mismatch, differs, differs_upstream, on_every, same_set, together, unjudged
 from harness.validate.layout import absent, etcd_is_used, running_proxies, runtime_of, static_by_facts
 
 Facts = Mapping[str, NodeFacts]
@@ -248,7 +248,7 @@ def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, 
     names = names if tool is not None or program in agents else installed
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        yield from differs(f"{name} {program}", "version", version, seen.versions.get(program, ""))
+        yield from differs_upstream(f"{name} {program}", "version", version, seen.versions.get(program, ""))
 
     return on_every(names or expected.nodes, facts, judge)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.kube import Cluster
 from harness.kube.resources import REPLICA_SET, SERVICE_ACCOUNT
-from harness.validate.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
+from harness.validate.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest, upstream_of
 from harness.validate.facts.cluster import ClusterView, Json, by_name
 from harness.validate.findings import Mismatch, differs, lasting, on_every, same_set, together, unjudged
 from harness.validate.layout import static_by_view
@@ -109,8 +109,8 @@ def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mis
 
     def judge(component: str, tags: set[str]) -> list[Mismatch]:
         # etcd's image has a revision behind its version: 3.6.8-0
-        versions = {tag.partition("-")[0] for tag in tags} if component == "etcd" else tags
-        return differs(component, "version", [wanted[component]], sorted(versions))
+        versions = {tag.partition("-")[0] if component == "etcd" else upstream_of(tag) for tag in tags}
+        return differs(component, "version", [upstream_of(wanted[component])], sorted(versions))
 
     return unknown + on_every(tuple(wanted), seen, judge)
 

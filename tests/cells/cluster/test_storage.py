@@ -30,7 +30,7 @@ def test_one_storage_class_is_the_default(inspection: Inspection) -> None:
 def test_a_volume_keeps_what_a_pod_wrote_for_another_and_goes_with_its_claim(
     inspection: Inspection, mirror: Mirror, timeouts: Timeouts
 ) -> None:
-    image = f"{mirror.images}/{inspection.curated.images[BUSYBOX]}"
+    image = inspection.probe_image(BUSYBOX, mirror.images)
     try:
         found = storage.lost_writes(
             inspection.api, image=image, token=secrets.token_hex(8), deadline=Deadline.after(timeouts.volume)

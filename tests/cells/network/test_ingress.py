@@ -51,7 +51,7 @@ def published(
     inspection: Inspection, mirror: Mirror, timeouts: Timeouts, ask: ingress.Ask
 ) -> Iterator[PublishedIngresses]:
     """Return Ingresses and what is behind them, which are there for the checks of this module."""
-    image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
+    image = inspection.probe_image(AGNHOST, mirror.images)
     try:
         yield ingress.place(inspection.api, inspection.expected.nodes, image, timeouts)
     finally:

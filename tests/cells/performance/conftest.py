@@ -20,7 +20,7 @@ from harness.validate.performance.figures import PROPERTY, Figure, carried
 def bench(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Bench]:
     """The cluster, settled, with an empty namespace for the measurements' pods."""
     assert inspection.view is not None  # the view is what waits
-    image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
+    image = inspection.probe_image(AGNHOST, mirror.images)
     with pods.namespace(inspection.api, timeouts.performance):
         yield Bench(inspection, timeouts, image)
 

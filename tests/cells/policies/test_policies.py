@@ -69,7 +69,7 @@ class Trial:
 @pytest.fixture(scope="module")
 def trial(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Trial]:
     """Return clients and servers; they are there for the checks of this module."""
-    image = f"{mirror.images}/{inspection.curated.images[AGNHOST]}"
+    image = inspection.probe_image(AGNHOST, mirror.images)
     expected = inspection.expected
     try:
         networks = [one.pod_cidr for one in expected.families]

@@ -67,3 +67,9 @@ def test_a_gitlab_that_does_not_answer_is_advice() -> None:
 
 def test_without_gitlab_nothing_is_asked() -> None:
     assert list(findings({})) == []
+
+
+@pytest.mark.parametrize("api", ["https://[", "https://h:port/", "https://", "http://é\udce9", "https://a b"])
+def test_an_address_that_cannot_be_asked_is_a_finding(api: str) -> None:
+    (found,) = findings({"CI_API_V4_URL": api}, now=0.0)
+    assert "does not answer" in found.what

@@ -6,14 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
-from harness.paths import packaged_dir
+from harness.gitlab.child import common
 
 SECONDS = 30
-CLONE = yaml.safe_load((packaged_dir() / "harness" / "gitlab" / "jobs.yml").read_text(encoding="utf-8"))[".vmatrix"][
-    "before_script"
-][0]
+CLONE = common()[".vmatrix"]["before_script"][0]
 
 
 @pytest.fixture

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from harness.errors import BadInput
 from harness.gitlab.variables import read_job, read_pipeline
-from harness.gitlab.wanted import Tiers, Wanted, wanted
+from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
 from harness.paths import project_dir
 from harness.spec import Spec, load_spec
 
@@ -79,10 +81,8 @@ def test_a_branchs_first_push_runs_the_whole_tier(spec: Spec, before: str) -> No
     ("variables", "said"),
     [
         ({}, "CI_PIPELINE_SOURCE is not set"),
-        (
-            {"CI_PIPELINE_SOURCE": "merge_request_event"},
-            "CI_MERGE_REQUEST_IID and CI_MERGE_REQUEST_DIFF_BASE_SHA are not set",
-        ),
+        ({"CI_PIPELINE_SOURCE": "merge_request_event"}, "CI_MERGE_REQUEST_IID is not set"),
+        (REQUEST | {"CI_MERGE_REQUEST_IID": "../1"}, "CI_MERGE_REQUEST_IID '../1' is not a number"),
         ({"CI_PIPELINE_SOURCE": "schedule"}, "MATRIX_SCHEDULE says what it is for, and it is not set"),
         ({"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "nihgtly"}, "'nihgtly' is none"),
         ({**REQUEST, "CI_MERGE_REQUEST_LABELS": "matrix::ful"}, "matrix::ful names the tier 'ful'"),
@@ -96,6 +96,82 @@ def test_what_cannot_be_understood_is_refused_with_a_remedy(
         wish(spec, variables)
     assert said in refused.value.summary
     assert refused.value.hint
+
+
+def _git(folder: Path, *words: str) -> str:
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    argv = ["/usr/bin/git", "-C", str(folder), *author, *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+def _repository(folder: Path, commits: int = 3) -> list[str]:
+    folder.mkdir()
+    _git(folder, "init", "-q", "-b", "main")
+    made = []
+    for count in range(commits):
+        (folder / f"file{count}").write_text("x", encoding="utf-8")
+        _git(folder, "add", "--all")
+        _git(folder, "commit", "-q", "-m", f"{count}")
+        made.append(_git(folder, "rev-parse", "HEAD"))
+    return made
+
+
+def _other_history(folder: Path) -> str:
+    first = _repository(folder)[0]
+    _git(folder, "checkout", "-q", "--orphan", "other")
+    _git(folder, "commit", "-q", "-m", "Another beginning")
+    return first
+
+
+def _shallow(folder: Path) -> str:
+    first = _repository(folder.with_name("origin"))[0]
+    _git(folder.parent, "clone", "-q", "--depth", "1", f"file://{folder.with_name('origin')}", str(folder))
+    return first
+
+
+def _lost_objects(folder: Path) -> str:
+    first = _repository(folder)[0]
+    tree = _git(folder, "rev-parse", f"{first}^{{tree}}")
+    (folder / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    return first
+
+
+def _force_push(folder: Path) -> str:
+    _repository(folder)
+    return BASE
+
+
+def _no_repository(folder: Path) -> str:
+    folder.mkdir()
+    return BASE
+
+
+@pytest.mark.parametrize("made", [_force_push, _other_history, _shallow, _lost_objects, _no_repository])
+def test_where_git_cannot_compare_the_whole_tier_runs_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], str]
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    base = made(tmp_path / "checkout")
+    found, changes = compared(tmp_path / "checkout", Wanted("mr", "since", base, "smoke"))
+    assert changes is None
+    assert (found.tier, found.since, found.besides) == ("mr", "", "smoke")
+    assert found.why.startswith("all of tier mr: what changed is not known: ")
+
+
+def test_without_git_the_whole_tier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found, changes = compared(tmp_path, Wanted("mr", "since", BASE, "smoke"))
+    assert changes is None
+    assert found.why.startswith("all of tier mr: what changed is not known: ")
+
+
+def test_where_git_can_compare_what_changed_counts(tmp_path: Path) -> None:
+    first, *_ = _repository(tmp_path / "checkout")
+    wish = Wanted("mr", "since", first, "smoke")
+    found, changes = compared(tmp_path / "checkout", wish)
+    assert found == wish
+    assert changes is not None
+    assert changes.paths == ("file1", "file2")
 
 
 def test_a_tier_of_the_pipelines_own_that_does_not_exist_is_refused(spec: Spec) -> None:

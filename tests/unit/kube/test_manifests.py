@@ -37,7 +37,7 @@ def test_the_same_name_in_two_namespaces_is_two_objects() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: [", "f.yml, line"),
+        ("a: [", "f.yml:1: malformed YAML"),
         ("a: b", "f.yml, document 1: no apiVersion, kind and metadata.name"),
         (one("Service") + "---\n[1]", "f.yml, document 2"),
         ("{apiVersion: v1, kind: Service, metadata: {name: 5}}", "document 1"),

@@ -17,9 +17,10 @@ from harness.machines.access import control_directory
 from harness.session.foreign import ForeignCheck, GivenCluster, plan_foreign
 from harness.session.unsaid import DEFAULT_SUITES
 from harness.spec.settings import Settings
-from harness.validate.expected import expected_of
+from harness.validate.expected import expected_of, upstream_of
 from harness.validate.variables import enforces_policies
 from tests.unit.refusals.lying import kubeconfig
+from tests.unit.validate import versions
 
 HOSTS = "[masters]\na ansible_host=192.0.2.1\n[workers]\nb ansible_host=192.0.2.2\n[all:vars]\nansible_user=admin\n"
 
@@ -120,3 +121,37 @@ def test_a_cluster_of_both_ip_families_has_two_addresses_a_machine(where: GivenC
     check = planned(where, facts)
     expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
     assert expected.addresses_of("b") == ("192.0.2.2", "fd00::2")
+
+
+@pytest.mark.parametrize(
+    ("version", "upstream", "minor", "suite"),
+    [*((*row, "") for row in versions.TABLE), *((*versions.TABLE[2], suite) for suite in DEFAULT_SUITES)],
+)
+def test_a_cluster_of_any_release_is_judged_but_for_what_nobody_knows_of_its_minor(
+    where: GivenCluster, version: str, upstream: str, minor: str, suite: str
+) -> None:
+    check = planned(where, {"kubernetes": version, "test_registry": "192.0.2.9:5000"}, *([suite] if suite else []))
+    expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
+    assert (expected.minor, upstream_of(expected.kubernetes)) == (minor, upstream)
+    left = {entry.check: entry.reason for entry in check.plan.project.spec.product.checks.leave_out}
+    unlisted = minor not in versions.LISTED
+    assert ("network: *" in left) is unlisted
+    if unlisted:
+        assert f"Kubernetes {minor} has no conformance list" in left["network: *"]
+        asked = not suite or suite == "network"
+        assert any(line.startswith("network: *: ") for line in check.not_judged) is asked
+
+
+@pytest.mark.parametrize(("version", "upstream", "minor"), [versions.TABLE[0], *versions.TABLE[2:6]])
+def test_conformance_of_a_minor_without_a_list_is_refused_where_it_is_asked_for(
+    where: GivenCluster, version: str, upstream: str, minor: str
+) -> None:
+    assert upstream
+    facts = {"kubernetes": version, "test_registry": "192.0.2.9:5000"}
+    if minor in versions.LISTED:
+        assert planned(where, facts, "conformance").plan.suites() == frozenset({"conformance"})
+        return
+    with pytest.raises(BadInput, match=f"Kubernetes {minor} has no conformance list") as refused:
+        planned(where, facts, "conformance")
+    assert refused.value.exit_code == 2
+    assert refused.value.hint

@@ -199,7 +199,7 @@ def test_mistakes_of_all_documents_are_told(tmp_path: Path) -> None:
 def test_one_document_is_all_that_a_file_of_the_matrix_may_have(tmp_path: Path) -> None:
     file = tmp_path / "axes.yml"
     file.write_text("a: 1\n---\nb: 2\n", encoding="utf-8")
-    assert "but found another document" in str(read(file)[1][0])
+    assert "the file has a second document" in str(read(file)[1][0])
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: "])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from harness.validate.facts.expected import minor_of, upstream_of
+from harness.validate.judge.mismatch import differs_upstream
 
 from harness.errors import HarnessBug
 from harness.spec.models.leaves import PluginLeaves
 from harness.validate.expected import system_of
-from tests.unit.validate import guests
+from tests.unit.validate import guests, versions
 
 
 def without(*names: str) -> guests.Json:
@@ -67,3 +69,25 @@ def test_images_have_a_system() -> None:
     assert system_of("debian-13") == ("debian", "13")
     assert system_of("ubuntu-24.04-cloudimg") == ("ubuntu", "24.04")
     assert system_of("of-nobody") is None
+
+
+@pytest.mark.parametrize(("version", "upstream", "minor"), versions.TABLE)
+def test_a_distributions_release_is_upstreams(version: str, upstream: str, minor: str) -> None:
+    assert upstream_of(version).removeprefix("v") == upstream
+    assert minor_of(version) == minor_of(upstream) == minor
+    assert upstream_of(f"containerd://{version}, {version}") == f"containerd://{upstream_of(version)}, " + upstream_of(
+        version
+    )
+
+
+@pytest.mark.parametrize("text", ["", "1.31", "none", "404: no such page", "10.0.0.1:5000/kube-proxy"])
+def test_what_is_not_a_release_stays(text: str) -> None:
+    assert upstream_of(text) == text
+
+
+@pytest.mark.parametrize(("version", "upstream", "minor"), versions.TABLE)
+def test_versions_compare_as_upstreams(version: str, upstream: str, minor: str) -> None:
+    assert minor
+    assert differs_upstream("node", "kubelet", f"v{version.removeprefix('v')}", f"v{upstream}") == []
+    assert differs_upstream("node", "kubelet", f"v{upstream}", f"v{version.removeprefix('v')}") == []
+    assert len(differs_upstream("node", "kubelet", version, "v1.28.0")) == 1

@@ -139,8 +139,36 @@ def test_an_image_that_is_not_there_is_an_error_and_not_worth_a_retry(site: Site
 def test_a_list_without_the_image_is_an_error(site: Site) -> None:
     site.files["/SUMS"] = b"0123  other.qcow2\n"
     source = UrlSource(kind="url", url=site.url + PATH, checksum_url=f"{site.url}/SUMS")
-    with pytest.raises(InfraError, match=r"lists no checksum of a.qcow2"):
+    with pytest.raises(BadInput, match=r"/SUMS lists no checksum of a.qcow2; it has no SHA-256 or SHA-512 checksum"):
         published_checksum(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("".join(f"{n:064x}  image-{n}.qcow2\n" for n in range(10)), "it has image-0.qcow2, image-1.qcow2, "),
+        ("".join(f"{n:064x}  image-{n}.qcow2\n" for n in range(10)), "image-7.qcow2 and 2 more"),
+        ("<html><title>Log in</title></html>", "it has no SHA-256 or SHA-512 checksum at all"),
+        ("", "it has no SHA-256 or SHA-512 checksum at all"),
+        (f"{'a' * 32}  a.qcow2\n", "it has no SHA-256 or SHA-512 checksum at all"),
+        (f"{'a' * 64}  x/a.qcow2\n{'b' * 64}  y/a.qcow2\n", "several checksums of a.qcow2 that differ: x/a.qcow2, y/a"),
+    ],
+)
+def test_a_list_that_does_not_say_it_is_the_users(site: Site, content: str, said: str) -> None:
+    site.files["/SUMS"] = content.encode()
+    source = UrlSource(kind="url", url=site.url + PATH, checksum_url=f"{site.url}/SUMS")
+    with pytest.raises(BadInput) as refused:
+        published_checksum(source)
+    assert said in refused.value.summary
+    assert "a.qcow2" in refused.value.summary
+    assert f"{site.url}/SUMS" in refused.value.summary
+    assert refused.value.exit_code == 2
+
+
+def test_of_one_name_in_several_folders_the_urls_own_counts(site: Site) -> None:
+    site.files["/SUMS"] = f"{'a' * 64}  ./x/a.qcow2\n{'b' * 64}  ./y/a.qcow2\n".encode()
+    source = UrlSource(kind="url", url=f"{site.url}/images/y/a.qcow2", checksum_url=f"{site.url}/SUMS")
+    assert published_checksum(source) == f"sha256:{'b' * 64}"
 
 
 def test_a_site_that_does_not_answer_is_worth_a_retry(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_what_cannot_be_installed_is_said_in_ansible_galaxys_words(tmp_path: Pat
 def test_a_file_that_is_no_requirements_file_is_refused(content: str, tmp_path: Path) -> None:
     file = tmp_path / "requirements.yml"
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(BadInput, match=r"requirements\.yml (is no YAML|has neither)"):
+    with pytest.raises(BadInput, match=r"requirements\.yml(:1: malformed YAML| has neither)"):
         requirements.ensure_collections(file, None, PROGRAMS, lambda _: None, SECONDS)
 
 

@@ -81,7 +81,7 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
             CD.replace("metadata: {name: guest}\n", "metadata: {}\n"),
             "guest.yml:3: metadata.name: Required value: set it",
         ),
-        (CD + "---\na: b: c\n", "guest.yml:10: malformed YAML: mapping values are not allowed"),
+        (CD + "---\na: b: c\n", "guest.yml:10: malformed YAML: a colon where no key can stand"),
         (CD + "  version: x\n", "guest.yml:9: spec.version: duplicate key; the first is on line 5"),
         (SECRET, "guest.yml has no ClusterDeployment"),
         ("", "guest.yml has no ClusterDeployment"),
@@ -107,3 +107,33 @@ def test_some_rules_hold_only_for_a_cluster_that_is_new(tmp_path: Path) -> None:
     two = CD.replace("name: cp,", "name: cp, replicas: 2,")
     assert "two control planes would be two etcd members" in refused(tmp_path, two)
     assert judged(documents_of(tmp_path / "guest.yml"), creating=False)[0]
+
+
+def _listed(kind: str, *objects: str) -> str:
+    """Return objects as `kubectl get -o yaml` prints several."""
+    items = "".join("- " + text.rstrip("\n").replace("\n", "\n  ") + "\n" for text in objects)
+    return f"apiVersion: v1\nitems:\n{items}kind: {kind}\nmetadata: {{resourceVersion: ''}}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _listed("List", CD, MACHINE),
+        _listed("List", SECRET, CD, SECRET, MACHINE),
+        f"{_listed('ClusterDeploymentList', CD)}---\n{_listed('MachineList', MACHINE)}",
+        f"{SECRET}---\n{_listed('List', CD)}---\n{SECRET}---\n{MACHINE}",
+        _listed("List", _listed("List", CD), MACHINE),
+        f"{_listed('List')}---\n{CD}---\n{MACHINE}",
+    ],
+)
+def test_objects_in_lists_are_those_of_the_file(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "guest.yml"
+    file.write_text(text, encoding="utf-8")
+    deployments, machines = judged(documents_of(file))
+    assert [one.metadata.name for one in deployments] == ["guest"]
+    assert [one.metadata.name for one in machines] == ["m-0"]
+
+
+def test_a_mistake_in_a_list_has_its_line(tmp_path: Path) -> None:
+    said = refused(tmp_path, _listed("List", SECRET, CD.replace('"1.36.3"', '"1.36"')))
+    assert "guest.yml:10: spec.version: " in said

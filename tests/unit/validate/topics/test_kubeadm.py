@@ -64,6 +64,14 @@ def test_kubeadm_of_1_34_names_the_sandbox_image() -> None:
     assert "no flag --pod-infra-container-image" in str(strange_flags(guests.facts(change), guests.expected()))
 
 
+@pytest.mark.parametrize("version", ["1.33.4", "1.31.5+k3s1", "1.38.0-alpha.1"])
+def test_flags_of_a_minor_that_nobody_knows_are_not_judged(version: str) -> None:
+    other = guests.expected(variables={**guests.VARIABLES, "cluster_kubernetes_version": version})
+    (found,) = strange_flags(guests.facts(), other)
+    assert isinstance(found, Unjudged)
+    assert "kubeadm's flags are known for Kubernetes 1.34 to 1.37" in str(found)
+
+
 def test_flags_of_the_cell_are_wanted() -> None:
     variables = {**guests.VARIABLES, "cluster_scheduler_extra_args": {"profiling": False}}
     change = with_flag("kube-scheduler", "--profiling=false")

@@ -143,3 +143,12 @@ def test_crio_is_known_by_what_it_calls_itself() -> None:
 
     assert wrong_node_versions(view(reports("cri-o://1.34.0")), expected) == []
     assert "cri-o://1.34.0" in str(wrong_node_versions(view(reports("cri-o://1.33.5")), expected))
+
+
+@pytest.mark.parametrize("suffix", ["+k3s1", "+rke2r1", "-eks-1-30-1", "-gke.100", "+vmware.1"])
+def test_a_distributions_kubelet_has_upstreams_version(suffix: str) -> None:
+    def change(raw: Json) -> None:
+        for one in raw["nodes"]:
+            one["status"]["nodeInfo"]["kubeletVersion"] += suffix
+
+    assert wrong_node_versions(view(change), guests.expected()) == []

@@ -102,6 +102,17 @@ def test_an_add_on_of_another_version_is_found() -> None:
 
 def test_pods_of_checks_and_images_of_others_do_not_count() -> None:
     assert unready_pods(view(elsewhere("vmatrix-probe", restartCount=9)), guests.expected()) == []
+
+
+@pytest.mark.parametrize("suffix", ["-k3s1", "-rke2r1-build20250101", "-eks-1-30-1", "-gke.100"])
+def test_a_distributions_images_have_upstreams_version(suffix: str) -> None:
+    def change(raw: Json) -> None:
+        for made in raw["pods"]:
+            for one in made["spec"]["containers"]:
+                if "/kube-" in one["image"]:
+                    one["image"] += suffix
+
+    assert wrong_image_versions(view(change), guests.expected()) == []
     assert foreign_images(view(elsewhere("extra", image="example.org/own:1")), guests.expected()) == []
 
 
