@@ -31,7 +31,7 @@ from harness.spec.project import Project
 from harness.spec.settings import load_settings
 from harness.spec.suites import CONFORMANCE
 from harness.validate.conformance.curated import load_curated
-from harness.validate.facts.expected import minor_of
+from harness.validate.expected import minor_of
 
 RUN_ID_LENGTH = 6
 ALPHABET = string.ascii_lowercase + string.digits

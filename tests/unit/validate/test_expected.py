@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from harness.validate.facts.expected import minor_of, upstream_of
-from harness.validate.judge.mismatch import differs_upstream
 
 from harness.errors import HarnessBug
 from harness.spec.models.leaves import PluginLeaves
-from harness.validate.expected import system_of
+from harness.validate.expected import minor_of, system_of, upstream_of
+from harness.validate.findings import differs_upstream
 from tests.unit.validate import guests, versions
 
 
