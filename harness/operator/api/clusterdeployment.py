@@ -101,6 +101,9 @@ class ClusterDeploymentStatus(StatusModel):
     version: str | None = Field(default=None, description="Kubernetes version that was last deployed.")
     machines: str | None = Field(default=None, description="Ready machines of wanted machines, such as 2/2.")
     endpoint: str | None = Field(default=None, description="URL of the cluster's API.")
+    confirmation: str | None = Field(
+        default=None, description="What annotation cluster.vmatrix.dev/restore has to say before a backup is restored."
+    )
     conditions: tuple[Condition, ...] = conditions(
         "Accepted, Progressing, Degraded, MachinesReady, ControlPlaneReady, AddonsReady, Ready."
     )

@@ -33,8 +33,8 @@ BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something 
 # Waits that only a person ends, because something went wrong or cannot be.
 NO_HELP = frozenset(
     {
-        *(WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.RESTORE_NOT_NAMED, WaitReason.NOT_RECOVERABLE),
-        WaitReason.NO_SUCH_PHASE,
+        *(WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.NOT_RECOVERABLE, WaitReason.NO_SUCH_PHASE),
+        *(WaitReason.RESTORE_NOT_NAMED, WaitReason.RESTORE_NOT_CONFIRMED),
     }
 )
 API_PORT = 6443
@@ -64,6 +64,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         "version": applied.version if applied is not None else None,
         "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
         "endpoint": _endpoint(view) if applied is not None else None,
+        "confirmation": view.verdict.confirmation if isinstance(view.verdict, Wait) else None,
         "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
     }
     return {name: value for name, value in status.items() if value is not None}

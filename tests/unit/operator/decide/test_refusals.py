@@ -103,10 +103,7 @@ def test_no_majority_of_etcd_leaves_in_one_edit(replicas: int, refused: bool) ->
     fewer = wanted_set("cp", "control-plane", "worker", replicas=replicas)
     found = said(wish(fewer, machines=PLANES), wish(THREE, machines=PLANES))
     assert found == (
-        [
-            "spec.machineSets: of 3 etcd members 2 would leave, and the others are no majority: remove 1 at a time; "
-            "name spec.etcd.restoreFrom as well if they are lost"
-        ]
+        ["spec.machineSets: of 3 etcd members 2 would leave, and the others are no majority: remove 1 at a time"]
         if refused
         else []
     )
@@ -119,9 +116,13 @@ def test_two_members_may_become_one() -> None:
     assert said(wish(machines=MACHINES[:1]), wish(two, machines=PLANES[:2])) == []
 
 
-def test_what_is_lost_may_leave_together_with_the_backup_to_restore() -> None:
+@pytest.mark.parametrize("restored", [None, "monday"])
+def test_what_is_lost_may_leave_together_with_the_backup_to_restore(restored: str | None) -> None:
     one = wanted_set("cp", "control-plane", "worker")
-    after = wish(one, machines=PLANES, etcd={"restoreFrom": "monday"})
-    before = applied(wish(THREE, machines=PLANES))
-    assert edit_mistakes(after.wish, before) == []
-    assert edit_mistakes(after.wish, before.model_copy(update={"restored": "monday"}))
+    before = applied(wish(THREE, machines=PLANES)).model_copy(update={"restored": restored})
+    named = wish(one, machines=PLANES, etcd={"restoreFrom": "monday"}).wish
+    assert edit_mistakes(named, before, lost=True) == []
+    (mistake,) = edit_mistakes(wish(one, machines=PLANES).wish, before, lost=True)
+    assert mistake.remedy.endswith("name spec.etcd.restoreFrom in the same edit to go on without those that are lost")
+    (mistake,) = edit_mistakes(named, before)
+    assert "restoreFrom" not in mistake.text, "it is named, and nothing is lost"
