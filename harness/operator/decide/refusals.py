@@ -13,9 +13,10 @@ from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd_rules import SAME_PLACE
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
+from harness.operator.api.variables import variable
 from harness.operator.decide.backups import RESTORE_FIELD
 from harness.operator.decide.hosts import groups_of
-from harness.operator.decide.releases import KnownReleases, load_releases, numbers, variable
+from harness.operator.decide.releases import KnownReleases, load_releases, numbers
 from harness.operator.decide.removal import most_at_once
 from harness.operator.decide.variables import path_of, variables_of
 
@@ -74,7 +75,21 @@ def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterat
     for number, one in enumerate(sets):
         if set(groups_of(one, sets)) != before.get(one.name, set(groups_of(one, sets))):
             yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
+    yield from _renamed(cd, applied)
     yield from _majority(cd, applied, lost=lost)
+
+
+def _renamed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    """Yield sets that take the place of others: their machines would leave, and other ones join."""
+    sets = cd.spec.machine_sets
+    deployed = {host.set_name: set(host.groups) for host in applied.hosts}
+    gone = {name: groups for name, groups in deployed.items() if all(one.name != name for one in sets)}
+    for number, one in enumerate(sets):
+        before = [name for name, groups in gone.items() if groups == set(groups_of(one, sets))]
+        if before and one.replicas and one.name not in deployed:
+            message = f"the machines of set {before[0]} would leave the cluster, and others would join as {one.name}"
+            remedy = f"keep the name; to replace its machines, add {one.name} first, and remove {before[0]} afterwards"
+            yield SpecMistake(f"spec.machineSets[{number}].name", message, remedy)
 
 
 def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
@@ -83,6 +98,9 @@ def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> It
     members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
     wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
     most = most_at_once(members)
+    if wanted > members and wanted % 2 == 0:
+        message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
+        yield SpecMistake("spec.machineSets", message, f"use {wanted - 1} or {wanted + 1}")
     if members - wanted > most and not (lost and restore is not None):
         message = f"of {members} etcd members {members - wanted} would leave, and the others are no majority"
         remedy = f"remove {most} at a time"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.decide.variables import Part
+from harness.operator.api.variables import Part
 
 CHANGES: Mapping[str, tuple[Part, ...]] = {  # parts of the cluster that an operation changes
     "upgrade": ("version", "source", "settings"),
