@@ -88,7 +88,7 @@ class ClusterDeploymentSpec(ApiModel):
         default="Auto",
         description="Direct, PortForward, or Auto: PortForward for Machines with spec.through, else Direct.",
     )
-    variables: FreeForm = mapped("Further variables of the playbooks; they win over all other fields.")
+    variables: FreeForm = mapped("Further variables of the playbooks, which no field stands for.")
     playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
     jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
     deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")

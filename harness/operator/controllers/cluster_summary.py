@@ -22,9 +22,11 @@ from harness.operator.api.conditions import (
 )
 from harness.operator.api.load_balancer import service_names
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import CANCEL_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.addon_summary import addons_ready
 from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.decide.observed import RESET
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
 
@@ -74,6 +76,8 @@ def _progressing(view: DeclaredView) -> Said:
     running, verdict = view.observed.running, view.verdict
     if running is not None:
         message = f"{running.operation} runs as Job {running.job}"
+        if deleting(view.deployment) and running.operation != RESET:
+            message += f"; the deletion waits for its end, or for annotation {CANCEL_ANNOTATION}={running.sequence}"
         if running.obstacle is not None:
             return True, running.obstacle.reason, f"{message}: {running.obstacle.message}"
         return True, _word(running.operation), message

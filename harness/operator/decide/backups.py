@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.etcdbackup import MISSING, EtcdBackup
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
 from harness.operator.api.snapshots import OperationSnapshot
 
@@ -18,6 +18,7 @@ OF_PHASE: dict[str | None, BackupState] = {
     "Running": "due",
     "Verified": "verified",
     "Failed": "failed",
+    MISSING: "failed",
 }
 RESTORE_FIELD = "spec.etcd.restoreFrom"
 
@@ -105,7 +106,8 @@ def _state(cluster: DeclaredCluster, backup: EtcdBackup) -> tuple[BackupState, s
         return "foreign", f"it was taken of {backup.spec.cluster}"
     if of and own and of != own:
         return "foreign", f"it was taken of an earlier cluster {backup.spec.cluster}, which had other certificates"
-    if any(one.uid == backup.metadata.uid for one in cluster.status.snapshots):
+    taken = any(one.uid == backup.metadata.uid for one in cluster.status.snapshots)
+    if taken and backup.status.phase != MISSING:
         return "verified", ""  # its own status says so a moment later
     said = next((one.message for one in backup.status.conditions if one.status == "False"), "")
     return OF_PHASE.get(backup.status.phase, "blocked"), said

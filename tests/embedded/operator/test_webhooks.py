@@ -282,6 +282,8 @@ def test_a_machine_in_use_is_not_deleted_unless_it_is_to_be_replaced(hooks: Serv
     declared.worked("one", "deploy", "m-0")
     with pytest.raises(ApiFailure, match=IN_USE):
         declared.api.delete(MACHINE, "m-0", declared.namespace)
+    with pytest.raises(ApiFailure, match=IN_USE.replace("metadata.name", "spec.claim")):
+        declared.api.merge(MACHINE, "m-0", {"spec": {"claim": None}}, declared.namespace)
     assert declared.api.delete(MACHINE, "m-1", declared.namespace)
     asked = {"metadata": {"annotations": {"cluster.vmatrix.dev/replace": "its disk is broken"}}}
     declared.api.merge(MACHINE, "m-0", asked, declared.namespace)

@@ -58,6 +58,10 @@ def test_a_file_that_another_backup_has_written_since_is_not_forgotten() -> None
         ([etcd_backup("b", "Verified")], "there is no EtcdBackup a: name another one, such as b"),
         ([etcd_backup()], "EtcdBackup a is not verified: it is not taken yet: wait until it is verified, or remove"),
         ([etcd_backup(phase="Failed", said="no member")], "EtcdBackup a is not verified: no member: remove the field"),
+        (
+            [etcd_backup(phase="Missing", said="its claim is gone")],
+            "EtcdBackup a is not verified: its claim is gone: ",
+        ),
         ([etcd_backup(phase="Verified", cluster="x")], "EtcdBackup a is of another cluster: it was taken of x"),
         (
             [etcd_backup(phase="Verified", clusterUid="earlier")],
@@ -80,3 +84,8 @@ def test_a_verified_backup_of_this_cluster_can_be_restored() -> None:
     found = to_restore("a", known)
     assert found is not None
     assert found.snapshot().file == "guest/a.db"
+
+
+def test_a_snapshot_that_was_taken_and_is_missing_cannot_be_restored() -> None:
+    (known,) = seen_backups(seeing("a"), [etcd_backup(phase="Missing", said="its claim is gone")])
+    assert (known.state, known.said) == ("failed", "its claim is gone")
