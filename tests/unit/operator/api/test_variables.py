@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness.operator.api.variables import KNOWN, MAPPINGS, OPERATORS_OWN, variable_mistakes
@@ -9,7 +11,7 @@ from harness.spec.own_words import known_variables
 from tests.unit.operator.api.objects import defaulted, deployment
 
 
-def said(name: str, value: object, **spec: object) -> list[str]:
+def said(name: str, value: object, **spec: Any) -> list[str]:
     cd = defaulted(deployment(variables={name: value}, **spec))
     return [mistake.text for mistake in variable_mistakes(cd)]
 

@@ -95,7 +95,7 @@ def test_a_restore_that_is_confirmed_needs_no_approval_by_number() -> None:
 
 
 def test_machines_that_leave_and_do_not_answer_are_lost_as_well() -> None:
-    silent = {"silent": frozenset({"p-1", "p-2"}), "silent_at": {"p-1": NOW, "p-2": NOW + HOUR}}
+    silent: dict[str, Any] = {"silent": frozenset({"p-1", "p-2"}), "silent_at": {"p-1": NOW, "p-2": NOW + HOUR}}
     there = replace(world(), ill=dict.fromkeys(("p-1", "p-2"), "no answer"), **silent)
     assert judged(planes("sunday", 1), there) == []
     there = replace(there, deleted=frozenset({"p-1", "p-2"}))
