@@ -50,6 +50,9 @@ def against(wish: ClusterDeployment, machines: Sequence[DeclaredMachine], world:
     Args:
         machines: those that it has claimed.
     """
+    doubtful = world.ill or world.lost or world.silent or world.unsettled
+    if wish.spec.etcd.restore_from is None and not doubtful:
+        return edit_mistakes(wish, world.applied)
     found = Situation.of(desired(wish, machines, load_releases(), world.applied), world)
     wrong = restore_mistake(found)
     doubt = majority_in_doubt(found.desired, world, found.who)

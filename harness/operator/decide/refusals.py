@@ -22,6 +22,7 @@ from harness.operator.decide.variables import path_of, variables_of
 
 # What machines and pods have of each other for as long as the cluster lives.
 CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")
+TWO = 2  # members of etcd, on the way to three
 ANEW = "delete the object and create it again to change this"
 
 
@@ -98,7 +99,7 @@ def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> It
     members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
     wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
     most = most_at_once(members)
-    if wanted > members and wanted % 2 == 0:
+    if wanted > max(members, TWO) and wanted % 2 == 0:  # one grows to three by way of two
         message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
         yield SpecMistake("spec.machineSets", message, f"use {wanted - 1} or {wanted + 1}")
     if members - wanted > most and not (lost and restore is not None):
