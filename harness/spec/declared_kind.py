@@ -19,8 +19,9 @@ def edit(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
     """Find a phase that edits nothing, or applies what is not there."""
     if phase.get("apply") is None and phase.get("delete") is not True:
         yield ("apply",), "missing; a phase has `apply: TEMPLATE`, `delete: true`, or both"
-    if phase.get("apply") is None and phase.get("until") is not None:
-        yield ("until",), "there is nothing to wait for in a phase that applies nothing; add `apply: TEMPLATE`"
+    for key in ("until", "confirm"):
+        if phase.get("apply") is None and phase.get(key) is not None:
+            yield (key,), "there is nothing to wait for in a phase that applies nothing; add `apply: TEMPLATE`"
     for at, name in texts(phase, "apply"):
         yield from below(at, _template(name, directory))
 

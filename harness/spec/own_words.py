@@ -52,7 +52,7 @@ def check(content: Any) -> Iterator[Finding]:
     """Find words that vmatrix does not know, and those that stand for two things."""
     seen: dict[str, str] = {}
     for at, theirs in texts(content, "product", "variables", EACH):
-        ours, known = str(at[-1]), _known()
+        ours, known = str(at[-1]), known_variables()
         if ours not in known:
             yield at, unknown("variable of vmatrix", ours, known)
         elif theirs in known:
@@ -65,7 +65,7 @@ def _bare(version: Any) -> Any:
     return version.removeprefix("v") if isinstance(version, str) else version
 
 
-def _known() -> tuple[str, ...]:
+def known_variables() -> tuple[str, ...]:
     """Return what the packaged playbooks are given by the matrix, defaults and a run, and what only checks read."""
     files = sorted((packaged_dir() / DEFAULTS).glob("*.yml"))
     names = [name for file in files for name in yaml.safe_load(file.read_text(encoding="utf-8")) or {}]

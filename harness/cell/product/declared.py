@@ -196,7 +196,7 @@ class _DeclaredPhase:
                     self._apply(edit.apply, namespace, deadline)
                     if edit.until is not None:
                         watched.wait_other(edit.until, deadline)
-                    watched.wait_done(deadline)
+                    watched.wait_done(deadline, edit.confirm)
                     if self.options.makes is not None:
                         deleted(watched, self.options.makes, self.wanted.phase.removed, deadline)
                 if edit.delete:

@@ -14,7 +14,14 @@ from harness.kube.discovery import resource_of
 from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import Resource
 from harness.spec.jsonpath import value_at
-from harness.spec.models.product_declared import AlsoDone, DeclaredOptions, DoneWhen, InObject, MadeMachines
+from harness.spec.models.product_declared import (
+    AlsoDone,
+    Confirmation,
+    DeclaredOptions,
+    DoneWhen,
+    InObject,
+    MadeMachines,
+)
 from harness.until import Deadline, NotYet, TimedOut, until
 
 LOOKS_SECONDS = 1.0  # between looks: progress is shown about so often
@@ -29,8 +36,11 @@ class Watched:
     options: DeclaredOptions
     on_task: Tell
 
-    def wait_done(self, deadline: Deadline) -> Json:
+    def wait_done(self, deadline: Deadline, confirm: Confirmation | None = None) -> Json:
         """Return the object once it is done.
+
+        Args:
+            confirm: what is confirmed meanwhile, whenever the object asks for it.
 
         Raises:
             ProductError, InfraError, HarnessBug: it has failed, or time is up; by its record or by its pods.
@@ -43,6 +53,8 @@ class Watched:
             if found is None:
                 return NotYet("the object is not there")
             self.on_task(self._progress(found))
+            if confirm is not None and self._confirmed(found, confirm):
+                return NotYet(f"it asks for a confirmation by annotation {confirm.annotation}")
             self._refuse_failed(found)
             watch.refuse_broken()
             return found if (lacking := _lacking(found, done)) is None else lacking
@@ -79,6 +91,16 @@ class Watched:
             return look()
 
         return self._until(both, what, watch, deadline)
+
+    def _confirmed(self, found: Json, confirm: Confirmation) -> bool:
+        """Confirm what the object asks for; tell whether it asks for anything, also for what was confirmed just now."""
+        asked = value_at(found, confirm.path)
+        if asked is None:
+            return False
+        if (dig(found, "metadata", "annotations") or {}).get(confirm.annotation) != str(asked):
+            patch = {"metadata": {"annotations": {confirm.annotation: str(asked)}}}
+            self.outer.cluster.merge(self.resource_at(), self.options.object.name, patch, self.namespace)
+        return True
 
     def wait_gone(self, deadline: Deadline) -> None:
         """Wait until the deleted object is gone; raises as `wait_done`."""

@@ -35,6 +35,7 @@ class UnsettledState(StatusModel):
     parts: Words = Field(default=(), description="Parts of the cluster that may differ from what was applied.")
     hosts: tuple[AppliedHost, ...] = Field(default=(), description="Machines that may have joined half.")
     leaving: Words = Field(default=(), description="Machines that may have left half.")
+    lost: Words = Field(default=(), description="Machines that a recovery which did not succeed took for lost.")
     why: Line = Field(default="", description="The last of these operations.")
 
 

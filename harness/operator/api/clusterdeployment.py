@@ -88,7 +88,7 @@ class ClusterDeploymentSpec(ApiModel):
         default="Auto",
         description="Direct, PortForward, or Auto: PortForward for Machines with spec.through, else Direct.",
     )
-    variables: FreeForm = mapped("Further variables of the playbooks; they win over all other fields.")
+    variables: FreeForm = mapped("Further variables of the playbooks, which no field stands for.")
     playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
     jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
     deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")
@@ -101,6 +101,9 @@ class ClusterDeploymentStatus(StatusModel):
     version: str | None = Field(default=None, description="Kubernetes version that was last deployed.")
     machines: str | None = Field(default=None, description="Ready machines of wanted machines, such as 2/2.")
     endpoint: str | None = Field(default=None, description="URL of the cluster's API.")
+    confirmation: str | None = Field(
+        default=None, description="What annotation cluster.vmatrix.dev/restore has to say before a backup is restored."
+    )
     conditions: tuple[Condition, ...] = conditions(
         "Accepted, Progressing, Degraded, MachinesReady, ControlPlaneReady, AddonsReady, Ready."
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from harness.kube.kinds.cel import Cel
+from harness.kube.kinds.form import SpecMistake
 from harness.kube.kinds.models import ApiModel, mapped, part
 from harness.operator.api.base import Arguments, ComponentVersion, FreeForm
 
@@ -19,6 +21,19 @@ FLAGS = Cel(
     ".extraArgs",
     holds=lambda flags: all(re.fullmatch(FLAG_PATTERN, flag) for flag in flags.extra_args),
 )
+
+# Settings of the kubelet and of kube-proxy that may be negative, and their least values; all other numbers are counts,
+# sizes and times. https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1 and kube-proxy-config.v1alpha1
+LEAST = {"oomScoreAdj": -1000, "podPidsLimit": -1}
+
+
+def number_mistakes(field: str, settings: Mapping[str, JsonValue]) -> Iterator[SpecMistake]:
+    """Yield the numbers among settings that are too small for any kubelet or kube-proxy."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from number_mistakes(f"{field}.{name}", value)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and value < LEAST.get(name, 0):
+            yield SpecMistake(f"{field}.{name}", f"{value} is too small", f"use {LEAST.get(name, 0)} or more")
 
 
 def version_of(what: str) -> ComponentVersion | None:

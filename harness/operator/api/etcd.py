@@ -44,5 +44,5 @@ class EtcdSettings(Flags):
 
     backup: EtcdBackupPolicy = part(EtcdBackupPolicy, "When and where etcd is backed up.")
     restore_from: ObjectName | None = Field(
-        default=None, description="EtcdBackup to restore if etcd has lost its quorum or its data."
+        default=None, description="EtcdBackup to restore, once etcd has lost its quorum; it is restored when confirmed."
     )

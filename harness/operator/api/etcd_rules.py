@@ -59,6 +59,22 @@ TWO_STACKED = Cel(
     creating=True,
     holds=lambda spec: bool(_external(spec)) or _control_planes(spec) != 2,
 )
+EVEN_STACKED = Cel(
+    f"{IS_EXTERNAL} || {CONTROL_PLANES} < 4 || {CONTROL_PLANES} % 2 == 1",
+    "an even number of control planes is as many etcd members, which stand no more failures than one less",
+    "use an odd number of control planes, or add a set with the role etcd",
+    SETS,
+    creating=True,
+    holds=lambda spec: bool(_external(spec)) or _control_planes(spec) < 4 or _control_planes(spec) % 2 == 1,
+)
+EVEN_MEMBERS = Cel(
+    f"{MEMBERS} < 4 || {MEMBERS} % 2 == 1",
+    "an even number of etcd members stands no more failures than one less",
+    "use an odd number of machines with the role etcd",
+    SETS,
+    creating=True,
+    holds=lambda spec: _members(spec) < 4 or _members(spec) % 2 == 1,
+)
 TWO_MEMBERS = Cel(
     f"{MEMBERS} != 2",
     "two etcd members stop when either one fails",
@@ -80,4 +96,4 @@ SAME_PLACE = Cel(
     "make another ClusterDeployment",
     SETS,
 )
-ETCD_RULES = (NO_CONTROL_PLANE, MIXED, TWO_STACKED, TWO_MEMBERS, NO_MEMBER, SAME_PLACE)
+ETCD_RULES = (*(NO_CONTROL_PLANE, MIXED, TWO_STACKED, EVEN_STACKED, TWO_MEMBERS, EVEN_MEMBERS, NO_MEMBER, SAME_PLACE),)

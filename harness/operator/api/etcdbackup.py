@@ -13,8 +13,8 @@ from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import BackupDestination
 from harness.operator.api.snapshots import Moment, SnapshotFacts
 
-BackupPhase = Literal["Pending", "Waiting", "Running", "Verified", "Failed"]
-VERIFIED = "Verified"
+BackupPhase = Literal["Pending", "Waiting", "Running", "Verified", "Failed", "Missing"]
+VERIFIED, MISSING = "Verified", "Missing"
 NAME_LENGTH = 63  # it names a file
 BACKUP_NAME = Cel(
     f"self.metadata.name.size() <= {NAME_LENGTH}",
@@ -47,6 +47,7 @@ class EtcdBackupStatus(SnapshotFacts):
 
     phase: BackupPhase | None = Field(default=None, description="Where it is in its life.")
     location: Line | None = Field(default=None, description="Where the snapshot lies: CLAIM:FILE.")
+    volume: Line | None = Field(default=None, description="PersistentVolume of that claim.")
     verified: Moment = Field(default=None, description="When it was known to be whole.")
     cluster_uid: Line | None = Field(default=None, description="UID of the ClusterDeployment that it was taken of.")
     conditions: tuple[Condition, ...] = conditions("Verified, Failed.")

@@ -14,6 +14,8 @@ CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"
 UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its MachineSets
 BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: digest of what it was made before
 RETRY_ANNOTATION = f"{GROUP}/retry"
+# Of a ClusterDeployment: the confirmation that its status asks for before a backup is restored.
+RESTORE_ANNOTATION = f"{GROUP}/restore"
 APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  # each names an operation's sequence
 # Of a ClusterDeployment, written by the webhooks: who changed its spec last, and who gave the approval.
 REQUESTED_BY_ANNOTATION, APPROVED_BY_ANNOTATION = f"{GROUP}/requested-by", f"{GROUP}/approved-by"

@@ -6,7 +6,6 @@ words of the API server's own answer, so that a mistake reads the same wherever 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -19,12 +18,7 @@ from harness.kube.kinds.form import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.makers_images import unnamed_images
 from harness.operator.api.network import network_of
-
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Variables that the operator sets, whatever spec.variables says.
-OPERATORS_OWN = frozenset(
-    f"cluster_{name}" for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "remove_nodes", "lost_nodes")
-)
+from harness.operator.api.variables import variable_mistakes
 
 
 def read(
@@ -53,7 +47,7 @@ def mistakes(
         for path, rule in cd.broken(creating=creating)
     ]
     twice = [*_twice(cd), *_addons_twice(cd)]
-    return [*found, *_version(cd, releases), *_outer(cd, outer), *twice, *_variables(cd), *unnamed_images(cd)]
+    return [*found, *_version(cd, releases), *_outer(cd, outer), *twice, *variable_mistakes(cd), *unnamed_images(cd)]
 
 
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:
@@ -102,12 +96,3 @@ def _addons_twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:
         if name in names[:number]:
             message = f'Duplicate value: {{"name":"{name}"}}'
             yield SpecMistake(f"spec.addons[{number}]", message, "give every add-on a name of its own")
-
-
-def _variables(cd: ClusterDeployment) -> Iterator[SpecMistake]:
-    for name in cd.spec.variables:
-        if VARIABLE.fullmatch(name) is None:
-            message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
-            yield SpecMistake("spec.variables", message, remedy)
-        elif name in OPERATORS_OWN:
-            yield SpecMistake(f"spec.variables.{name}", "the operator sets this variable itself", "remove it")

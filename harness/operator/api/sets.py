@@ -11,7 +11,7 @@ from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed
 from harness.operator.api.base import LabelValue, ObjectName, ShortName
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.made import KubevirtMachines
-from harness.operator.api.node_marks import LABEL_KEYS, MarkValue, NodeTaint, taints
+from harness.operator.api.node_marks import LABEL_KEYS, OWN_LABELS, MarkValue, NodeTaint, taints
 
 MachineRole = Literal["control-plane", "etcd", "worker"]
 CONTROL_PLANE: MachineRole = "control-plane"
@@ -73,7 +73,7 @@ class MachineSource(ApiModel):
 class WantedSet(ApiModel):
     """One set of machines with the same roles."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES, LABEL_KEYS)
+    cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES, LABEL_KEYS, OWN_LABELS)
     name: ShortName = Field(description="Name of the set; its MachineSet is CLUSTER-NAME.")
     roles: tuple[MachineRole, ...] = listed("What its machines are; cannot change.", min_length=1, max_length=3)
     replicas: int = Field(default=1, ge=0, le=200, description="How many machines.")

@@ -14,12 +14,12 @@ from harness.kube.objects import dig
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.addons import BUILT_IN, AddonStatus, ClusterAddon
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.variables import variable
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import addon_built_in
 from harness.operator.controllers.addon_sources import AddonSources, NoManifests
 from harness.operator.controllers.addon_states import ADDON_LABEL, WantedAddon, needed, unknown
 from harness.operator.controllers.guest_access import GuestAccess
-from harness.operator.decide.releases import variable
 
 COMPONENT = "addons"
 Before = Mapping[str, AddonStatus]

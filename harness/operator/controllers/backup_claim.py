@@ -44,6 +44,23 @@ def trouble_of(name: str, claim: Json | None, binding: str | None) -> ClaimTroub
     return ClaimTrouble("ClaimNotBound", f"{why}: `kubectl describe pvc {name}` says what its volume lacks")
 
 
+def missing(name: str, volume: str | None, claim: Json | None) -> str:
+    """Return why a snapshot is not in its claim any more, "" where nothing speaks against it.
+
+    Args:
+        volume: the PersistentVolume that the snapshot was put into, None where that is not known.
+        claim: the claim of the name, None where there is none.
+    """
+    remedy = "bind the claim to that volume again, or make another EtcdBackup"
+    if claim is None:
+        return f"PersistentVolumeClaim {name}, in which the snapshot lies, is gone: {remedy}"
+    now = dig(claim, "spec", "volumeName")
+    if volume and now != volume:
+        other = f"volume {now}" if now else "no volume"
+        return f"PersistentVolumeClaim {name} has {other}, and the snapshot lies in {volume}: {remedy}"
+    return ""
+
+
 def class_of(claim: Json | None) -> str | None:
     """Return the StorageClass that a claim still waits for a volume of; None where it waits for none."""
     return None if claim is None or phase(claim) == "Bound" else dig(claim, "spec", "storageClassName")

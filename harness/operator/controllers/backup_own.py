@@ -38,7 +38,7 @@ def surplus(own: Sequence[Json], wanted: Desired) -> list[Json]:
     made = [one for one in own if BEFORE_LABEL in labels_of(one) and one["metadata"]["name"] != restored]
     made.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
     found: list[Json] = []
-    for phase in ("Verified", "Failed"):
+    for phase in ("Verified", "Failed", "Missing"):
         found += [one for one in made if dig(one, "status", "phase") == phase][keep:]
     return found
 

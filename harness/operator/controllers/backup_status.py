@@ -1,4 +1,7 @@
-"""The status of an EtcdBackup, from its cluster's and from its claim; pure. What was taken or has failed stays so."""
+"""The status of an EtcdBackup, from its cluster's and from its claim; pure. What has failed stays so.
+
+What was taken is there for as long as its claim has the volume that it was put into.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ from datetime import datetime
 from harness.kube.client import Json
 from harness.kube.objects import deleting, dig, stamp
 from harness.operator.api.conditions import FAILED, new, with_conditions
-from harness.operator.api.etcdbackup import VERIFIED
+from harness.operator.api.etcdbackup import MISSING, VERIFIED
 from harness.operator.api.snapshots import SNAPSHOT_FILE, SnapshotFacts
-from harness.operator.controllers.backup_claim import NO_DESTINATION, ClaimTrouble
+from harness.operator.controllers.backup_claim import NO_DESTINATION, ClaimTrouble, missing
 from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.decide.retries import given_up
 from harness.operator.execute.inputs import BACKUP
 
-FINAL = frozenset({"Verified", "Failed"})
+FINAL = frozenset({"Verified", "Failed", MISSING})
+READ_BACK = "the snapshot was read back: it is what etcd wrote"
 FACTS = tuple(field.alias or name for name, field in SnapshotFacts.model_fields.items())
 
 
@@ -23,6 +27,22 @@ def claim_of(backup: Json, deployment: Json | None) -> str | None:
     default = dig(deployment, "spec", "etcd", "backup", "destination", "claim")
     claim: str | None = dig(backup, "spec", "destination", "claim") or default
     return claim
+
+
+def kept_status(backup: Json, claim: Json | None, moment: datetime) -> Json:
+    """Return the status that an EtcdBackup should have once it was taken: whether its snapshot may still be there.
+
+    Args:
+        claim: that it was put into, None where there is none of the name.
+    """
+    before: Json = backup["status"]
+    name, volume = str(before.get("location", "")).partition(":")[0], before.get("volume")
+    if why := missing(name, volume, claim):
+        return _said(before, MISSING, MISSING, why, moment)
+    after = {**before, "volume": dig(claim, "spec", "volumeName")}
+    if before["phase"] == MISSING:
+        return _said(after, "Verified", "ReadBack", READ_BACK, moment, verified=True)
+    return {name: value for name, value in after.items() if value is not None}
 
 
 def backup_status(backup: Json, view: DeclaredView | None, trouble: ClaimTrouble | None, moment: datetime) -> Json:
@@ -84,8 +104,7 @@ def _taken(before: Json, taken: Json, view: DeclaredView, moment: datetime) -> J
     facts = {name: taken[name] for name in FACTS if name in taken}
     place = {"location": f"{taken['claim']}:{taken['file']}", "verified": stamp(moment)}
     whose = {"clusterUid": view.deployment["metadata"]["uid"]}
-    message = "the snapshot was read back: it is what etcd wrote"
-    return _said({**before, **facts, **place, **whose}, "Verified", "ReadBack", message, moment, verified=True)
+    return _said({**before, **facts, **place, **whose}, "Verified", "ReadBack", READ_BACK, moment, verified=True)
 
 
 def _said(before: Json, phase: str, reason: str, message: str, moment: datetime, *, verified: bool = False) -> Json:

@@ -13,11 +13,12 @@ from harness.kube.objects import deleting, dig
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import PVC, STORAGE_CLASS
+from harness.operator.api.etcdbackup import MISSING, VERIFIED
 from harness.operator.api.resources import ETCD_BACKUP
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.backup_claim import ClaimTrouble, class_of, trouble_of
 from harness.operator.controllers.backup_own import owners, surplus, to_make
-from harness.operator.controllers.backup_status import FINAL, backup_status, claim_of
+from harness.operator.controllers.backup_status import FINAL, backup_status, claim_of, kept_status
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
 
 COMPONENT = "backups"
@@ -40,7 +41,7 @@ class Backups:
 
     def _claim_changed(self, _: str, claim: Json) -> None:
         for one in self._looks.backups.list(key_of(claim)[0]):
-            if dig(one, "status", "phase") not in FINAL:
+            if dig(one, "status", "phase") != "Failed":
                 self.controller.queue.add((key_of(claim)[0], one["spec"]["cluster"]))
 
     def reconcile(self, key: Key) -> float | None:
@@ -65,8 +66,12 @@ class Backups:
             if wanted != (backup["metadata"].get("ownerReferences") or []):
                 backup = self._looks.backups.merge(backup, {"metadata": {"ownerReferences": wanted}})
         before = dig(backup, "status", "phase")
-        trouble = None if before in FINAL else self._trouble(backup, view)
-        status = backup_status(backup, view, trouble, datetime.now(UTC))
+        if before in (VERIFIED, MISSING):
+            claim = str(dig(backup, "status", "location") or "").partition(":")[0]
+            status = kept_status(backup, self._claims.get(key_of(backup)[0], claim), datetime.now(UTC))
+        else:
+            trouble = None if before in FINAL else self._trouble(backup, view)
+            status = backup_status(backup, view, trouble, datetime.now(UTC))
         if status == (backup.get("status") or {}):
             return
         self._looks.backups.replace_status(backup, status)
@@ -74,7 +79,7 @@ class Backups:
             verified = status["phase"] == "Verified"
             say = self._events.normal if verified else self._events.warning
             text = status["conditions"][-1]["message"] if not verified else f"it lies in {status['location']}"
-            say(backup, "BackupVerified" if verified else "BackupFailed", text, component=COMPONENT)
+            say(backup, f"Backup{status['phase']}", text, component=COMPONENT)
 
     def _trouble(self, backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
         deployment = view.deployment if view is not None else None

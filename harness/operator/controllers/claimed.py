@@ -13,6 +13,27 @@ def claimed_by(machines: Informer, cluster: Key) -> list[Json]:
     return machines.by(_claim, cluster)
 
 
+def without_claim(machines: Informer, cluster: Json, uid: str) -> list[Json]:
+    """Return the Machines of a cluster whose claim somebody has removed, with the claim that they had.
+
+    The operator gives up a claim only once the cluster has nothing on the machine. One that was made after the last
+    operation is another Machine of the name.
+
+    Args:
+        cluster: the Cluster.  uid: of its ClusterDeployment.
+    """
+    namespace, name = key_of(cluster)
+    ended = str(next((past.get("ended") or "" for past in dig(cluster, "status", "history") or ()), ""))
+    found = []
+    for host in dig(cluster, "status", "applied", "hosts") or ():
+        machine = machines.get(namespace, host["machine"])
+        if machine is None or dig(machine, "spec", "claim") or machine["metadata"].get("creationTimestamp", "") > ended:
+            continue
+        claim = {"cluster": name, "set": host["set"], "uid": uid}
+        found.append({**machine, "spec": {**machine["spec"], "claim": claim}})
+    return found
+
+
 def _claim(machine: Json) -> Key | None:
     """Return the cluster that a Machine's claim names."""
     name = dig(machine, "spec", "claim", "cluster")

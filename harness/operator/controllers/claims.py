@@ -17,14 +17,15 @@ from harness.kube.reconcile import Controller
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import claimed_by, follow_clusters
-from harness.operator.controllers.cluster_view import still_run
+from harness.operator.controllers.claimed import claimed_by, follow_clusters, without_claim
+from harness.operator.controllers.cluster_view import owned_by, still_run
 from harness.operator.controllers.machine_choice import Claimant, where_lacks
 from harness.operator.controllers.machine_phase import going, held, made, use_of
 from harness.operator.controllers.machine_precedence import given_back, waiting_sets
 from harness.operator.decide.surplus import scale_in_order
 
 COMPONENT = "claims-controller"
+NOT_YOURS = "lower the replicas of its set, or have it replaced, instead of removing its claim"
 TOGETHER_SECONDS = 0.5  # pacing: changes of a namespace's sets and machines are looked at together, once
 ALL = ""  # in place of a Machine's name: which of a namespace's Machines are to be given back
 AGAIN_SECONDS = 2.0  # while an executor of a deleted cluster ends: its pod has half a minute for that
@@ -61,7 +62,10 @@ class ClaimsController:
             return None
         machine = self._machines.get(*key)
         name = dig(machine, "spec", "claim", "cluster")
-        if machine is None or not name:
+        if machine is None:
+            return None
+        if not name:
+            self._put_back(key)
             return None
         known = self._deployments.get(key[0], name), self._clusters.get(key[0], name)
         if not self._useless(machine, *known) and not leaving(machine):
@@ -82,6 +86,21 @@ class ClaimsController:
         patch = {"metadata": {"annotations": {LEAVING: None}}, "spec": {"claim": None}}
         self._events.normal(self._machines.merge(machine, patch), "Released", why, component=COMPONENT)
         return None
+
+    def _put_back(self, key: Key) -> None:
+        """Put back the claim that somebody removed from a Machine which its cluster has something on."""
+        for cluster in self._clusters.list(key[0]):
+            if key[1] not in held(cluster):
+                continue
+            name = key_of(cluster)[1]
+            now = self._cluster.get(CLUSTER_DEPLOYMENT, name, key[0]), self._cluster.get(CLUSTER, name, key[0])
+            if now[0] is None or now[1] is None or not owned_by(now[1], now[0]):
+                continue
+            for machine in without_claim(self._machines, now[1], now[0]["metadata"]["uid"]):
+                if key_of(machine) == key:
+                    patched = self._machines.merge(machine, {"spec": {"claim": machine["spec"]["claim"]}})
+                    text = f"cluster {name} has something on it: {NOT_YOURS}"
+                    self._events.warning(patched, "ClaimPutBack", text, component=COMPONENT)
 
     def _useless(self, machine: Json, deployment: Json | None, cluster: Json | None) -> str:
         """Return why a claim can be given up, "" when it cannot."""

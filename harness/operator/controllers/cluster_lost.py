@@ -10,8 +10,8 @@ from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.machine_phase import lost
 
 
-def is_gone(deployment: Json, cluster: Json | None, machines: Iterable[Json]) -> bool:
-    """Tell whether all control planes of a cluster are lost, and nobody asks for it to be restored.
+def is_gone(cluster: Json | None, machines: Iterable[Json]) -> bool:
+    """Tell whether all control planes of a cluster are lost, and its CA with them.
 
     Args:
         machines: those of the namespace.
@@ -19,6 +19,4 @@ def is_gone(deployment: Json, cluster: Json | None, machines: Iterable[Json]) ->
     applied = dig(cluster, "status", "applied") or {}
     planes = [host["machine"] for host in applied.get("hosts") or () if GROUPS[CONTROL_PLANE] in host.get("groups", ())]
     there = {machine["metadata"]["name"]: machine for machine in machines}
-    wished = dig(deployment, "spec", "etcd", "restoreFrom")
-    restored = wished in (None, applied.get("restored"))
-    return bool(planes) and restored and all(name not in there or lost(there[name]) for name in planes)
+    return bool(planes) and all(name not in there or lost(there[name]) for name in planes)

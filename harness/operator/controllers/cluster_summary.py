@@ -22,9 +22,11 @@ from harness.operator.api.conditions import (
 )
 from harness.operator.api.load_balancer import service_names
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import CANCEL_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.addon_summary import addons_ready
 from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.decide.observed import RESET
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
 
@@ -33,8 +35,8 @@ BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something 
 # Waits that only a person ends, because something went wrong or cannot be.
 NO_HELP = frozenset(
     {
-        *(WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.RESTORE_NOT_NAMED, WaitReason.NOT_RECOVERABLE),
-        WaitReason.NO_SUCH_PHASE,
+        *(WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.NOT_RECOVERABLE, WaitReason.NO_SUCH_PHASE),
+        *(WaitReason.RESTORE_NOT_NAMED, WaitReason.RESTORE_NOT_CONFIRMED),
     }
 )
 API_PORT = 6443
@@ -64,6 +66,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         "version": applied.version if applied is not None else None,
         "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
         "endpoint": _endpoint(view) if applied is not None else None,
+        "confirmation": view.verdict.confirmation if isinstance(view.verdict, Wait) else None,
         "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
     }
     return {name: value for name, value in status.items() if value is not None}
@@ -73,6 +76,8 @@ def _progressing(view: DeclaredView) -> Said:
     running, verdict = view.observed.running, view.verdict
     if running is not None:
         message = f"{running.operation} runs as Job {running.job}"
+        if deleting(view.deployment) and running.operation != RESET:
+            message += f"; the deletion waits for its end, or for annotation {CANCEL_ANNOTATION}={running.sequence}"
         if running.obstacle is not None:
             return True, running.obstacle.reason, f"{message}: {running.obstacle.message}"
         return True, _word(running.operation), message

@@ -24,7 +24,7 @@ from harness.operator.api.resources import (
     UID_LABEL,
 )
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import claimed_by
+from harness.operator.controllers.claimed import claimed_by, without_claim
 from harness.operator.controllers.execution_cancelled import is_cancelled
 from harness.operator.controllers.product_files import product_of
 from harness.operator.decide.accepted import judged
@@ -105,7 +105,7 @@ class ClusterLooks:
 
     def seen(self, deployment: Json, cluster: Json | None) -> DeclaredView:
         """Look at a ClusterDeployment with its Cluster; the Machines are those of the local copy."""
-        machines = self._claimed(deployment)
+        machines = self._claimed(deployment, cluster)
         state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups)
@@ -127,9 +127,11 @@ class ClusterLooks:
         found = self.pods.by(_job, (namespace, job))
         return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
-    def _claimed(self, deployment: Json) -> tuple[DeclaredMachine, ...]:
+    def _claimed(self, deployment: Json, cluster: Json | None) -> tuple[DeclaredMachine, ...]:
+        """Return the Machines of a cluster: also those whose claim somebody removed, until it is put back."""
         uid = deployment["metadata"]["uid"]
         found = [m for m in claimed_by(self.machines, key_of(deployment)) if dig(m, "spec", "claim", "uid") == uid]
+        found += without_claim(self.machines, cluster, uid) if cluster is not None else []
         return tuple(DeclaredMachine.model_validate(machine) for machine in found)
 
 

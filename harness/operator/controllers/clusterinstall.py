@@ -28,7 +28,7 @@ from harness.operator.controllers.execution_inputs import begun, execution_of
 from harness.operator.controllers.machine_phase import held
 from harness.operator.controllers.product_files import again_for
 from harness.operator.decide.due import Due
-from harness.operator.decide.operations import due_of, plan
+from harness.operator.decide.operations import due_of, plan, withdrawn
 from harness.operator.decide.waits import Wait
 from harness.operator.execute.inputs import log_name
 from harness.operator.execute.objects import make
@@ -63,6 +63,11 @@ class ClusterInstall:
             return self._make(found, running)  # `started` says that there was a Job of it
         if isinstance(verdict, Wait) and verdict.approval not in (None, found.observed.approval):
             self._write(found.cluster, approval=_json(verdict.approval))
+            return 0.0
+        pending = found.observed.approval
+        if pending is not None and withdrawn(found.desired, found.observed):
+            sequence = max(found.observed.sequence, pending.sequence)  # no other operation gets its number
+            self._write(found.cluster, approval=None, sequence=sequence)
             return 0.0
         steps = [_json(step) for step in plan(found.desired, found.observed)]
         if isinstance(verdict, CurrentOperation) and _guarded(found):

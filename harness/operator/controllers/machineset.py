@@ -35,9 +35,9 @@ from harness.operator.controllers.machine_precedence import (
     waiting_sets,
 )
 from harness.operator.controllers.made_machines import missing
+from harness.operator.decide.restores import CA_LOST
 
 COMPONENT = "machineset-controller"
-GONE = "all control planes are lost: set spec.etcd.restoreFrom to restore the cluster elsewhere, or delete it"
 DEPLOYED = frozenset({"Deployed", "Ready", "NotReady"})
 PROVISIONED = DEPLOYED | {"Claimed", "Provisioned", "Deploying"}
 
@@ -92,7 +92,7 @@ class MachineSetController:
         claimant = Claimant.of(machine_set)
         deployment = self._deployments.get(key[0], claimant.cluster)
         cluster, of_cluster = self._clusters.get(key[0], claimant.cluster), (key[0], claimant.cluster)
-        gone = deployment is not None and is_gone(deployment, cluster, claimed_by(self._machines, of_cluster))
+        gone = deployment is not None and is_gone(cluster, claimed_by(self._machines, of_cluster))
         if deployment is not None and may_claim(claimant, deployment) and not gone:
             if not claimant.makes:
                 self._claim(key[0], claimant, deployment)
@@ -103,7 +103,8 @@ class MachineSetController:
         left = self._left_to(deployment) if deployment is not None else None
         status = status_of(machine_set, machines, cluster, datetime.now(UTC), left)
         if gone:
-            wait = new(CLAIMED, False, CLUSTER_LOST, GONE, datetime.now(UTC), machine_set["metadata"]["generation"])
+            why, generation = CA_LOST.format("control planes"), machine_set["metadata"]["generation"]
+            wait = new(CLAIMED, False, CLUSTER_LOST, why, datetime.now(UTC), generation)
             status["conditions"] = with_conditions(dig(machine_set, "status", "conditions") or [], wait)
         self._sets.merge_status(machine_set, status)
         return None

@@ -1,24 +1,30 @@
 """Numbers of operations, and approvals: a person approves the number that stands in the Cluster's status.
 
 The number belongs to what would be done. If that changes, it gets another one, so an approval that was given for
-something else counts for nothing.
+something else counts for nothing. No operation gets a number that an annotation has already: nobody has approved or
+cancelled what nobody has seen yet.
 """
 
 from __future__ import annotations
 
+from itertools import count
+
 from harness.operator.api.cluster import CurrentOperation, PendingApproval
-from harness.operator.api.resources import APPROVE_ANNOTATION
+from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.waits import Wait, WaitReason
 
 
-def number_of(digest: str, observed: Observed) -> int:
+def number_of(digest: str, desired: Desired, observed: Observed) -> int:
     """Return the number of an operation that begins: the one that is to be approved, if that is this one."""
     pending = observed.approval
     if pending is not None and pending.digest == digest:
         return pending.sequence
-    return max(observed.sequence, pending.sequence if pending is not None else 0) + 1
+    number = max(observed.sequence, pending.sequence if pending is not None else 0) + 1
+    annotations = desired.wish.metadata.annotations
+    taken = {annotations.get(APPROVE_ANNOTATION), annotations.get(CANCEL_ANNOTATION)}
+    return next(one for one in count(number) if str(one) not in taken)
 
 
 def unapproved(operation: CurrentOperation, desired: Desired, observed: Observed) -> Wait | None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.etcdbackup import MISSING, EtcdBackup
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
 from harness.operator.api.snapshots import OperationSnapshot
 
@@ -18,8 +18,9 @@ OF_PHASE: dict[str | None, BackupState] = {
     "Running": "due",
     "Verified": "verified",
     "Failed": "failed",
+    MISSING: "failed",
 }
-FIELD = "spec.etcd.restoreFrom"
+RESTORE_FIELD = "spec.etcd.restoreFrom"
 
 
 @dataclass(frozen=True)
@@ -70,25 +71,25 @@ def to_restore(name: str | None, backups: Iterable[SeenBackup]) -> SeenBackup | 
     return next((one for one in backups if one.name == name and one.state == "verified"), None)
 
 
-def restore_mistake(name: str | None, backups: Iterable[SeenBackup], restored: str | None) -> SpecMistake | None:
-    """Return why an EtcdBackup cannot be restored, with what to write instead; None where it can, or was.
+def backup_mistake(name: str, backups: Iterable[SeenBackup]) -> SpecMistake | None:
+    """Return why an EtcdBackup cannot be restored, with what to write instead; None where it can.
 
     Args:
-        name: of `spec.etcd.restoreFrom`.  restored: the one that was restored last.
+        name: of `spec.etcd.restoreFrom`.
     """
     known = tuple(backups)
-    if name is None or name == restored or to_restore(name, known) is not None:
+    if to_restore(name, known) is not None:
         return None
     newest = newest_verified(known)
     instead = f"name another one, such as {newest.name}" if newest is not None else "remove the field"
     found = next((one for one in known if one.name == name), None)
     if found is None:
-        return SpecMistake(FIELD, f"there is no EtcdBackup {name}", instead)
+        return SpecMistake(RESTORE_FIELD, f"there is no EtcdBackup {name}", instead)
     if found.state == "foreign":
-        return SpecMistake(FIELD, f"EtcdBackup {name} is of another cluster: {found.said}", instead)
+        return SpecMistake(RESTORE_FIELD, f"EtcdBackup {name} is of another cluster: {found.said}", instead)
     wait = "wait until it is verified, or " if found.state == "due" else ""
     why = found.said or "it is not taken yet"
-    return SpecMistake(FIELD, f"EtcdBackup {name} is not verified: {why}", f"{wait}{instead}")
+    return SpecMistake(RESTORE_FIELD, f"EtcdBackup {name} is not verified: {why}", f"{wait}{instead}")
 
 
 def _seen(cluster: DeclaredCluster, backup: EtcdBackup, lost: dict[str, tuple[str, ...]]) -> SeenBackup:
@@ -105,7 +106,8 @@ def _state(cluster: DeclaredCluster, backup: EtcdBackup) -> tuple[BackupState, s
         return "foreign", f"it was taken of {backup.spec.cluster}"
     if of and own and of != own:
         return "foreign", f"it was taken of an earlier cluster {backup.spec.cluster}, which had other certificates"
-    if any(one.uid == backup.metadata.uid for one in cluster.status.snapshots):
+    taken = any(one.uid == backup.metadata.uid for one in cluster.status.snapshots)
+    if taken and backup.status.phase != MISSING:
         return "verified", ""  # its own status says so a moment later
     said = next((one.message for one in backup.status.conditions if one.status == "False"), "")
     return OF_PHASE.get(backup.status.phase, "blocked"), said

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.operator.api.applied import AppliedState
+from harness.operator.api.variables import Part, variable
 from harness.operator.decide.desired import Desired, digest_of
 from harness.operator.decide.hosts import Host
-from harness.operator.decide.releases import variable
-from harness.operator.decide.variables import Part, in_part, path_of
+from harness.operator.decide.variables import in_part, path_of
 
 LONGEST = 40  # characters of a value that a reason repeats
 FOLLOWING = tuple(map(variable, ("etcd", "coredns", "pause")))  # versions that change with Kubernetes' own

@@ -8,11 +8,11 @@ from typing import Any
 
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.snapshots import OperationSnapshot
+from harness.operator.api.variables import HOSTS
 from harness.operator.decide.desired import Desired, digest_of, digests_of, plain_hosts
 from harness.operator.decide.hosts import Host, applied_host, in_order
 from harness.operator.decide.membership import Membership, membership
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.variables import HOSTS
 from harness.operator.decide.waits import Wait
 
 

@@ -110,7 +110,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
     known = load_releases()
     around = [one.address for one in machines if one.spec.claim is not None and one.address]
     wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new)]
-    wrong += against(cd, world) if live.state is not None else []
+    wrong += against(cd, machines, world)
     product, unusable = products(cd)
     said = [mistake.text for mistake in (*wrong, *unusable)]
     wanted = desired(cd, machines, known, world.applied, said, product)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.operator.api.applied import AppliedState
+from harness.operator.api.variables import variable
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.releases import numbers, variable
+from harness.operator.decide.releases import numbers
 from harness.operator.decide.variables import with_parts
 
 

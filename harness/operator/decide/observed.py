@@ -38,7 +38,7 @@ class Observed:
     backups: of etcd, those taken last first.
     By the name of a Machine:
     trouble: why it cannot be used now.
-    lost: how the infrastructure knows that it is gone.  lost_at: when it knew that.
+    lost: how the infrastructure knows that it is gone.  lost_at, silent_at: since when it is known to be so.
     ill: what says that it does not run, or answers nobody.  replace: why another one is to take its place.
     changed: what was changed on it since the last operation.
     missing: by add-on of the playbooks, what of it is gone since the last operation.
@@ -55,6 +55,7 @@ class Observed:
     trouble: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
     lost_at: Mapping[str, datetime] = field(default_factory=dict)
+    silent_at: Mapping[str, datetime] = field(default_factory=dict)
     ill: Mapping[str, str] = field(default_factory=dict)
     replace: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
@@ -98,7 +99,8 @@ def observed(
         now,
         trouble=_said(found, trouble_of),
         lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, LOST)),
-        lost_at=_lost_at(found),
+        lost_at=_since(found, INFRASTRUCTURE_READY, LOST),
+        silent_at=_since(found, ANSWERING),
         ill=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY) or _condition(machine, ANSWERING)),
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
@@ -161,10 +163,11 @@ def _condition(machine: DeclaredMachine, kind: str, reason: str | None = None) -
     return found.message or found.reason if found is not None and found.status == "False" else ""
 
 
-def _lost_at(machines: Iterable[DeclaredMachine]) -> dict[str, datetime]:
-    """Return when machines were found to be lost, by the names of their Machines."""
-    said = ((one.metadata.name, c) for one in machines for c in one.status.conditions if c.type == INFRASTRUCTURE_READY)
-    return {name: parse_time(c.last_transition_time) for name, c in said if c.status == "False" and c.reason == LOST}
+def _since(machines: Iterable[DeclaredMachine], kind: str, reason: str | None = None) -> dict[str, datetime]:
+    """Return since when a condition of Machines is False, for a reason or any, by their names."""
+    known = ((one.metadata.name, c) for one in machines for c in one.status.conditions if c.type == kind)
+    false = ((name, c) for name, c in known if c.status == "False" and reason in (None, c.reason))
+    return {name: parse_time(c.last_transition_time) for name, c in false}
 
 
 def begun(observed: Observed, operation: CurrentOperation) -> Observed:

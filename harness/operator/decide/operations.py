@@ -13,8 +13,10 @@ from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, DueOf, Situation
 from harness.operator.decide.observed import ADOPT, RESET, Observed, begun, ended
 from harness.operator.decide.phases import no_phase
+from harness.operator.decide.restores import restorable
 from harness.operator.decide.retries import done, held_back, last_failure
-from harness.operator.decide.situation_waits import joining_missing, machines_missing, restorable, unsettled
+from harness.operator.decide.situation_waits import joining_missing, machines_missing, unsettled
+from harness.operator.decide.unsettled import RECOVER
 from harness.operator.decide.waits import Hold, Wait, not_accepted, paused, running
 
 HOLDS: tuple[Hold, ...] = (paused, running, not_accepted)
@@ -49,7 +51,7 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty(RESET, "reset.yml", True, duties.reset),
     Duty("deploy", "cluster.yml", False, duties.deploy, holds=(machines_missing,)),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
-    Duty("recover", "recover.yml", True, duties.recover, holds=(restorable,)),
+    Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, backup_first.before_upgrade, holds=(backup_first.not_made_yet,)),
@@ -101,6 +103,15 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
     return tuple(steps.values())
 
 
+def withdrawn(desired: Desired, observed: Observed) -> bool:
+    """Tell whether what waits for an approval is not to be done any more: a later wish has another number."""
+    pending = observed.approval
+    if pending is None or any(hold(desired, observed) is not None for hold in HOLDS):
+        return False
+    due = _due(Situation.of(desired, observed))
+    return all(one.digest(duty.operation, desired) != pending.digest for duty, one in due)
+
+
 def due_of(operation: CurrentOperation, desired: Desired, observed: Observed) -> Due | None:
     """Return what an operation that runs is about; None where that is not due any more."""
     situation = Situation.of(desired, replace(observed, running=None))
@@ -127,7 +138,7 @@ def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | W
     held = no_phase(duty.operation, desired) or held
     operation = _operation(duty, due, desired, observed)
     held = held or held_back(operation, desired, observed)
-    if held is None and duty.disruptive and duty.operation != RESET:
+    if held is None and duty.disruptive and duty.operation not in (RESET, RECOVER):  # which is confirmed in any case
         held = unapproved(operation, desired, observed)
     return held or operation
 
@@ -136,7 +147,7 @@ def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Cu
     """Return the operation, as the next attempt where it only repeats what just failed."""
     digest = due.digest(duty.operation, desired)
     failed = last_failure(duty.operation, digest, observed)
-    number = number_of(digest, observed)
+    number = number_of(digest, desired, observed)
     repeats = failed is not None and failed is observed.history[0] and failed.sequence in (number, observed.sequence)
     return CurrentOperation(
         operation=duty.operation,

@@ -13,22 +13,29 @@ from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd_rules import SAME_PLACE
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
+from harness.operator.api.variables import variable
+from harness.operator.decide.backups import RESTORE_FIELD
 from harness.operator.decide.hosts import groups_of
-from harness.operator.decide.releases import KnownReleases, load_releases, numbers, variable
+from harness.operator.decide.releases import KnownReleases, load_releases, numbers
 from harness.operator.decide.removal import most_at_once
 from harness.operator.decide.variables import path_of, variables_of
 
 # What machines and pods have of each other for as long as the cluster lives.
 CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")
+TWO = 2  # members of etcd, on the way to three
 ANEW = "delete the object and create it again to change this"
 
 
-def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None) -> list[SpecMistake]:
-    """Return what is wrong with an object because of what was deployed; nothing where nothing was."""
+def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None, *, lost: bool = False) -> list[SpecMistake]:
+    """Return what is wrong with an object because of what was deployed; nothing where nothing was.
+
+    Args:
+        lost: too few of etcd's members are known to be well.
+    """
     if applied is None:
         return []
-    releases = load_releases()
-    return [*_version(cd, applied, releases), *_etcd_version(cd, applied), *_fixed(cd, applied), *_sets(cd, applied)]
+    found = [*_version(cd, applied, load_releases()), *_etcd_version(cd, applied), *_fixed(cd, applied)]
+    return [*found, *_sets(cd, applied, lost=lost)]
 
 
 def _version(cd: ClusterDeployment, applied: AppliedState, releases: KnownReleases) -> Iterator[SpecMistake]:
@@ -59,7 +66,7 @@ def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake
             yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
 
 
-def _sets(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
     sets = cd.spec.machine_sets
     external = any(GROUPS[ETCD] in host.groups and GROUPS[CONTROL_PLANE] not in host.groups for host in applied.hosts)
     if applied.hosts and external != any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in sets):
@@ -69,16 +76,34 @@ def _sets(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]
     for number, one in enumerate(sets):
         if set(groups_of(one, sets)) != before.get(one.name, set(groups_of(one, sets))):
             yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
-    yield from _majority(cd, applied)
+    yield from _renamed(cd, applied)
+    yield from _majority(cd, applied, lost=lost)
 
 
-def _majority(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+def _renamed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    """Yield sets that take the place of others: their machines would leave, and other ones join."""
+    sets = cd.spec.machine_sets
+    deployed = {host.set_name: set(host.groups) for host in applied.hosts}
+    gone = {name: groups for name, groups in deployed.items() if all(one.name != name for one in sets)}
+    for number, one in enumerate(sets):
+        before = [name for name, groups in gone.items() if groups == set(groups_of(one, sets))]
+        if before and one.replicas and one.name not in deployed:
+            message = f"the machines of set {before[0]} would leave the cluster, and others would join as {one.name}"
+            remedy = f"keep the name; to replace its machines, add {one.name} first, and remove {before[0]} afterwards"
+            yield SpecMistake(f"spec.machineSets[{number}].name", message, remedy)
+
+
+def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
     """Yield the removal of more members of etcd than may leave at once, unless the cluster is to be recovered."""
     sets, restore = cd.spec.machine_sets, cd.spec.etcd.restore_from
     members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
     wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
     most = most_at_once(members)
-    if members - wanted > most and restore in (None, applied.restored):
+    if wanted > max(members, TWO) and wanted % 2 == 0:  # one grows to three by way of two
+        message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
+        yield SpecMistake("spec.machineSets", message, f"use {wanted - 1} or {wanted + 1}")
+    if members - wanted > most and not (lost and restore is not None):
         message = f"of {members} etcd members {members - wanted} would leave, and the others are no majority"
-        remedy = f"remove {most} at a time; name spec.etcd.restoreFrom as well if they are lost"
+        remedy = f"remove {most} at a time"
+        remedy += f"; name {RESTORE_FIELD} in the same edit to go on without those that are lost" if lost else ""
         yield SpecMistake("spec.machineSets", message, remedy)

@@ -86,11 +86,6 @@ def component(variable: str) -> str:
     return variable.removeprefix("cluster_").removesuffix("_version").replace("_", "-")
 
 
-def variable(component: str) -> str:
-    """Return the variable that is a component's version: cluster_cni_plugins_version for cni-plugins."""
-    return f"cluster_{component.replace('-', '_')}_version"
-
-
 def _versions(variables: Mapping[str, Any]) -> dict[str, str]:
     """Return the versions of components that are among variables of the playbooks, but for Kubernetes' own."""
     versions = (name for name in variables if name.startswith("cluster_") and name.endswith("_version"))

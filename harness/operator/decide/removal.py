@@ -24,10 +24,20 @@ def most_at_once(members: int) -> int:
 
 
 def dead(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:
-    """Return the machines that are gone: as the infrastructure says, or unwanted ones that do not answer."""
-    there = (*who.members, *who.half)
+    """Return the machines that are gone: as the infrastructure says, or unwanted ones that do not answer.
+
+    Those that a recovery took for lost stay so until one succeeds: etcd may be restored without them.
+    """
+    there, half = (*who.members, *who.half), observed.unsettled
     silent = {name for name in who.leaving if name in observed.silent}
-    return tuple(host for host in there if host.machine in observed.lost or host.machine in silent)
+    gone = {*observed.lost, *silent, *(half.lost if half is not None else ())}
+    return tuple(host for host in there if host.machine in gone)
+
+
+def majority_in_doubt(desired: Desired, observed: Observed, who: Membership) -> bool:
+    """Tell whether too few of etcd's members, or no control plane, are known to be well: the least that a loss is."""
+    ill = {*observed.ill, *observed.silent, *(host.machine for host in dead(desired, observed, who))}
+    return without_quorum(who, [host for host in who.members if host.machine in ill])
 
 
 def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
@@ -40,7 +50,8 @@ def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
 def to_recover(desired: Desired, observed: Observed, who: Membership) -> bool:
     """Tell whether the machines that are to leave are to be lost: then nothing is removed before all of them are."""
     leaving = [host for host in (*who.members, *who.half) if host.machine in who.leaving]
-    return desired.spec.etcd.restore_from not in (None, observed.restored) and without_quorum(who, leaving)
+    named = desired.spec.etcd.restore_from is not None and majority_in_doubt(desired, observed, who)
+    return named and without_quorum(who, leaving)
 
 
 def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:

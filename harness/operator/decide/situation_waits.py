@@ -1,15 +1,13 @@
-"""What single operations wait for: machines, a backup to restore, what another operation left half done."""
+"""What single operations wait for: machines, and what another operation left half done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.operator.api.sets import CONTROL_PLANE, GROUPS, WantedSet
-from harness.operator.decide.backups import newest_verified, restore_mistake
+from harness.operator.api.sets import WantedSet
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Situation
 from harness.operator.decide.duties import SETTLED
-from harness.operator.decide.removal import dead
 from harness.operator.decide.waits import Wait, WaitReason
 
 
@@ -31,24 +29,6 @@ def joining_missing(found: Situation) -> Wait | None:
             said.append(f"set {one.name} has {one.replicas - who.lacking[one.name]} of {one.replicas} machines")
     said += [f"machine {host.machine}: {trouble[host.machine]}" for host in who.joining if host.machine in trouble]
     return Wait(WaitReason.WAITING_FOR_MACHINES, "; ".join(said)) if said else None
-
-
-def restorable(found: Situation) -> Wait | None:
-    """Wait until a person has named the backup to restore: which one is never chosen for them."""
-    gone = dead(found.desired, found.observed, found.who)
-    planes = [host for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups and host not in gone]
-    if not planes:
-        text = "all control planes are lost, and the cluster's CA with them: delete the object and make another cluster"
-        return Wait(WaitReason.NOT_RECOVERABLE, text)
-    name, restored, backups = found.desired.spec.etcd.restore_from, found.applied.restored, found.observed.backups
-    if name is None or name == restored:
-        newest = newest_verified(backups)
-        which = f"the newest verified one is {newest.name}" if newest is not None else "there is no verified one"
-        before = f"{name} was restored already; " if name is not None else ""
-        text = f"etcd has lost its majority: {before}name the EtcdBackup to restore in spec.etcd.restoreFrom; {which}"
-        return Wait(WaitReason.RESTORE_NOT_NAMED, text)
-    mistake = restore_mistake(name, backups, restored)
-    return Wait(WaitReason.RESTORE_NOT_NAMED, mistake.text) if mistake is not None else None
 
 
 def unsettled(found: Situation) -> Wait | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.decide.variables import Part
+from harness.operator.api.variables import Part
 
 CHANGES: Mapping[str, tuple[Part, ...]] = {  # parts of the cluster that an operation changes
     "upgrade": ("version", "source", "settings"),
@@ -22,7 +22,8 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
     "reconfigure": ("version", "source", "settings", "addons"),
     "addons": ("addons",),
 }
-LEAVE = frozenset({"remove-node", "recover"})  # operations whose machines leave
+RECOVER = "recover"
+LEAVE = frozenset({"remove-node", RECOVER})  # operations whose machines leave
 ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from before is left
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
 # schedulable as they were.
@@ -54,6 +55,7 @@ def unsettled_after(
             parts=tuple(part for part in old.parts if part not in SETTLES.get(name, ())),
             hosts=tuple(host for host in old.hosts if host.machine not in there),
             leaving=tuple(machine for machine in old.leaving if machine not in operation.machines),
+            lost=tuple(machine for machine in old.lost if machine not in operation.machines),
             why=old.why,
         )
         return left if name not in ANEW and (left.parts or left.hosts or left.leaving) else None
@@ -63,6 +65,7 @@ def unsettled_after(
         parts=tuple(dict.fromkeys((*old.parts, *CHANGES.get(name, ())))),
         hosts=(*old.hosts, *joined),
         leaving=tuple(dict.fromkeys((*old.leaving, *(operation.machines if name in LEAVE else ())))),
+        lost=tuple(dict.fromkeys((*old.lost, *(operation.machines if name == RECOVER else ())))),
         why=f"{name} {operation.sequence} {outcome}",
     )
     return made if made.parts or made.hosts or made.leaving else None

@@ -1,84 +1,35 @@
 """The variables of the playbooks that a ClusterDeployment stands for; docs/playbooks.md has every variable.
 
-`spec.variables` wins over all fields; where both have a mapping, these are merged, so that settings which machines need
-and settings which a person wants go side by side. Versions that the spec does not name come from the release table.
+`spec.variables` adds variables that no field stands for. Where a field is a mapping, it is merged with the variable, so
+that settings which machines need and settings which a person wants go side by side. Versions that the spec does not
+name come from the release table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.load_balancer import service_names
-from harness.operator.api.rules import OPERATORS_OWN
-from harness.operator.decide.releases import KnownReleases, variable
+from harness.operator.api.variables import API_NAMES, HOSTS, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
+from harness.operator.decide.releases import KnownReleases
 from harness.spec.merged import merged
 
-Part = Literal["version", "source", "settings", "machines", "addons"]
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
-HOSTS = "cluster_hosts"
-API_NAMES = "cluster_api_extra_sans"
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path")
 
 
-@dataclass(frozen=True)
-class SpecField:
-    """A field of the spec, the variable that it becomes, and the part of the cluster that it changes.
-
-    part: None where a change needs no operation, and the next one uses the new value.
-    """
-
-    path: str
-    variable: str
-    part: Part | None = "settings"
-
-
-# Fields whose value is the variable's.
-SETTINGS = (
-    SpecField("version", "cluster_kubernetes_version", "version"),
-    SpecField("runtime.name", "cluster_container_runtime"),
-    SpecField("runtime.config", "cluster_containerd_config"),
-    SpecField("network.plugin", "cluster_network_plugin"),
-    SpecField("network.pods", "cluster_pod_cidr"),
-    SpecField("network.services", "cluster_service_cidr"),
-    SpecField("network.dnsDomain", "cluster_dns_domain"),
-    SpecField("network.vxlan.port", "cluster_vxlan_port"),
-    SpecField("network.vxlan.mtu", "cluster_vxlan_mtu"),
-    SpecField("etcd.extraArgs", "cluster_etcd_extra_args"),
-    SpecField("kubernetes.apiServer.extraArgs", "cluster_apiserver_extra_args"),
-    SpecField("kubernetes.controllerManager.extraArgs", "cluster_controller_manager_extra_args"),
-    SpecField("kubernetes.scheduler.extraArgs", "cluster_scheduler_extra_args"),
-    SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
-    SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
-    SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
-    SpecField("source.type", "cluster_artifact_source", "source"),
-    SpecField("source.mirror", "cluster_mirror_url", "source"),
-    SpecField("source.registry", "cluster_image_registry", "source"),
-    SpecField("source.checksums", "cluster_checksums", None),
-)
-# Versions, which the release table has where the spec does not.
-COMPONENTS = ("etcd", "coredns", "pause", "runc", "cni-plugins", "flannel")
-VERSIONS = (
-    SpecField("runtime.version", variable("containerd"), "version"),
-    *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
-    *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in BUILT_IN),
-)
-_KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
-
-
 def part_of(name: str) -> Part | None:
     """Return the part of the cluster that a variable changes; None where it changes none by itself."""
-    return _KNOWN[name].part if name in _KNOWN else "settings"
+    return KNOWN[name].part if name in KNOWN else "settings"
 
 
 def path_of(name: str) -> str:
     """Return the field that a variable comes from."""
-    return f"spec.{_KNOWN[name].path}" if name in _KNOWN else f"spec.variables.{name}"
+    return f"spec.{KNOWN[name].path}" if name in KNOWN else f"spec.variables.{name}"
 
 
 def in_part(variables: Mapping[str, Any], part: Part) -> dict[str, Any]:
@@ -105,6 +56,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str], hosts: list
     if cd.spec.load_balancer.type == "Service":  # in the certificate that the deployment makes; it is not made again
         made[API_NAMES] = service_names(cd.metadata.name, cd.metadata.namespace)
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
+    if API_NAMES in made and isinstance(names := own.get(API_NAMES), list):
+        own[API_NAMES] = [*made[API_NAMES], *(name for name in names if name not in made[API_NAMES])]
     return {**merged({n: v for n, v in made.items() if v is not None}, own), HOSTS: hosts}
 
 

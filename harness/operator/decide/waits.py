@@ -25,6 +25,7 @@ class WaitReason(StrEnum):
     WAITING_FOR_APPROVAL = "WaitingForApproval"
     MAJORITY_AT_RISK = "MajorityAtRisk"
     RESTORE_NOT_NAMED = "RestoreNotNamed"
+    RESTORE_NOT_CONFIRMED = "RestoreNotConfirmed"
     NOT_RECOVERABLE = "NotRecoverable"
     NO_SUCH_PHASE = "NoSuchPhase"
 
@@ -35,13 +36,14 @@ class Wait:
 
     message: what is waited for and, where a person must act, how.
     again_seconds: when to decide again, None where only a change of an object can make a difference.
-    approval: what a person is to approve.
+    approval: what a person is to approve.  confirmation: of a restore, as the annotation has to say it.
     """
 
     reason: WaitReason
     message: str
     again_seconds: float | None = None
     approval: PendingApproval | None = None
+    confirmation: str | None = None
 
 
 Hold = Callable[[Desired, Observed], Wait | None]

@@ -14,7 +14,6 @@ from harness.operator.decide.product_file import KnownProduct
 
 ADOPT = "adopt"  # the operation that takes over a cluster
 BACKUP = "backup"  # the operation that takes a snapshot of etcd
-RECOVER = "recover"  # the operation that may restore one
 RESET = "reset"  # the operation after which nothing is kept of a cluster
 KUBECONFIG = "kubeconfig"  # the file that the playbooks are told to keep; all else that they keep is named after it
 SEQUENCE_LABEL, ATTEMPT_LABEL = f"{GROUP}/sequence", f"{GROUP}/attempt"

@@ -17,7 +17,8 @@ from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
 from harness.operator.api.snapshots import OperationSnapshot
-from harness.operator.execute.inputs import BACKUP, RECOVER
+from harness.operator.decide.unsettled import RECOVER
+from harness.operator.execute.inputs import BACKUP
 
 BLOCK = 512  # the size of a bbolt file is a multiple of it; behind that is the digest
 CHUNK = 1 << 20

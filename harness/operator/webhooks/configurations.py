@@ -24,7 +24,7 @@ PORT, PORT_NAME = 9443, "webhooks"  # as most operators': a firewall between con
 TIMEOUT_SECONDS = 10  # of an answer for which the API is asked three times; then the request is refused
 DELETION_SECONDS = 3  # of an answer about a deletion, which goes on without one
 DEFAULTS, DEPLOYMENTS, SETS = "/default", "/clusterdeployments", "/machinesets"
-DELETIONS, CLUSTERS = "/machines", "/clusters"
+DELETIONS, CLAIMS, CLUSTERS = "/machines", "/claims", "/clusters"
 # Whoever deletes what is in a namespace, or what has lost its owner: a kube-controller-manager with or without separate
 # accounts for its controllers.
 COLLECTORS = (
@@ -78,12 +78,14 @@ def _mutating() -> list[Json]:
 def _validating(users: Iterable[str]) -> list[Json]:
     not_by_them = {"not-by-controllers": f"!(request.userInfo.username in [{', '.join(map(repr, users))}])"}
     changes = {"changes": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+    claims = {"claims": "has(oldObject.spec.claim) && object.spec.?claim != oldObject.spec.?claim"}
     deletion = {"timeoutSeconds": DELETION_SECONDS}
     return [
         _hook(
             "clusterdeployments", DEPLOYMENTS, _rule(CLUSTER_DEPLOYMENT.plural, "CREATE", "UPDATE"), {"wishes": WISHES}
         ),
         _hook("machinesets", SETS, _rule(MACHINE_SET.plural, "CREATE", "UPDATE"), {**not_by_them, **changes}),
+        _hook("machines-claimed", CLAIMS, _rule(MACHINE.plural, "UPDATE"), {**not_by_them, **claims}, closed=False),
         _hook("machines-in-use", DELETIONS, _rule(MACHINE.plural, "DELETE"), not_by_them, closed=False) | deletion,
         _hook("clusters-deployed", CLUSTERS, _rule(CLUSTER.plural, "DELETE"), not_by_them, closed=False) | deletion,
     ]

@@ -9,7 +9,12 @@ from __future__ import annotations
 from harness.kube.admission import ALLOWED, AdmissionResponse, change
 from harness.kube.client import Json
 from harness.kube.objects import deleting, dig
-from harness.operator.api.resources import APPROVE_ANNOTATION, APPROVED_BY_ANNOTATION, REQUESTED_BY_ANNOTATION
+from harness.operator.api.resources import (
+    APPROVE_ANNOTATION,
+    APPROVED_BY_ANNOTATION,
+    REQUESTED_BY_ANNOTATION,
+    RESTORE_ANNOTATION,
+)
 
 
 def default_deployment(request: Json) -> AdmissionResponse:
@@ -20,8 +25,8 @@ def default_deployment(request: Json) -> AdmissionResponse:
     said = dict(new["metadata"].get("annotations") or {})
     before = dig(old, "metadata", "annotations") or {}
     spoke = {REQUESTED_BY_ANNOTATION: old is None or old.get("spec") != new.get("spec")}
-    approval = said.get(APPROVE_ANNOTATION)
-    spoke[APPROVED_BY_ANNOTATION] = approval is not None and approval != before.get(APPROVE_ANNOTATION)
+    given = [name for name in (APPROVE_ANNOTATION, RESTORE_ANNOTATION) if said.get(name) is not None]
+    spoke[APPROVED_BY_ANNOTATION] = any(said[name] != before.get(name) for name in given)
     for annotation, now in spoke.items():
         told = user if now else before.get(annotation)
         said = {name: value for name, value in said.items() if name != annotation}

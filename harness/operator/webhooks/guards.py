@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from harness.kube.admission import ALLOWED, AdmissionResponse
 from harness.kube.client import Cluster, Json
@@ -23,6 +24,14 @@ def guard_machine(request: Json, cluster: Cluster) -> AdmissionResponse:
     found = cluster.get(CLUSTER, name, machine["metadata"]["namespace"]) if name else None
     mistake = in_use(machine, found)
     return refused([mistake]) if mistake is not None else ALLOWED
+
+
+def guard_claim(request: Json, cluster: Cluster) -> AdmissionResponse:
+    """Refuse what anybody but the operator writes of the claim of a Machine that its cluster has something on."""
+    machine = request["oldObject"]
+    found = cluster.get(CLUSTER, machine["spec"]["claim"]["cluster"], machine["metadata"]["namespace"])
+    mistake = in_use(machine, found)
+    return refused([replace(mistake, field="spec.claim")]) if mistake is not None else ALLOWED
 
 
 def guard_cluster(request: Json, cluster: Cluster) -> AdmissionResponse:

@@ -19,10 +19,10 @@ from harness.kube.reviews import Answered, Judge, listen
 from harness.kube.serving import ServingPair, expires
 from harness.machines.private import PrivateFiles
 from harness.operator.webhooks.certificates import Certificates
-from harness.operator.webhooks.configurations import CLUSTERS, DEFAULTS, DELETIONS, DEPLOYMENTS, SETS
+from harness.operator.webhooks.configurations import CLAIMS, CLUSTERS, DEFAULTS, DELETIONS, DEPLOYMENTS, SETS
 from harness.operator.webhooks.defaults import default_deployment
 from harness.operator.webhooks.deployments import DeploymentJudge
-from harness.operator.webhooks.guards import guard_cluster, guard_machine, guard_set
+from harness.operator.webhooks.guards import guard_claim, guard_cluster, guard_machine, guard_set
 from harness.until import grown
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ def judges(cluster: Cluster, image: str, user: str) -> Mapping[str, Judge]:
         DEPLOYMENTS: DeploymentJudge(cluster, image),
         SETS: partial(guard_set, trusted=(user,)),
         DELETIONS: partial(guard_machine, cluster=cluster),
+        CLAIMS: partial(guard_claim, cluster=cluster),
         CLUSTERS: partial(guard_cluster, cluster=cluster),
     }
 

@@ -236,3 +236,19 @@ def test_an_etcd_backup_is_not_edited(world: World, spec: Json) -> None:
     ask(world)
     with pytest.raises(ApiFailure, match="cannot change: make another EtcdBackup"):
         world.api.merge(ETCD_BACKUP, "before", {"spec": spec}, world.namespace)
+
+
+def test_a_backup_whose_claim_is_gone_is_missing_and_cannot_be_restored(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
+    world.deployed()
+    storage.claim()
+    ask(world)
+    take(world, f"{NAME}-2-backup")
+    reaches(world, "Verified")
+    world.api.delete(PVC, CLAIM, world.namespace)
+    found = reaches(world, "Missing", "Missing")
+    assert f"PersistentVolumeClaim {CLAIM}, in which the snapshot lies, is gone" in str(condition(found, "Verified"))
+    world.edit(etcd={"restoreFrom": "before"})
+    said = world.condition("Accepted", "False", "InvalidSpec")["message"]
+    assert "EtcdBackup before is not verified" in said

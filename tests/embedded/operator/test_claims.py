@@ -11,7 +11,7 @@ from harness.kube.client import Cluster, Json
 from harness.kube.failures import Unreachable
 from harness.kube.objects import condition, dig
 from harness.kube.resources import POD
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_precedence import CLAIMED
 from harness.operator.controllers.machineset import MachineSetController
@@ -309,3 +309,18 @@ def test_a_claim_is_kept_while_an_executor_may_still_work_on_the_machine(
     assert declared.claimed("one") == ["m-0"]
     api.delete(POD, "executor", declared.namespace, grace=0)
     declared.phase("m-0", "Idle")
+
+
+def test_the_claim_of_a_machine_in_use_is_put_back(declared: Declared, manager: StartManager) -> None:
+    manager(*ALL)
+    idle(declared, "m-0")
+    made = declared.deployment("one", wanted_set("cp", "control-plane"))
+    counts(declared, "one-cp", 1)
+    declared.worked("one", "deploy", "m-0")
+    host = {"name": "m-0", "machine": "m-0", "set": "cp", "address": "192.0.2.10", "key": {"name": "keys"}}
+    applied = {"status": {"applied": {"hosts": [host]}}}
+    declared.api.merge(CLUSTER, "one", applied, declared.namespace, subresource="status")
+    declared.api.merge(MACHINE, "m-0", {"spec": {"claim": None}}, declared.namespace)
+    declared.said("m-0", "Warning ClaimPutBack")
+    claim = {"cluster": "one", "set": "cp", "uid": made["metadata"]["uid"]}
+    declared.wait("m-0", lambda found: dig(found, "spec", "claim") == claim, "the claim")

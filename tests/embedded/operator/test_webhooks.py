@@ -22,6 +22,7 @@ from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.hooks import Served, serving
 from tests.embedded.operator.people import permit, person
+from tests.embedded.operator.test_restores import backup
 from tests.embedded.operator.world import MINE, OPTIONS, World
 from tests.unit.operator.api.mistakes import BAD, JUDGED
 from tests.unit.operator.api.objects import deployment, wanted_set
@@ -101,6 +102,10 @@ EDITS: dict[str, tuple[Json, str]] = {
         "spec.variables.cluster_pod_cidr: cluster_pod_cidr cannot change",
     ),
     "no such backup": ({"etcd": {"restoreFrom": "of-nobody"}}, "there is no EtcdBackup of-nobody"),
+    "nothing is lost": (
+        {"etcd": {"restoreFrom": "own"}},
+        "spec.etcd.restoreFrom: nothing is lost: etcd has its majority",
+    ),
     "foreign backup": ({"etcd": {"restoreFrom": "of-other"}}, "EtcdBackup of-other is of another cluster: it was"),
 }
 
@@ -112,6 +117,7 @@ def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_c
     made = world.declare(machines=3)
     world.succeed("guest-1-deploy")
     world.history(1)
+    backup(world, "own", made)
     other = {"cluster": "other", "destination": {"claim": "backups"}}
     world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest("of-other", world.namespace, labels={}, spec=other))
     before = {"version": "1.36.3", "components": {"etcd": None}, "etcd": {"restoreFrom": None}}
@@ -276,6 +282,8 @@ def test_a_machine_in_use_is_not_deleted_unless_it_is_to_be_replaced(hooks: Serv
     declared.worked("one", "deploy", "m-0")
     with pytest.raises(ApiFailure, match=IN_USE):
         declared.api.delete(MACHINE, "m-0", declared.namespace)
+    with pytest.raises(ApiFailure, match=IN_USE.replace("metadata.name", "spec.claim")):
+        declared.api.merge(MACHINE, "m-0", {"spec": {"claim": None}}, declared.namespace)
     assert declared.api.delete(MACHINE, "m-1", declared.namespace)
     asked = {"metadata": {"annotations": {"cluster.vmatrix.dev/replace": "its disk is broken"}}}
     declared.api.merge(MACHINE, "m-0", asked, declared.namespace)

@@ -15,6 +15,11 @@ JUDGED = {
     "name of a variable",
     "variable of the operator",
     "an image without a name",
+    "a misspelt variable",
+    "a variable of an add-on",
+    "flags with dashes by a variable",
+    "a negative setting of kubelets",
+    "a negative setting of kubelets by a variable",
 }
 # case -> the object, the field, and words of the mistake or of its remedy
 BAD: dict[str, tuple[Json, str, str]] = {
@@ -192,6 +197,56 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "a cluster with external etcd cannot be adopted",
     ),
     "name of a variable": (deployment(variables={"a-b": 1}), "spec.variables", "use letters, digits and '_'"),
+    "a misspelt variable": (
+        deployment(variables={"cluster_kubelet_confg": {}}),
+        "spec.variables.cluster_kubelet_confg",
+        "the playbooks have no such variable: did you mean 'cluster_kubelet_config'?",
+    ),
+    "a variable of an add-on": (
+        deployment(variables={"cluster_metrics_server_version": "0.9.0"}),
+        "spec.variables.cluster_metrics_server_version",
+        "a field stands for this variable: remove it, and name the add-on in spec.addons",
+    ),
+    "flags with dashes by a variable": (
+        deployment(variables={"cluster_etcd_extra_args": {"--quota": "1"}}),
+        "spec.variables.cluster_etcd_extra_args",
+        "write flags without dashes",
+    ),
+    "a negative setting of kubelets": (
+        deployment(kubernetes={"kubelet": {"config": {"maxPods": -5}}}),
+        "spec.kubernetes.kubelet.config.maxPods",
+        "-5 is too small: use 0 or more",
+    ),
+    "a negative setting of kubelets by a variable": (
+        deployment(variables={"cluster_kube_proxy_config": {"conntrack": {"min": -1}}}),
+        "spec.variables.cluster_kube_proxy_config.conntrack.min",
+        "-1 is too small: use 0 or more",
+    ),
+    "four control planes": (
+        deployment(wanted_set("cp", "control-plane", replicas=4)),
+        "spec.machineSets",
+        "use an odd number of control planes",
+    ),
+    "four etcd members": (
+        deployment(wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=4)),
+        "spec.machineSets",
+        "use an odd number of machines with the role etcd",
+    ),
+    "a label of the kubelet's": (
+        deployment({**wanted_set("cp", "control-plane"), "labels": {"kubernetes.io/hostname": "a"}}),
+        "spec.machineSets[0].labels",
+        "Kubernetes itself gives nodes one of these labels",
+    ),
+    "a taint of the node controller's": (
+        deployment(
+            {
+                **wanted_set("cp", "control-plane"),
+                "taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}],
+            }
+        ),
+        "spec.machineSets[0].taints[0].key",
+        "Kubernetes itself sets and removes this taint",
+    ),
     "variable of the operator": (
         deployment(variables={"cluster_hosts": []}),
         "spec.variables.cluster_hosts",

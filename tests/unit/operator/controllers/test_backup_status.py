@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.kube.objects import condition
 from harness.operator.controllers.backup_claim import ClaimTrouble
-from harness.operator.controllers.backup_status import backup_status
+from harness.operator.controllers.backup_status import backup_status, kept_status
 from harness.operator.controllers.cluster_view import DeclaredView
 from tests.unit.operator.controllers.backed_up import backup, view
 from tests.unit.operator.controllers.looks import UID
@@ -91,3 +91,28 @@ def test_failure_of_the_playbook_is_final_and_says_how_to_go_on() -> None:
 def test_outcome_of_another_backup_is_not_its_own() -> None:
     seen = failed(backup("b", phase="Waiting", location="claim:guest/b.db"), blame="product")
     assert said(backup(**WAITING), seen)[0] == "Waiting"
+
+
+LIES = {"location": "claim:guest/a.db", "phase": "Verified"}
+
+
+def claim(volume: str | None = "pv-1") -> dict[str, Any]:
+    return {"metadata": {"name": "claim"}, "spec": {"volumeName": volume} if volume else {}}
+
+
+def test_a_snapshot_is_there_as_long_as_its_claim_has_its_volume() -> None:
+    there = kept_status(backup(**LIES), claim(), NOW)
+    assert (there["phase"], there["volume"]) == ("Verified", "pv-1")
+    assert kept_status(backup(**there), claim(), NOW) == there
+    for now, words in (
+        (None, "PersistentVolumeClaim claim, in which the snapshot lies, is gone: "),
+        (claim("pv-2"), "PersistentVolumeClaim claim has volume pv-2, and the snapshot lies in pv-1: "),
+        (claim(None), "PersistentVolumeClaim claim has no volume, and the snapshot lies in pv-1: "),
+    ):
+        gone = kept_status(backup(**there), now, NOW)
+        said_of_it = condition({"status": gone}, "Verified") or {}
+        assert (gone["phase"], said_of_it["status"], said_of_it["reason"]) == ("Missing", "False", "Missing")
+        assert said_of_it["message"] == f"{words}bind the claim to that volume again, or make another EtcdBackup"
+        assert kept_status(backup(**gone), now, NOW) == gone
+        back = kept_status(backup(**gone), claim(), NOW)
+        assert (back["phase"], (condition({"status": back}, "Verified") or {})["status"]) == ("Verified", "True")

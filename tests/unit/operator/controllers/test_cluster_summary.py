@@ -123,3 +123,11 @@ def test_times_change_only_with_what_a_condition_says() -> None:
     first = summary(seen(body, cluster()))
     again = status_of(seen({**body, "status": first}, cluster()), (), LATER)
     assert again == first
+
+
+def test_a_deletion_that_waits_for_an_operation_says_so() -> None:
+    body = declared()
+    found = cluster(**running(body, given("m-0")))
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    said = condition({"status": summary(seen(body, found, given("m-0")))}, "Progressing") or {}
+    assert said["message"].endswith("; the deletion waits for its end, or for annotation cluster.vmatrix.dev/cancel=1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.kube.reconcile import Queue
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_view import Workable, follow_backups, owned_by
@@ -72,3 +74,17 @@ def test_change_of_a_backup_concerns_its_cluster_and_the_one_that_is_to_restore_
     known.backups._tell("ADDED", backup("a", cluster="other"))
     assert len(queue) == 3
     assert {queue.take() for _ in range(3)} == {("default", name) for name in ("third", "other", "guest")}
+
+
+HOST = {"name": "m-0", "machine": "m-0", "set": "cp", "address": "192.0.2.10", "key": {"name": "keys"}}
+
+
+@pytest.mark.parametrize(("made", "machines"), [("2026-01-01T00:00:00Z", ["m-0"]), ("2026-03-01T00:00:00Z", [])])
+def test_a_machine_in_use_whose_claim_somebody_removed_is_still_the_cluster_s(made: str, machines: list[str]) -> None:
+    past = {"sequence": 1, "operation": "deploy", "outcome": "succeeded", "ended": "2026-02-01T00:00:00Z"}
+    applied = {"version": "1.36.3", "machines": ["m-0"], "hosts": [HOST]}
+    robbed = given("m-0")
+    robbed["spec"]["claim"] = None
+    robbed["metadata"]["creationTimestamp"] = made
+    view = seen(declared(), cluster(applied=applied, sequence=1, history=[past]), robbed)
+    assert [machine.metadata.name for machine in view.machines] == machines

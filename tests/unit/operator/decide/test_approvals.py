@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from harness.operator.api.cluster import PendingApproval
-from harness.operator.api.resources import APPROVE_ANNOTATION
+from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import Observed, begun, ended
-from harness.operator.decide.operations import Nothing, next_operation
+from harness.operator.decide.operations import Nothing, next_operation, withdrawn
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.wishes import deployed, operation, wait, wish
 
@@ -44,8 +44,26 @@ def test_a_disruptive_operation_begins_with_the_number_that_was_approved() -> No
     assert next_operation(upgrade(2), after) == Nothing()
 
 
-def test_a_number_counts_only_once_it_stands_in_the_status() -> None:
-    assert asked(upgrade(2), deployed(BEFORE)).sequence == 2
+def test_a_number_that_was_approved_before_it_was_asked_for_is_left_out() -> None:
+    pending = asked(upgrade(2), deployed(BEFORE))
+    assert pending.sequence == 3
+    assert asked(upgrade(2), replace(deployed(BEFORE), approval=pending)) == pending
+
+
+def test_a_number_that_was_cancelled_before_it_was_known_is_left_out() -> None:
+    one = wish(version="1.36.3")
+    metadata = one.wish.metadata.model_copy(update={"annotations": {CANCEL_ANNOTATION: "2"}})
+    one = replace(one, wish=one.wish.model_copy(update={"metadata": metadata}))
+    assert operation(next_operation(one, deployed(BEFORE))).sequence == 3
+
+
+def test_what_is_not_to_be_done_any_more_is_withdrawn() -> None:
+    world = replace(deployed(BEFORE), approval=asked(upgrade(), deployed(BEFORE)))
+    assert not withdrawn(upgrade(), world)
+    taken_back = wish(version="1.36.1", approval="Manual")
+    assert withdrawn(taken_back, world)
+    for holds in (replace(taken_back, refused=("wrong",)), wish(version="1.36.1", paused=True)):
+        assert not withdrawn(holds, world), "nothing is decided meanwhile"
 
 
 def test_something_else_to_do_has_another_number() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.operator.decide.backups import newest_verified, restore_mistake, seen_backups, to_restore
-from tests.unit.operator.decide.seen import etcd_backup, seeing, seen
+from harness.operator.decide.backups import backup_mistake, newest_verified, seen_backups, to_restore
+from tests.unit.operator.decide.seen import etcd_backup, seeing
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,10 @@ def test_a_file_that_another_backup_has_written_since_is_not_forgotten() -> None
         ([etcd_backup("b", "Verified")], "there is no EtcdBackup a: name another one, such as b"),
         ([etcd_backup()], "EtcdBackup a is not verified: it is not taken yet: wait until it is verified, or remove"),
         ([etcd_backup(phase="Failed", said="no member")], "EtcdBackup a is not verified: no member: remove the field"),
+        (
+            [etcd_backup(phase="Missing", said="its claim is gone")],
+            "EtcdBackup a is not verified: its claim is gone: ",
+        ),
         ([etcd_backup(phase="Verified", cluster="x")], "EtcdBackup a is of another cluster: it was taken of x"),
         (
             [etcd_backup(phase="Verified", clusterUid="earlier")],
@@ -67,7 +71,7 @@ def test_a_file_that_another_backup_has_written_since_is_not_forgotten() -> None
 )
 def test_what_cannot_be_restored_is_refused_with_a_remedy(backups: list[object], words: str) -> None:
     known = seen_backups(seeing(), backups)  # type: ignore[arg-type] # they are
-    mistake = restore_mistake("a", known, None)
+    mistake = backup_mistake("a", known)
     assert mistake is not None
     assert mistake.field == "spec.etcd.restoreFrom"
     assert words in mistake.text
@@ -76,12 +80,12 @@ def test_what_cannot_be_restored_is_refused_with_a_remedy(backups: list[object],
 
 def test_a_verified_backup_of_this_cluster_can_be_restored() -> None:
     known = seen_backups(seeing(uid="u"), [etcd_backup(phase="Verified", clusterUid="u")])
-    assert restore_mistake("a", known, None) is None
+    assert backup_mistake("a", known) is None
     found = to_restore("a", known)
     assert found is not None
     assert found.snapshot().file == "guest/a.db"
 
 
-def test_one_that_was_restored_may_be_gone() -> None:
-    assert restore_mistake("a", [], "a") is None
-    assert restore_mistake(None, [seen()], None) is None
+def test_a_snapshot_that_was_taken_and_is_missing_cannot_be_restored() -> None:
+    (known,) = seen_backups(seeing("a"), [etcd_backup(phase="Missing", said="its claim is gone")])
+    assert (known.state, known.said) == ("failed", "its claim is gone")

@@ -15,12 +15,12 @@ from harness.kube.objects import stamp
 from harness.operator.api.applied import UnsettledState
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.clusterdeployment import DeletionPolicy
-from harness.operator.api.resources import APPROVE_ANNOTATION
+from harness.operator.api.resources import APPROVE_ANNOTATION, RESTORE_ANNOTATION
+from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, digest_of, digests_of
 from harness.operator.decide.hosts import applied_host
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import Nothing, Verdict, next_operation, plan
-from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.retries import LONGEST_SECONDS
 from harness.operator.decide.waits import Wait
 from tests.unit.operator.api.objects import wanted_set
@@ -39,7 +39,8 @@ SETS = (
     (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=1), wanted_set("w", "worker", replicas=2)),
 )
 WAITS = {"Paused", "NotAccepted", "WaitingForMachines", "WaitingForApproval", "MajorityAtRisk", "Failed", "Cancelled"}
-WAITS |= {"RestoreNotNamed", "NotRecoverable", "BackupFirst"}  # what only an edit, a machine or a backup can end
+# What only an edit, a machine or a backup can end:
+WAITS |= {"RestoreNotNamed", "RestoreNotConfirmed", "NotRecoverable", "BackupFirst"}
 specs = st.fixed_dictionaries(
     {},
     optional={
@@ -134,9 +135,9 @@ def but(one: Desired, *, deleted: str | None = "as it is", **spec: Any) -> Desir
     return replace(one, wish=one.wish.model_copy(update=update))
 
 
-def approved(one: Desired, sequence: int) -> Desired:
-    """Return a wish with the approval of one operation."""
-    metadata = one.wish.metadata.model_copy(update={"annotations": {APPROVE_ANNOTATION: str(sequence)}})
+def annotated(one: Desired, annotation: str, value: str) -> Desired:
+    """Return a wish with the approval of one operation, or the confirmation of a restore."""
+    metadata = one.wish.metadata.model_copy(update={"annotations": {annotation: value}})
     return replace(one, wish=one.wish.model_copy(update={"metadata": metadata}))
 
 
@@ -149,7 +150,7 @@ def begun_of(one: Desired) -> Any:
 def judged(pair: tuple[Desired, Observed]) -> tuple[Desired, Observed]:
     """Return a wish with what is wrong with it because of what was deployed, and the world."""
     one, world = pair
-    wrong = tuple(mistake.text for mistake in edit_mistakes(one.wish, world.applied))
+    wrong = tuple(mistake.text for mistake in against(one.wish, (), world))
     return replace(one, refused=(*one.refused, *wrong)), world
 
 
@@ -175,7 +176,9 @@ def lived(
             world = begun(world, verdict)
         elif isinstance(verdict, Wait) and verdict.approval is not None and approves:
             world = replace(world, approval=verdict.approval)
-            one = approved(one, verdict.approval.sequence)
+            one = annotated(one, APPROVE_ANNOTATION, str(verdict.approval.sequence))
+        elif isinstance(verdict, Wait) and verdict.confirmation is not None and approves:
+            one = annotated(one, RESTORE_ANNOTATION, verdict.confirmation)
         elif isinstance(verdict, Wait) and verdict.again_seconds is not None:
             world = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
         else:

@@ -103,10 +103,7 @@ def test_no_majority_of_etcd_leaves_in_one_edit(replicas: int, refused: bool) ->
     fewer = wanted_set("cp", "control-plane", "worker", replicas=replicas)
     found = said(wish(fewer, machines=PLANES), wish(THREE, machines=PLANES))
     assert found == (
-        [
-            "spec.machineSets: of 3 etcd members 2 would leave, and the others are no majority: remove 1 at a time; "
-            "name spec.etcd.restoreFrom as well if they are lost"
-        ]
+        ["spec.machineSets: of 3 etcd members 2 would leave, and the others are no majority: remove 1 at a time"]
         if refused
         else []
     )
@@ -119,9 +116,38 @@ def test_two_members_may_become_one() -> None:
     assert said(wish(machines=MACHINES[:1]), wish(two, machines=PLANES[:2])) == []
 
 
-def test_what_is_lost_may_leave_together_with_the_backup_to_restore() -> None:
+@pytest.mark.parametrize("restored", [None, "monday"])
+def test_what_is_lost_may_leave_together_with_the_backup_to_restore(restored: str | None) -> None:
     one = wanted_set("cp", "control-plane", "worker")
-    after = wish(one, machines=PLANES, etcd={"restoreFrom": "monday"})
-    before = applied(wish(THREE, machines=PLANES))
-    assert edit_mistakes(after.wish, before) == []
-    assert edit_mistakes(after.wish, before.model_copy(update={"restored": "monday"}))
+    before = applied(wish(THREE, machines=PLANES)).model_copy(update={"restored": restored})
+    named = wish(one, machines=PLANES, etcd={"restoreFrom": "monday"}).wish
+    assert edit_mistakes(named, before, lost=True) == []
+    (mistake,) = edit_mistakes(wish(one, machines=PLANES).wish, before, lost=True)
+    assert mistake.remedy.endswith("name spec.etcd.restoreFrom in the same edit to go on without those that are lost")
+    (mistake,) = edit_mistakes(named, before)
+    assert "restoreFrom" not in mistake.text, "it is named, and nothing is lost"
+
+
+@pytest.mark.parametrize(("replicas", "refused"), [(2, False), (3, False), (4, True), (5, False), (6, True)])
+def test_members_grow_to_an_odd_number(replicas: int, refused: bool) -> None:
+    stacked = wanted_set("cp", "control-plane", "worker", replicas=replicas)
+    before = wanted_set("cp", "control-plane", "worker", replicas=1)
+    assert bool(said(wish(stacked, machines=PLANES), wish(before, machines=PLANES[:1]))) is refused
+    if refused:
+        (text,) = said(wish(stacked, machines=PLANES), wish(THREE, machines=PLANES))
+        instead = f"use {replicas - 1} or {replicas + 1}"
+        assert text.endswith(f"{replicas} etcd members stand no more failures than {replicas - 1}: {instead}")
+
+
+def test_a_set_is_not_renamed() -> None:
+    before = (wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=2))
+    machines = (claimed("m-9", "cp"), claimed("m-1", "w"), claimed("m-2", "w"))
+    deployed_one = wish(*before, machines=machines)
+    renamed = wish(before[0], wanted_set("workers", "worker", replicas=2), machines=machines)
+    assert said(renamed, deployed_one) == [
+        "spec.machineSets[1].name: the machines of set w would leave the cluster, and others would join as workers: "
+        "keep the name; to replace its machines, add workers first, and remove w afterwards"
+    ]
+    beside = wish(*before, wanted_set("workers", "worker", replicas=2), machines=machines)
+    assert said(beside, deployed_one) == []
+    assert said(wish(before[0], machines=machines), deployed_one) == [], "a set that is left out is what it says"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from harness.operator.api.variables import variable
 from harness.operator.decide.releases import (
     FILE,
     KnownReleases,
@@ -12,7 +13,6 @@ from harness.operator.decide.releases import (
     component,
     load_releases,
     of_matrix,
-    variable,
 )
 from harness.paths import packaged_dir
 

@@ -12,7 +12,6 @@ from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import Nothing, next_operation
 from harness.operator.decide.removal import majority, most_at_once
 from tests.unit.operator.api.objects import wanted_set
-from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.wishes import claimed, deployed, operation, wait, wish
 
 GONE = "its VirtualMachine is gone"
@@ -83,53 +82,3 @@ def test_machines_that_an_earlier_operator_deployed_are_members() -> None:
     world = replace(world, applied=world.applied.model_copy(update={"hosts": ()}))
     assert next_operation(planes(3), world) == Nothing()
     assert story(planes(3, wanted=2), world) == [("remove-node", ("p-2",))]
-
-
-LOST = {"p-1": GONE, "p-2": GONE}
-
-
-def test_without_a_majority_a_person_names_the_backup_to_restore() -> None:
-    world = replace(deployed(planes(3)), lost=LOST, backups=(seen("sunday", "verified"),))
-    found = wait(next_operation(planes(3), world))
-    assert (found.reason, found.message) == (
-        "RestoreNotNamed",
-        "etcd has lost its majority: name the EtcdBackup to restore in spec.etcd.restoreFrom; "
-        "the newest verified one is sunday",
-    )
-
-
-@pytest.mark.parametrize("known", [{"lost": LOST}, {"silent": frozenset(LOST)}])
-def test_a_cluster_is_recovered_from_the_backup_that_is_named(known: dict[str, Any]) -> None:
-    one = planes(3, wanted=1, etcd={"restoreFrom": "sunday"})
-    world = replace(deployed(planes(3)), backups=(seen("sunday", "verified"),), **known)
-    found = operation(next_operation(one, world))
-    assert (found.operation, found.machines) == ("recover", ("p-1", "p-2"))
-    assert found.snapshot is not None
-    assert found.snapshot.backup == "sunday"
-    after = ended(begun(world, found))
-    assert after.applied is not None
-    assert (after.applied.machines, after.applied.restored) == (("p-0",), "sunday")
-    assert next_operation(one, after) == Nothing()
-
-
-@pytest.mark.parametrize("known", [{}, {"lost": {"p-2": GONE}}])
-def test_a_recovery_waits_until_it_is_known_that_all_of_the_machines_are_lost(known: dict[str, Any]) -> None:
-    one = planes(3, wanted=1, etcd={"restoreFrom": "sunday"})
-    world = replace(deployed(planes(3)), backups=(seen("sunday", "verified"),), **known)
-    found = wait(next_operation(one, world))
-    assert found.reason == "MajorityAtRisk"
-    assert found.message.endswith("from spec.etcd.restoreFrom once all of these machines are known to be lost")
-
-
-def test_a_backup_is_not_restored_twice() -> None:
-    world = deployed(planes(3))
-    assert world.applied is not None
-    before = world.applied.model_copy(update={"restored": "sunday"})
-    world = replace(world, lost=LOST, applied=before, backups=(seen("sunday", "verified"),))
-    found = wait(next_operation(planes(3, etcd={"restoreFrom": "sunday"}), world))
-    assert "sunday was restored already" in found.message
-
-
-def test_a_cluster_whose_control_planes_are_all_lost_cannot_be_recovered() -> None:
-    world = replace(deployed(planes(1)), lost={"p-0": GONE})
-    assert wait(next_operation(planes(1, etcd={"restoreFrom": "sunday"}), world)).reason == "NotRecoverable"

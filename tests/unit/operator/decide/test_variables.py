@@ -12,16 +12,8 @@ from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeploymentSpec
 from harness.operator.api.components import Components
-from harness.operator.api.rules import OPERATORS_OWN
-from harness.operator.decide.variables import (
-    COMPONENTS,
-    HOSTS,
-    OF_THE_EXECUTOR,
-    SETTINGS,
-    VERSIONS,
-    part_of,
-    path_of,
-)
+from harness.operator.api.variables import COMPONENTS, HOSTS, OPERATORS_OWN, SETTINGS, VERSIONS
+from harness.operator.decide.variables import OF_THE_EXECUTOR, part_of, path_of
 from harness.paths import packaged_dir
 from tests.unit.operator.api import objects
 from tests.unit.operator.decide.wishes import wish
