@@ -126,7 +126,9 @@ def cluster(bench: Bench) -> Bench:
 
 def seen(bench: Bench) -> dict[str, Any]:
     """Return what has to be as it was: files, flags of what runs, configuration in the API, nodes."""
-    files = [bench.on(place, f"sudo find {FILES} -type f -exec sha256sum {{}} + | sort -k 2").stdout for place in (0, 1)]
+    files = [
+        bench.on(place, f"sudo find {FILES} -type f -exec sha256sum {{}} + | sort -k 2").stdout for place in (0, 1)
+    ]
     flags = {name: running.flags(bench, 0, name) for name in (*running.CONTROL_PLANE, "etcd")}
     maps = "configmap/kubeadm-config configmap/kubelet-config configmap/kube-proxy"
     uploaded = bench.on(0, f"{running.KUBECTL} -n kube-system get {maps} -o jsonpath='{{.items[*].data}}'").stdout

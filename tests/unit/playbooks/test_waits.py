@@ -31,9 +31,10 @@ KEPT = {
     ("api_endpoint", "hard-stop-after 10s"): "open connections of an old process, which nothing waits for",
     ("node", 'if [ "$refused" -ge 2 ]; then'): "a number of refusals, not of attempts",
     ("kubeadm_upgrade", 'if [ "$(runs "$component" "$work/began")" -ge 3 ]; then'): "a number of containers",
-    ("kubeadm_upgrade", 'until ! placed "$component" || { [ "$(runs "$component" "$work/began")" -ge 1 ] && serves "$component"; }; do'): (
-        "a number of containers"
-    ),
+    (
+        "kubeadm_upgrade",
+        'until ! placed "$component" || { [ "$(runs "$component" "$work/began")" -ge 1 ] && serves "$component"; }; do',
+    ): ("a number of containers"),
     (
         "kubelet_update",
         'if [ -n "$reason" ] && [ "$(systemctl show --property NRestarts --value kubelet.service)" -ge 5 ]; then',
