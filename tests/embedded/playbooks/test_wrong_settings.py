@@ -1,4 +1,4 @@
-"""A wrong value of any setting never leaves a cluster without a way back: it is refused, or the former settings run again.
+"""A wrong value of any setting leaves a way back: it is refused, or the former settings are restored.
 
 The table has a value for each class of settings. After each of them the former variables are applied, and everything
 has to be as it was. `-k` chooses rows by their names.
@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.machines.runner.playbook_output import recap
+from harness.paths import project_dir
 from tests.embedded.playbooks import running
 from tests.embedded.playbooks.conftest import Bench, cell_of
 
@@ -89,7 +90,7 @@ WRONG = (
     # files that the API server and the scheduler read
     WrongSetting("audit-policy", {"cluster_audit_policy": {"rules": [{"level": "Loud"}]}}, "restored", "Loud"),
     WrongSetting("admission", {"cluster_admission_plugins": ["NoSuchPlugin"]}, "restored", "NoSuchPlugin"),
-    WrongSetting("scheduler-config", {"cluster_scheduler_config": {"parallelism": -1}}, "restored", "parallelism"),
+    WrongSetting("scheduler-file", {"cluster_scheduler_config": {"parallelism": -1}}, "restored", "parallelism"),
     WrongSetting("cipher-suites", {"cluster_tls_cipher_suites": ["TLS_NONE"]}, "refused", "TLS_NONE"),
     # kubelets, kube-proxy and the runtime
     kubelet("noSuchSetting", True, "tried", "noSuchSetting"),
@@ -164,9 +165,21 @@ def test_taking_a_wrong_setting_back_leads_to_the_cluster_as_it_was(cluster: Ben
 def test_a_run_that_is_killed_leaves_a_way_back(cluster: Bench) -> None:
     before = seen(cluster)
     manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-    save = "tar -C / -cf /etc/kubernetes/checkpoint.tar etc/kubernetes/manifests etc/kubernetes/kubeadm.yml etc/kubernetes/patches"
+    defaults = yaml.safe_load((project_dir() / "playbooks/roles/checkpoint/defaults/main.yml").read_text("utf-8"))
+    kept = " ".join(defaults["checkpoint_paths"])
+    save = f"ls -d {kept} 2>/dev/null | xargs tar -P -cf /etc/kubernetes/checkpoint.tar"
     breaks = f"sed -i 's/^    - kube-apiserver$/&\\n    - --no-such-flag/' {manifest}"
     assert cluster.on(0, f'sudo sh -c "{save}" && sudo {breaks}').returncode == 0
+    cluster.play(entry="reconfigure")
+
+    assert seen(cluster) == before
+
+
+def test_a_control_plane_that_does_not_start_any_more_is_mended_by_the_wanted_settings(cluster: Bench) -> None:
+    before = seen(cluster)
+    manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+    breaks = f"sed -i 's/^    - kube-apiserver$/&\\n    - --no-such-flag/' {manifest}"
+    assert cluster.on(0, f"sudo {breaks}; sleep 5").returncode == 0  # as a setting that only fails after a reboot
     cluster.play(entry="reconfigure")
 
     assert seen(cluster) == before
