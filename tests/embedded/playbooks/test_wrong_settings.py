@@ -101,9 +101,14 @@ WRONG = (
     kube_proxy("noSuchSetting", True, "tried", "noSuchSetting"),
     kube_proxy("bindAddress", "nowhere", "tried", "nowhere"),
     WrongSetting("kube-proxy-mode", {"cluster_kube_proxy_mode": "magic"}, "refused", "magic"),
-    WrongSetting("containerd", {"cluster_containerd_config": {"max_concurrent_downloads": "many"}}, "restored", "many"),
+    WrongSetting(
+        "containerd",
+        {"cluster_containerd_config": {"max_concurrent_downloads": "many"}},
+        "restored",
+        "MaxConcurrentDownloads",
+    ),
     # patches of kubeadm
-    patch("kube-apiserver", {"spec": {"noSuchField": 1}}, "tried", "noSuchField"),
+    patch("kube-apiserver", {"spec": {"priorityClassName": "no-such-class"}}, "tried", "no-such-class"),
     patch("kube-scheduler", image_of("kube-scheduler"), "restored", "kube-scheduler"),
     patch("kubeletconfiguration", {"maxPods": -5}, "restored", "maxPods"),
     # where binaries and images come from
@@ -138,6 +143,12 @@ def seen(bench: Bench) -> dict[str, Any]:
     return {"files": files, "flags": flags, "uploaded": uploaded, "ready": ready, "served": served}
 
 
+def without_checkpoint(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state without the checkpoints of machines that a failed run did not come to; the next run has them."""
+    files = ["".join(x for x in listed.splitlines(True) if "checkpoint.tar" not in x) for listed in state["files"]]
+    return {**state, "files": files}
+
+
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
 def test_taking_a_wrong_setting_back_leads_to_the_cluster_as_it_was(cluster: Bench, wrong: WrongSetting) -> None:
     extra = cluster.directory / "extra-vars.yml"
@@ -159,7 +170,7 @@ def test_taking_a_wrong_setting_back_leads_to_the_cluster_as_it_was(cluster: Ben
     if wrong.end in ("refused", "tried"):
         assert changed <= {0}
     if wrong.end != "kept":
-        assert after == before
+        assert without_checkpoint(after) == before
 
 
 def test_a_run_that_is_killed_leaves_a_way_back(cluster: Bench) -> None:
