@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -42,6 +43,9 @@ options:
       mode: {description: Permissions as an octal string., type: str, default: "0644"}
       block:
         description: Name of a block; the rest of the file stays as it is, and a mode is only given to a new file.
+        type: str
+      validate:
+        description: A command that fails where the text cannot be read by what it is for; "%s" is a file that has it.
         type: str
       private: {description: The text is never shown, not as a difference either., type: bool, default: false}
   script: {description: A script for /bin/sh that prints what it changes., type: str}
@@ -80,6 +84,7 @@ FILE_SPEC = {
     "content": {"type": "str", "required": True},
     "mode": {"type": "str", "default": "0644"},
     "block": {"type": "str"},
+    "validate": {"type": "str"},
     "private": {"type": "bool", "default": False},
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -136,6 +141,22 @@ def write(path: Path, content: str, mode: int) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def validate(command: str, path: Path, content: str) -> None:
+    """Have what a file is for judge a text before the file has it.
+
+    Raises:
+        ValueError: it is refused; with what the command said last.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        candidate = Path(folder) / path.name
+        write(candidate, content, 0o600)
+        argv = [word.replace("%s", str(candidate)) for word in shlex.split(command)]
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}").splitlines()
+        raise ValueError(f"{path} was not changed: {said[-1]}")
 
 
 class Ledger:
@@ -242,6 +263,8 @@ def apply(files: list[dict[str, Any]], ledger: Ledger, *, dry: bool) -> tuple[li
             {"before_header": str(path), "after_header": str(path), "before": shown[0], "after": shown[1]}
         )
         if not dry:
+            if wanted.get("validate"):
+                validate(wanted["validate"], path, content)
             ledger.add(path, wanted["block"])
             write(path, content, mode if mode is not None else 0o644)
     return written, differences
@@ -275,6 +298,8 @@ def main() -> None:
             undone = undo(ledger, dry=module.check_mode)
             module.exit_json(changed=bool(undone), undone=undone)
         written, differences = apply(given["files"], ledger, dry=module.check_mode)
+    except ValueError as error:
+        module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg=f"cannot write {error.filename}: {error.strerror}")
     result: dict[str, Any] = {"written": written, "diff": differences, "stdout_lines": []}

@@ -23,6 +23,7 @@ REFUSED = re.compile(r"^(?:\[ERROR\]: |ERROR! )(?P<why>.+)")  # a playbook that 
 IGNORED = "...ignoring"
 DEAD_WORKER = "A worker was found in a dead state"  # Ansible's words where one of its processes was killed
 MESSAGE_LENGTH = 600
+CUT = " ..."
 DETAIL_LINES = 40
 RECAP = re.compile(
     r"^(?P<host>\S+)\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)"
@@ -118,16 +119,24 @@ def _explained_text(result: str) -> tuple[str, str]:
     try:
         return _explained(json.loads(result))
     except ValueError:
-        return result[:MESSAGE_LENGTH], ""
+        return _clipped(result), ""
 
 
 def _explained(result: Mapping[str, Any]) -> tuple[str, str]:
     """Return a failed task's message and its details: of a command, its errors and all of its output."""
     message = str(result.get("msg") or result.get("reason") or result.get("censored") or "no message")
     output = [ANSI.sub("", str(line)) for key in ("stdout_lines", "stderr_lines") for line in result.get(key) or []]
-    errors = [line.strip() for line in output if ERROR.search(line)]
-    said = "; ".join([message, *errors]) if errors else message
-    return said[:MESSAGE_LENGTH], "\n".join(output[-DETAIL_LINES:])
+    errors = dict.fromkeys(line.strip() for line in output if ERROR.search(line))
+    said = "; ".join([message, *(line for line in errors if line not in message)])
+    return _clipped(said), "\n".join(output[-DETAIL_LINES:])
+
+
+def _clipped(text: str) -> str:
+    """Return a message of a bounded length, which is cut between two words: half a URL leads somewhere else."""
+    if len(text) <= MESSAGE_LENGTH:
+        return text
+    head = text[: MESSAGE_LENGTH - len(CUT)]
+    return (head.rsplit(None, 1)[0] if re.search(r"\s", head) else head) + CUT
 
 
 def _error(failure: TaskFailure, message: str, detail: str, log: Path) -> ProductError | InfraError:

@@ -15,6 +15,7 @@ from harness.operator.api.conditions import (
     CONTROL_PLANE_READY,
     DEGRADED,
     MACHINES_READY,
+    NODE_READY,
     PROGRESSING,
     READY,
     new,
@@ -26,6 +27,7 @@ from harness.operator.api.resources import CANCEL_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.addon_summary import addons_ready
 from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.controllers.machine_conditions import API_UNREACHABLE
 from harness.operator.decide.observed import RESET
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
@@ -92,7 +94,20 @@ def _degraded(view: DeclaredView) -> Said:
     verdict = view.verdict
     if isinstance(verdict, Wait) and verdict.reason in NO_HELP:
         return True, str(verdict.reason), verdict.message
-    return False, "AsExpected", ""
+    silent = _silent_api(view)
+    return (True, API_UNREACHABLE, silent) if silent is not None else (False, "AsExpected", "")
+
+
+def _silent_api(view: DeclaredView) -> str | None:
+    """Return why the API of a deployed cluster does not answer, also while an operation runs; None where it answers."""
+    deployed = {host.machine for host in view.observed.applied.hosts} if view.observed.applied is not None else set()
+    nodes = [
+        one
+        for machine in view.machines
+        for one in machine.status.conditions
+        if one.type == NODE_READY and machine.metadata.name in deployed
+    ]
+    return nodes[0].message if nodes and all(one.reason == API_UNREACHABLE for one in nodes) else None
 
 
 def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:

@@ -16,6 +16,7 @@ from harness.operator.controllers.probe import Outcome, ProbeTrouble
 
 NOT_EMPTY, DUPLICATE, BARE = "NotEmpty", "DuplicateMachineID", "Bare"
 NUMBER = re.compile(r"[0-9]+")
+API_UNREACHABLE = "ApiUnreachable"  # the reason of a Machine whose cluster does not answer
 
 
 def found(machine: Json, outcome: Outcome, moment: datetime) -> list[Json]:
@@ -67,7 +68,7 @@ def as_node(machine: Json, view: GuestView, moment: datetime) -> Json:
         last = dig(machine, "status", "node")
         node = {**last, "ready": "Unknown"} if last else None
         why = f"the API of cluster {dig(machine, 'spec', 'claim', 'cluster')} does not answer: {view.trouble}"
-        return _as_node(machine, node, new(NODE_READY, None, "ApiUnreachable", why, moment, None))
+        return _as_node(machine, node, new(NODE_READY, None, API_UNREACHABLE, why, moment, None))
     name = hostname(machine)
     seen = view.nodes.get(name)
     if seen is None:

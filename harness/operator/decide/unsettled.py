@@ -28,13 +28,14 @@ ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from bef
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
 # schedulable as they were.
 PREFLIGHT = "Check the request before any machine changes"
+CHECKPOINT = "Restore settings that an interrupted run left"  # what that run may have left half stays noted
 SAME_VERSION = "Refuse a Kubernetes version that differs from the running one"
 REMOVAL = ("Choose the machines that act", "Refuse to start if no machine can act", "Refuse to remove etcd's majority")
 CHECKS: Mapping[str, tuple[str, ...]] = {
-    "deploy": (PREFLIGHT, SAME_VERSION),
-    "scale": (PREFLIGHT, SAME_VERSION),
-    "upgrade": (PREFLIGHT, "Refuse forbidden version skew", "Fetch new binaries and images"),
-    "reconfigure": (PREFLIGHT, "Refuse to change versions"),
+    "deploy": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
+    "scale": (PREFLIGHT, CHECKPOINT, SAME_VERSION),
+    "upgrade": (PREFLIGHT, CHECKPOINT, "Refuse forbidden version skew", "Fetch new binaries and images"),
+    "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", "Refuse settings that cannot work"),
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
     "recover": ("Group lost and remaining machines",),
 }

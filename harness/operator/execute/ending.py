@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from harness.errors import Blame, InfraRetriable, VmatrixError
-from harness.machines.runner.playbook_events import ended_by
+from harness.machines.runner.playbook_events import TaskFailure, ended_by
 from harness.machines.runner.playbook_output import recap
 from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.termination import Termination
@@ -15,6 +15,15 @@ from harness.operator.execute.termination import Termination
 REVISION = "VMATRIX_REVISION"  # the variable of an image with the commit that it was made of
 ANSWER = "see whether the machine is up, and whether an executor's pod reaches its address and port"
 REPEATED = "the operation is repeated"
+# Plays and tasks of the packaged playbooks that fail because of what the object asks for, and of nothing else.
+REQUEST_PLAYS = frozenset(
+    {
+        "Check the request before any machine changes",
+        "Refuse settings that cannot work",
+        "Refuse a Kubernetes version that differs from the running one",
+    }
+)
+REQUEST_TASKS = frozenset({"settings : Say what failed, and that the former settings run"})
 
 
 class ExecutorInterrupted(InfraRetriable):
@@ -46,7 +55,7 @@ def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: s
     first = ended.first if ended is not None else None
     return Termination(
         outcome="interrupted" if isinstance(error, ExecutorInterrupted) else "failed",
-        blame=error.blame,
+        blame=Blame.USER if first is not None and _by_request(error, first) else error.blame,
         play=(first.play if first is not None else "") or at.play,
         task=first.task if first is not None else at.task,
         host=first.host if first is not None else "",
@@ -55,6 +64,12 @@ def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: s
         recap=done,
         revision=revision(),
     )
+
+
+def _by_request(error: VmatrixError, first: TaskFailure) -> bool:
+    """Tell whether what was asked for is to blame: the playbooks judged it, or its settings were taken back."""
+    judged = first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS
+    return judged and not first.unreachable and error.blame == Blame.PRODUCT
 
 
 def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:

@@ -33,7 +33,7 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
-    "rescue", "ignore_unreachable",
+    "rescue", "always", "loop", "loop_control", "ignore_unreachable",
 }  # fmt: skip
 
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)

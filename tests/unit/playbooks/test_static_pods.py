@@ -52,7 +52,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 def rendered(template: str, **variables: object) -> str:
     """Return a role's script."""
     role, _, name = template.partition("/")
-    loader = FileSystemLoader(PLAYBOOKS / "roles" / role / "templates")
+    loader = FileSystemLoader(PLAYBOOKS / "roles" / role / "templates", followlinks=True)
     environment = Environment(loader=loader, trim_blocks=True)  # noqa: S701 - shell, not HTML
     environment.filters |= {
         "stretched": lambda number, scale: number * scale,
@@ -116,6 +116,7 @@ def test_an_api_server_steps_aside_once_the_new_etcd_is_in_place(
     text = rendered(
         "kubeadm_upgrade/upgrade.sh.j2",
         kubeadm_upgrade_container_runtime=runtime,
+        kubeadm_upgrade_timeout=60,
         kubeadm_upgrade_timeout_scale=1,
         kubeadm_upgrade_patches=[],
         kubeadm_upgrade_ignore_preflight_errors=[],

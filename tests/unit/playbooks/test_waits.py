@@ -30,6 +30,15 @@ KEPT = {
     ("api_endpoint", "retries 3"): "tries of a connection, each of which has its time",
     ("api_endpoint", "hard-stop-after 10s"): "open connections of an old process, which nothing waits for",
     ("node", 'if [ "$refused" -ge 2 ]; then'): "a number of refusals, not of attempts",
+    ("kubeadm_upgrade", 'if [ "$(runs "$component" "$work/began")" -ge 3 ]; then'): "a number of containers",
+    (
+        "kubeadm_upgrade",
+        'until ! placed "$component" || { [ "$(runs "$component" "$work/began")" -ge 1 ] && serves "$component"; }; do',
+    ): ("a number of containers"),
+    (
+        "kubelet_update",
+        'if [ -n "$reason" ] && [ "$(systemctl show --property NRestarts --value kubelet.service)" -ge 5 ]; then',
+    ): "a number of ends, not of attempts",
 }
 # Numbers of seconds in Python that runs on machines or on the controller.
 CONSTANTS = {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InfraError, InfraRetriable, ProductError
+from harness.machines.runner.playbook_events import Ended, TaskFailure
 from harness.machines.runner.playbook_output import Recap, failure_of, last_task, recap
 from harness.proc import Completed
 
@@ -26,6 +27,9 @@ LOOP = """
 TASK [preinstall : Write] ***
 failed: [cp-0] (item=a) => {"ansible_loop_var": "item", "changed": false, "item": "a", "msg": "No space left on device"}
 """
+
+
+DONE = Completed(("ansible-playbook",), 2, "", "", 1.0)
 
 
 def failure(output: str, status: int = 2) -> ProductError | InfraError:
@@ -69,3 +73,16 @@ def test_a_process_of_ansibles_that_was_killed_is_the_infrastructures_fault() ->
     found = failure(output, 1)
     assert isinstance(found, InfraRetriable)
     assert found.summary == "ansible-playbook was killed, one process of it, in task [etcd : Start]"
+
+
+def test_an_error_is_told_once_and_a_long_message_is_cut_between_words() -> None:
+    line = "ERROR: no such flag"
+    repeated = Ended(
+        TaskFailure("Join", False, "w-0", False, False, None, {"msg": line, "stderr_lines": [line] * 3}), ()
+    )
+    assert failure_of(DONE, Path("cluster.yml"), Path("log"), repeated).summary == f"task [Join] failed on w-0: {line}"
+    address = "http://192.0.2.1:8080/bin/kubeadm/1.36.99/kubeadm"
+    long = Ended(TaskFailure("Ask", False, "w-0", False, False, None, {"msg": " ".join([address] * 20)}), ())
+    words = failure_of(DONE, Path("cluster.yml"), Path("log"), long).summary.split()
+    assert words[-1] == "..."
+    assert set(words[5:-1]) == {address}

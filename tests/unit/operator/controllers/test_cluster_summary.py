@@ -118,6 +118,27 @@ def test_failure_degrades_only_once_nobody_tries_again() -> None:
     assert (words(never, "Progressing"), words(never, "Degraded")) == (("False", "Failed"), ("True", "Failed"))
 
 
+def test_cluster_whose_api_does_not_answer_is_degraded_also_while_an_operation_runs() -> None:
+    body = declared()
+    status = deployed(body, given("m-0"))
+    silent = given("m-0", "Deployed")
+    silent["status"]["conditions"] = [
+        {
+            "type": "NodeReady",
+            "status": "Unknown",
+            "reason": "ApiUnreachable",
+            "message": "the API of cluster guest does not answer: connection refused",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+    other = declared(kubernetes={"apiServer": {"extraArgs": {"event-ttl": "2h"}}})
+    current = running(body, given("m-0"))["operation"] | {"operation": "reconfigure", "sequence": 2}
+    found = summary(seen(other, cluster(**{**status, "sequence": 2, "operation": current}), silent))
+    assert words(found, "Progressing") == ("True", "Reconfigure")
+    assert words(found, "Degraded") == ("True", "ApiUnreachable")
+    assert "connection refused" in (condition({"status": found}, "Degraded") or {})["message"]
+
+
 def test_times_change_only_with_what_a_condition_says() -> None:
     body = declared()
     first = summary(seen(body, cluster()))

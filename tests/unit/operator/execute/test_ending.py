@@ -6,18 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
-from harness.errors import InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.errors import Blame, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.operator.execute import ending
 from harness.operator.execute.progress import PlayProgress
+from harness.paths import project_dir
 
 LOG = Path("/tmp/work/ansible.log")
 SHOW = "vmatrix operator log prod 3"
 
 
-def events(path: Path, event: str) -> Path:
+def events(path: Path, event: str, play: str = "Etcd", task: str = "Start") -> Path:
     """Write the events of a playbook that failed in a play before the last that began."""
-    failed = {"event": event, "play": "Etcd", "task": "Start", "handler": False, "host": "cp-0", "pardon": ""}
+    failed = {"event": event, "play": play, "task": task, "handler": False, "host": "cp-0", "pardon": ""}
     lines = [
         {**failed, "tolerant": False, "item": None, "result": {"msg": "no"}},
         {"event": "end", "hosts": ["cp-0"], "failed": {"cp-0": 1}, "unreachable": {}},
@@ -62,3 +64,26 @@ def test_an_image_names_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert ending.end_of(None, at("", ""), tmp_path, output, SHOW).revision == "v1-7-gabc"
     monkeypatch.delenv(ending.REVISION)
     assert ending.revision()
+
+
+def plays() -> set[str]:
+    """Return the names of all plays of the packaged playbooks."""
+    folder = project_dir() / "playbooks"
+    return {play["name"] for path in folder.glob("*.yml") for play in yaml.safe_load(path.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("play", sorted(ending.REQUEST_PLAYS))
+def test_a_request_that_is_refused_is_the_users(play: str, tmp_path: Path) -> None:
+    assert play in plays()
+    found = ending.end_of(ProductError("no"), at("", ""), events(tmp_path / "events", "failed", play), "", SHOW)
+    assert found.blame == Blame.USER
+    lost = ending.end_of(InfraError("lost"), at("", ""), events(tmp_path / "lost", "unreachable", play), "", SHOW)
+    assert lost.blame == Blame.INFRA
+
+
+@pytest.mark.parametrize("task", sorted(ending.REQUEST_TASKS))
+def test_settings_that_were_taken_back_are_the_users(task: str, tmp_path: Path) -> None:
+    role, _, name = task.partition(" : ")
+    assert f"- name: {name}\n" in (project_dir() / f"playbooks/roles/{role}/tasks/main.yml").read_text(encoding="utf-8")
+    path = events(tmp_path / "events", "failed", task=task)
+    assert ending.end_of(ProductError("no"), at("", ""), path, "", SHOW).blame == Blame.USER
