@@ -11,7 +11,7 @@ import yaml
 from harness.errors import BadInput
 from harness.paths import packaged_dir
 from harness.spec import load_spec
-from harness.spec.own_words import DEFAULTS, _known
+from harness.spec.own_words import DEFAULTS, known_variables
 from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
 from harness.spec.required import BY_THE_RUN
 from harness.spec.reserved import SET_BY_THE_RUN
@@ -71,7 +71,7 @@ def defaults() -> dict[str, Any]:
 
 
 def test_every_variable_is_judged_or_it_is_said_why_not() -> None:
-    names = {name for name in _known() if name.startswith("cluster_")}
+    names = {name for name in known_variables() if name.startswith("cluster_")}
     made = {name for name, value in defaults().items() if isinstance(value, str) and "{{" in value}
     said = {*FORMS, *UNJUDGED, *SET_BY_THE_RUN, *BY_THE_RUN}
     assert names - said - made - CONSTANTS == set()
