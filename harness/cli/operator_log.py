@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.operator.execute.follow import show_log
+from harness.operator.execute.logs import show_log
 from harness.operator.usual import open_usual, usual_namespace
 
 

@@ -1,4 +1,4 @@
-"""The manager as a process: it waits for the Lease, starts the controllers, says how it is, and ends on SIGTERM."""
+"""Manager process: wait for the Lease, start the controllers, serve health, metrics and webhooks, end on SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,23 +9,73 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import BadInput
 from harness.kube.client import Cluster
+from harness.kube.health import Health, health_served
 from harness.kube.in_cluster import in_cluster_kubeconfig, own_image, own_namespace
 from harness.kube.kubeconfig import Files, files_of
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.operator.api.crds import REMEDY, crds_older
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
+from harness.operator.metrics import of_moments, of_objects
 from harness.operator.registry import NAMES, WEBHOOKS, Part, chosen, start, stop
-from harness.operator.serves import Serves
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import PORT as WEBHOOK_PORT
 from harness.operator.webhooks.server import Webhooks
 from harness.until import Deadline, until
+
+
+class Serves:
+    """The servers of one manager; as a context, webhooks are served in its body.
+
+    Attributes: working (set once the controllers work).
+    """
+
+    def __init__(self, context: OperatorContext, leadership: Leadership, webhooks: Webhooks | None) -> None:
+        self.working = threading.Event()
+        self._context = context
+        self._leadership = leadership
+        self._webhooks = webhooks
+
+    def __enter__(self) -> None:
+        if self._webhooks is not None:
+            self._webhooks.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._webhooks is not None:
+            self._webhooks.stop()
+
+    @contextmanager
+    def health(self, port: int) -> Iterator[int]:
+        """Answer probes in the body; give the port. Raises BadInput if it cannot be had."""
+        health = Health(self._ails, self._waits, self._figures)
+        with health_served(health, port, hint="choose another: --health-port") as served:
+            yield served
+
+    def _ails(self) -> str:
+        deaf = self._context.informers.deaf()
+        return f"nothing is seen any more of {', '.join(deaf)}" if deaf else ""
+
+    def _waits(self) -> str:
+        """Tell what is waited for. A manager that waits for the Lease is ready: it can take over."""
+        if self._webhooks is not None and not self._webhooks.serving.is_set():
+            return "waiting for the webhooks' certificate"
+        return "waiting for the first lists" if self._context.controllers and not self.working.is_set() else ""
+
+    def _figures(self) -> str:
+        context, working = self._context, self.working.is_set()
+        made = context.metrics.text(context.controllers, leading=working)
+        expires = self._webhooks.expires if self._webhooks is not None else None
+        made += of_moments(self._leadership.renewed_at, expires)
+        known = context.informers.known
+        return made + (of_objects(known(CLUSTER_DEPLOYMENT), known(MACHINE)) if working else "")
+
 
 log = logging.getLogger(__name__)
 LEASE_NAME = "vmatrix-operator"

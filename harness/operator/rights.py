@@ -33,7 +33,7 @@ from harness.kube.resources import (
     VMI,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
-from harness.operator.controllers.restart import SWITCH
+from harness.operator.controllers.remediation import SWITCH
 from harness.operator.registry import OURS, Part
 from harness.operator.webhooks.configurations import SECRET_NAME
 from harness.operator.webhooks.pools import VERB

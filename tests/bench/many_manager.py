@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.cli import main
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import machine
-from harness.operator.controllers.machine_prober import Probe
+from harness.operator.controllers.machine import Probe
 from tests.embedded.operator.logins import PlayedLogins
 
 

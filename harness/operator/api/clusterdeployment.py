@@ -3,24 +3,75 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.cel import Cel
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.addons import ClusterAddon
-from harness.operator.api.adoption import ADOPTION_RULES
-from harness.operator.api.base import FreeForm, KubernetesVersion
+from harness.operator.api.base import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.components import Components, ContainerRuntime, KubernetesSettings
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.etcd import EtcdSettings
-from harness.operator.api.etcd_rules import ETCD_RULES
-from harness.operator.api.health import HealthPolicy
-from harness.operator.api.load_balancer import ApiBalancer
-from harness.operator.api.network import ArtifactSource, ClusterNetwork
-from harness.operator.api.playbooks import ExecutorPlaybooks
-from harness.operator.api.sets import WantedSet
+from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings
+from harness.operator.api.network import ApiBalancer, ArtifactSource, ClusterNetwork
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
+
+BY_NAME = Cel(
+    "!self.adopt || self.machineSets.all(s, has(s.machines.names))",
+    "a cluster that is adopted has machines of its own, which no pool can choose",
+    "name them in machines.names of every set",
+    ".machineSets",
+    creating=True,
+    holds=lambda spec: not spec.adopt or all(one.machines.names is not None for one in spec.machine_sets),
+)
+STACKED = Cel(
+    f"!self.adopt || !({IS_EXTERNAL})",
+    "a cluster with external etcd cannot be adopted",
+    "manage it with the playbooks",
+    ".adopt",
+    creating=True,
+    holds=lambda spec: (
+        not spec.adopt or not any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in spec.machine_sets)
+    ),
+)
+ADOPTION_RULES = (BY_NAME, STACKED)
+
+
+Remedy = Literal["None", "Restart", "Replace"]
+
+
+class HealthPolicy(ApiModel):
+    """What is done about machines that are gone or hung."""
+
+    remediation: Remedy = Field(default="None", description="None, Restart, or Replace where a restart does not help.")
+    after_seconds: int = Field(  # as the node controller's tolerations: pods leave a node after five minutes, too
+        default=300, ge=1, le=86400, description="Seconds that a node is not ready before anything is done."
+    )
+    max_unhealthy: int = Field(
+        default=1, ge=1, le=200, description="Nothing is done while more machines of the cluster are not healthy."
+    )
+
+
+ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$", max_length=512)]
+
+
+class ProductSource(ApiModel):
+    """Where the product file of playbooks is."""
+
+    config_map: ObjectName = Field(description="ConfigMap in the same namespace, with the key product.yml.")
+
+
+class ExecutorPlaybooks(ApiModel):
+    """Which playbooks the executor runs."""
+
+    image: ImageName | None = Field(
+        default=None, description="Image with the playbooks; default: the one that the manager was given."
+    )
+    product: ProductSource | None = Field(
+        default=None, description="Product file of playbooks of your own, which the image has; default: vmatrix's own."
+    )
+
 
 NAME_LENGTH = 30  # CLUSTER-SEQUENCE-OPERATION-ATTEMPT names Jobs, whose names have at most 63 characters
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"

@@ -112,3 +112,23 @@ class ArtifactSource(ApiModel):
         default=None, description="HOST:PORT of the registry of images, with a path if there is one; required."
     )
     checksums: dict[str, Sha256] = mapped("SHA-256 of files on the mirror, by NAME/VERSION.", max_length=200)
+
+
+class ApiBalancer(ApiModel):
+    """What stands in front of the API servers."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (unchanged(".type"),)
+    type: Literal["Local", "Service"] = Field(
+        default="Local", description="Service: also a Service CLUSTER-api in the namespace; cannot change."
+    )
+
+
+def service_name(cluster: str) -> str:
+    """Return the name of a cluster's Service and of its EndpointSlice."""
+    return f"{cluster}-api"
+
+
+def service_names(cluster: str, namespace: str) -> list[str]:
+    """Return the names of a cluster's API in its infra cluster, which its certificate has to have, the fullest last."""
+    name = service_name(cluster)
+    return [name, f"{name}.{namespace}", f"{name}.{namespace}.svc"]

@@ -16,9 +16,28 @@ from pydantic import ValidationError
 from harness.kube.failures import Json
 from harness.kube.kinds.form import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.makers_images import unnamed_images
 from harness.operator.api.network import network_of
 from harness.operator.api.variables import variable_mistakes
+
+MAKERS = "registry.k8s.io"
+ADDONS = {
+    "metrics-server": ("cluster_metrics_server_image",),
+    "local-path-provisioner": ("cluster_local_path_provisioner_image", "cluster_busybox_image"),
+}
+
+
+def unnamed_images(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    """Yield the images that have to be named because the registry does not have them under the playbooks' names."""
+    if cd.spec.source.registry != MAKERS:
+        return
+    wanted = ["cluster_coredns_image"]
+    wanted += ["cluster_network_plugin_image"] if cd.spec.network.plugin == "flannel" else []
+    wanted += [variable for addon in cd.spec.addons for variable in ADDONS.get(addon.name, ())]
+    for variable in wanted:
+        if not cd.spec.variables.get(variable):
+            message = f"{MAKERS} has no image of the name that {variable} has by default"
+            remedy = "set it to the image's name with its tag, or use a registry that has all images under one path"
+            yield SpecMistake(f"spec.variables.{variable}", message, remedy)
 
 
 def read(

@@ -5,21 +5,219 @@ A backup is taken by an operation of its cluster, like any other. So there is on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.kube.client import ApiFailure, Json
-from harness.kube.informer import Key, key_of
-from harness.kube.objects import deleting, dig
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import deleting, dig, owner_reference, phase, stamp
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import PVC, STORAGE_CLASS
-from harness.operator.api.etcdbackup import MISSING, VERIFIED
-from harness.operator.api.resources import ETCD_BACKUP
+from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.conditions import FAILED, new, with_conditions
+from harness.operator.api.etcdbackup import MISSING, SNAPSHOT_FILE, VERIFIED, SnapshotFacts
+from harness.operator.api.resources import BEFORE_LABEL, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, ETCD_BACKUP
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.backup_claim import ClaimTrouble, class_of, trouble_of
-from harness.operator.controllers.backup_own import owners, surplus, to_make
-from harness.operator.controllers.backup_status import FINAL, backup_status, claim_of, kept_status
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
+from harness.operator.decide.desired import Desired, digest_of
+from harness.operator.decide.operations import given_up
+from harness.operator.decide.waits import Wait, WaitReason
+from harness.operator.execute.inputs import BACKUP
+
+CONSUMER = "WaitForFirstConsumer"  # a class whose claims are bound once a pod uses them
+
+
+@dataclass(frozen=True)
+class ClaimTrouble:
+    """Why a snapshot cannot be put anywhere, as a condition says it; the message ends with what to do."""
+
+    reason: str
+    message: str
+
+
+NO_DESTINATION = ClaimTrouble(
+    "NoDestination",
+    "nobody says where the snapshot is put: make another EtcdBackup with spec.destination.claim, or set "
+    "spec.etcd.backup.destination.claim of the ClusterDeployment",
+)
+
+
+def trouble_of(name: str, claim: Json | None, binding: str | None) -> ClaimTrouble | None:
+    """Return why a claim cannot be mounted, None where nothing speaks against it.
+
+    Args:
+        claim: None where there is none of the name.
+        binding: the binding mode of its class; None where that is not known.
+    """
+    if claim is None:
+        remedy = "create it in this namespace"
+        return ClaimTrouble("ClaimNotFound", f"there is no PersistentVolumeClaim {name}: {remedy}")
+    if deleting(claim):
+        return ClaimTrouble("ClaimNotBound", f"PersistentVolumeClaim {name} is being deleted: make another EtcdBackup")
+    said = phase(claim) or "Pending"
+    if said == "Bound" or (said == "Pending" and binding in (CONSUMER, None)):
+        return None
+    why = f"PersistentVolumeClaim {name} is {said}, and no pod can use it"
+    return ClaimTrouble("ClaimNotBound", f"{why}: `kubectl describe pvc {name}` says what its volume lacks")
+
+
+def missing(name: str, volume: str | None, claim: Json | None) -> str:
+    """Return why a snapshot is not in its claim any more, "" where nothing speaks against it.
+
+    Args:
+        volume: the PersistentVolume that the snapshot was put into, None where that is not known.
+        claim: the claim of the name, None where there is none.
+    """
+    remedy = "bind the claim to that volume again, or make another EtcdBackup"
+    if claim is None:
+        return f"PersistentVolumeClaim {name}, in which the snapshot lies, is gone: {remedy}"
+    now = dig(claim, "spec", "volumeName")
+    if volume and now != volume:
+        other = f"volume {now}" if now else "no volume"
+        return f"PersistentVolumeClaim {name} has {other}, and the snapshot lies in {volume}: {remedy}"
+    return ""
+
+
+def class_of(claim: Json | None) -> str | None:
+    """Return the StorageClass that a claim still waits for a volume of; None where it waits for none."""
+    return None if claim is None or phase(claim) == "Bound" else dig(claim, "spec", "storageClassName")
+
+
+def to_make(view: DeclaredView, own: Sequence[Json]) -> Json | None:
+    """Return the EtcdBackup that an upgrade waits for, None where that is made already or none does.
+
+    Its name is that of no other: the same wish may come again, and so may a cluster of the same name.
+    """
+    wanted, verdict = view.desired, view.verdict
+    if wanted is None or not isinstance(verdict, Wait) or verdict.reason != WaitReason.BACKUP_FIRST:
+        return None
+    namespace, cluster = view.key
+    number = view.observed.sequence + 1
+    which = digest_of([view.deployment["metadata"]["uid"], wanted.digest])[:6]
+    name = f"{cluster}-before-{number}-{which}"
+    if any(one["metadata"]["name"] == name for one in own):
+        return None
+    labels = {CLUSTER_LABEL: cluster, BEFORE_LABEL: wanted.digest, LABEL_MANAGED: MANAGED_BY}
+    return ETCD_BACKUP.manifest(name, namespace, labels=labels, spec={"cluster": cluster})
+
+
+def surplus(own: Sequence[Json], wanted: Desired) -> list[Json]:
+    """Return the EtcdBackups to delete: of those that the operator made and that ended, all but the latest few."""
+    keep, restored = wanted.spec.etcd.backup.keep, wanted.spec.etcd.restore_from
+    made = [one for one in own if BEFORE_LABEL in labels_of(one) and one["metadata"]["name"] != restored]
+    made.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
+    found: list[Json] = []
+    for ended in ("Verified", "Failed", "Missing"):
+        found += [one for one in made if dig(one, "status", "phase") == ended][keep:]
+    return found
+
+
+def owners(backup: Json, view: DeclaredView) -> list[Json]:
+    """Return the owners that an EtcdBackup should have: its ClusterDeployment, if it is to go with it."""
+    policy = dig(view.deployment, "spec", "deletion", "backups") or "Keep"
+    of, uid = dig(backup, "status", "clusterUid"), view.deployment["metadata"]["uid"]
+    mine = owner_reference(view.deployment, CLUSTER_DEPLOYMENT)
+    others = [one for one in backup["metadata"].get("ownerReferences") or [] if one.get("uid") != uid]
+    return [*others, mine] if policy == "Delete" and of in (None, uid) else others
+
+
+FINAL = frozenset({"Verified", "Failed", MISSING})
+READ_BACK = "the snapshot was read back: it is what etcd wrote"
+FACTS = tuple(field.alias or name for name, field in SnapshotFacts.model_fields.items())
+
+
+def claim_of(backup: Json, deployment: Json | None) -> str | None:
+    """Return the claim that a snapshot is put into, None where nobody says it."""
+    default = dig(deployment, "spec", "etcd", "backup", "destination", "claim")
+    claim: str | None = dig(backup, "spec", "destination", "claim") or default
+    return claim
+
+
+def kept_status(backup: Json, claim: Json | None, moment: datetime) -> Json:
+    """Return the status that an EtcdBackup should have once it was taken: whether its snapshot may still be there.
+
+    Args:
+        claim: that it was put into, None where there is none of the name.
+    """
+    before: Json = backup["status"]
+    name, volume = str(before.get("location", "")).partition(":")[0], before.get("volume")
+    if why := missing(name, volume, claim):
+        return _said(before, MISSING, MISSING, why, moment)
+    after = {**before, "volume": dig(claim, "spec", "volumeName")}
+    if before["phase"] == MISSING:
+        return _said(after, "Verified", "ReadBack", READ_BACK, moment, verified=True)
+    return {name: value for name, value in after.items() if value is not None}
+
+
+def backup_status(backup: Json, view: DeclaredView | None, trouble: ClaimTrouble | None, moment: datetime) -> Json:
+    """Return the status that an EtcdBackup should have.
+
+    Args:
+        view: of its cluster, None where there is no ClusterDeployment.
+        trouble: why its claim cannot be mounted, None where nothing speaks against it.
+    """
+    before: Json = backup.get("status") or {}
+    uid = backup["metadata"]["uid"]
+    if before.get("phase") in FINAL:
+        return before
+    for taken in dig(view.cluster, "status", "snapshots") or () if view is not None else ():
+        if taken["uid"] == uid and view is not None:
+            return _taken(before, taken, view, moment)
+    running = view.observed.running if view is not None else None
+    if running is not None and running.snapshot is not None and running.snapshot.uid == uid:
+        return _said(before, "Running", "Running", f"Job {running.job} takes it", moment)
+    obstacle = _obstacle(backup, view) or trouble
+    claim = claim_of(backup, view.deployment if view is not None else None)
+    if obstacle is None and claim is None:
+        obstacle = NO_DESTINATION
+    if obstacle is not None:
+        return _said({**before, "location": None}, "Pending", obstacle.reason, obstacle.message, moment)
+    file = SNAPSHOT_FILE.format(cluster=backup["spec"]["cluster"], backup=backup["metadata"]["name"])
+    return _waiting({**before, "location": f"{claim}:{file}"}, view, moment, uid)
+
+
+def _obstacle(backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
+    """Return why its cluster cannot be backed up."""
+    name = backup["spec"]["cluster"]
+    if view is None or deleting(view.deployment):
+        gone = "is being deleted" if view is not None else "does not exist"
+        return ClaimTrouble("ClusterNotFound", f"ClusterDeployment {name} {gone}: delete this EtcdBackup, or create it")
+    if view.desired is None or view.observed.applied is None:
+        return ClaimTrouble("NotDeployed", f"cluster {name} is not deployed yet: the backup follows once it is")
+    return None
+
+
+def _waiting(before: Json, view: DeclaredView | None, moment: datetime, uid: str) -> Json:
+    """Return the status of one that can be taken, or has failed."""
+    tries = view.observed.history if view is not None else ()
+    last = next((one for one in tries if (one.operation, one.backup_uid) == (BACKUP, uid)), None)
+    if last is None or view is None or view.desired is None:
+        message = "it is taken once nothing else is to do for the cluster, and no operation runs"
+        return _said(before, "Waiting", "Waiting", message, moment)
+    where = "".join((f" at task {last.task!r}" if last.task else "", f" on {last.host}" if last.host else ""))
+    cause = f"{BACKUP} failed{where}: {last.summary or last.outcome}"
+    if not given_up(last, view.desired):
+        return _said(before, "Waiting", "RetryLater", f"{cause}; it is tried again", moment)
+    message = "; ".join(filter(None, (cause, last.hint, "make another EtcdBackup to try again")))
+    failed = _said(before, "Failed", "BackupFailed", message, moment)
+    words = new(FAILED, True, "BackupFailed", message, moment, None)
+    return {**failed, "conditions": with_conditions(failed["conditions"], words)}
+
+
+def _taken(before: Json, taken: Json, view: DeclaredView, moment: datetime) -> Json:
+    facts = {name: taken[name] for name in FACTS if name in taken}
+    place = {"location": f"{taken['claim']}:{taken['file']}", "verified": stamp(moment)}
+    whose = {"clusterUid": view.deployment["metadata"]["uid"]}
+    return _said({**before, **facts, **place, **whose}, "Verified", "ReadBack", READ_BACK, moment, verified=True)
+
+
+def _said(before: Json, phase: str, reason: str, message: str, moment: datetime, *, verified: bool = False) -> Json:
+    words = new(VERIFIED, verified, reason, message, moment, None)
+    made = {**before, "phase": phase, "conditions": with_conditions(before.get("conditions") or [], words)}
+    return {name: value for name, value in made.items() if value is not None}
+
 
 COMPONENT = "backups"
 

@@ -17,12 +17,18 @@ from harness.kube.reconcile import Controller
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import claimed_by, follow_clusters, without_claim
 from harness.operator.controllers.cluster_view import owned_by, still_run
-from harness.operator.controllers.machine_choice import Claimant, where_lacks
-from harness.operator.controllers.machine_phase import going, held, made, use_of
-from harness.operator.controllers.machine_precedence import given_back, waiting_sets
-from harness.operator.decide.surplus import scale_in_order
+from harness.operator.controllers.machine_choice import Claimant, given_back, waiting_sets, where_lacks
+from harness.operator.controllers.machine_phase import (
+    claimed_by,
+    follow_clusters,
+    going,
+    held,
+    made,
+    use_of,
+    without_claim,
+)
+from harness.operator.decide.hosts import scale_in_order
 
 COMPONENT = "claims-controller"
 NOT_YOURS = "lower the replicas of its set, or have it replaced, instead of removing its claim"

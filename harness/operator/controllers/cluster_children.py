@@ -7,18 +7,42 @@ that is known of the machines, before they were reset. The controller of Cluster
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 
 from harness.errors import InfraRetriable
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, key_of, labels_of
-from harness.kube.objects import deleting, owner_reference
+from harness.kube.objects import controller_of, deleting, dig, owner_reference
 from harness.kube.owners import owner_key
 from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.conditions import new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE_SET, UID_LABEL
 from harness.operator.controllers.cluster_view import of_uid, owned_by
-from harness.operator.controllers.machine_set_edits import told
+
+EDITED = "Edited"
+
+
+def derived(machine_set: Json) -> str:
+    """Return why a MachineSet is not edited, and what to edit instead."""
+    name, owner = machine_set["metadata"]["name"], (controller_of(machine_set) or {}).get("name", "")
+    source = f"ClusterDeployment {owner}".rstrip()
+    return f"MachineSet {name} is derived: edit spec.machineSets of {source} instead"
+
+
+def told(sets: Informer, found: Json, wanted: Json, deployment: Json) -> Json:
+    """Return a MachineSet as it is once its condition says that an edit is put back; as it was if nobody edited it.
+
+    While the spec of the ClusterDeployment is the one that its status is about, its sets have not changed by it.
+    """
+    known = dig(deployment, "status", "observedGeneration") == deployment["metadata"].get("generation")
+    if found.get("spec") == wanted.get("spec") or not known:
+        return found
+    generation = found["metadata"].get("generation")
+    said = new(EDITED, True, "PutBack", derived(found), datetime.now(UTC), generation)
+    conditions = with_conditions(dig(found, "status", "conditions") or [], said)
+    return sets.merge_status(found, {"conditions": conditions})
 
 
 def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:

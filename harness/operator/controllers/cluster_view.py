@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.reconcile import Queue
-from harness.kube.resources import JOB, POD
+from harness.kube.resources import CONFIG_MAP, JOB, POD
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcdbackup import EtcdBackup
@@ -24,15 +26,30 @@ from harness.operator.api.resources import (
     UID_LABEL,
 )
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import claimed_by, without_claim
-from harness.operator.controllers.execution_cancelled import is_cancelled
-from harness.operator.controllers.product_files import product_of
+from harness.operator.controllers.execution_end import is_cancelled
+from harness.operator.controllers.machine_phase import claimed_by, without_claim
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
+from harness.operator.decide.product_file import KnownProduct, in_config_map
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait, WaitReason
+
+AGAIN_SECONDS = 30.0  # pacing: ConfigMaps are not watched, because a namespace has many that are none of ours
+
+
+def product_of(cluster: Cluster, wish: ClusterDeployment | None) -> tuple[KnownProduct | None, Sequence[SpecMistake]]:
+    """Return the product of a wish, None where it names none or one that cannot be used, and what is wrong with it."""
+    source = wish.spec.playbooks.product if wish is not None else None
+    if wish is None or source is None:
+        return None, ()
+    return in_config_map(cluster.get(CONFIG_MAP, source.config_map, wish.metadata.namespace), source.config_map)
+
+
+def again_for(wish: ClusterDeployment | None) -> float | None:
+    """Return after how many seconds the product file of a wish is read again, None where it names none."""
+    return AGAIN_SECONDS if wish is not None and wish.spec.playbooks.product is not None else None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ made while a Job or a living pod of that name is there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from harness.errors import VmatrixError
@@ -20,18 +21,63 @@ from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
-from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.claims import leaving
-from harness.operator.controllers.cluster_view import ClusterLooks, Workable, follow_backups, owned_by, still_run
-from harness.operator.controllers.execution_cancelled import cancelled
-from harness.operator.controllers.execution_inputs import begun, execution_of
-from harness.operator.controllers.machine_phase import held
-from harness.operator.controllers.product_files import again_for
+from harness.operator.controllers.cluster_view import (
+    ClusterLooks,
+    Workable,
+    again_for,
+    follow_backups,
+    owned_by,
+    still_run,
+)
+from harness.operator.controllers.execution_end import cancelled
+from harness.operator.controllers.machine_phase import follow_claims, held
+from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due
-from harness.operator.decide.operations import due_of, plan, withdrawn
+from harness.operator.decide.operations import DUTIES, due_of, plan, withdrawn
 from harness.operator.decide.waits import Wait
-from harness.operator.execute.inputs import log_name
+from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
+
+DIRECT, AUTO = "Direct", "Auto"
+
+
+def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOperation:
+    """Return a decided operation as it stands in a Cluster's status before there is a Job of it."""
+    job = job_name(cluster, operation.sequence, operation.operation, operation.attempt)
+    return operation.model_copy(update={"job": job, "image": image})
+
+
+def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access: str) -> Execution:
+    """Return what is executed.
+
+    Args:
+        due: what is to be done.  access: how machines are reached where the object says Auto.
+    """
+    chosen = wanted.spec.access if wanted.spec.access != AUTO else access
+    hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
+    return Execution(
+        cluster=wanted.wish.metadata.name,
+        namespace=wanted.wish.metadata.namespace,
+        sequence=operation.sequence,
+        attempt=operation.attempt,
+        operation=operation.operation,
+        entry=entry_of(operation.operation, wanted),
+        product=wanted.product,
+        hosts=hosts,
+        variables=due.variables,
+        image=operation.image or "",
+        deadline_seconds=wanted.spec.jobs.deadline_seconds,
+        digest=operation.digest or "",
+        snapshot=operation.snapshot,
+    )
+
+
+def entry_of(operation: str, wanted: Desired) -> str:
+    """Return the playbook of an operation: the product's own, which it was found to have, or vmatrix's."""
+    theirs = wanted.product.playbook(operation) if wanted.product is not None else None
+    return theirs or next(duty.entry for duty in DUTIES if duty.operation == operation)
+
 
 COMPONENT = "clusterinstall"
 AGAIN_SECONDS = 1.0  # pacing: while pods of a Job that is gone end, which takes them half a minute

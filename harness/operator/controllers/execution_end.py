@@ -1,23 +1,57 @@
-"""How an executor's Job ended, as an entry of the history, with the Job's own times; and which Jobs are kept; pure."""
+"""End of an execution: how its Job ended or was cancelled, as an entry of the history, with its snapshots; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from pydantic import ValidationError
 
 from harness.errors import Blame
 from harness.kube.client import Json
 from harness.kube.informer import labels_of
 from harness.kube.objects import condition, deleting, dig, is_condition, parse_time
-from harness.operator.api.applied import AppliedState, UnsettledState
-from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation
-from harness.operator.api.resources import GIVEN_UP
-from harness.operator.controllers.execution_snapshots import snapshots_after
-from harness.operator.decide.observed import ADOPT, RESET
-from harness.operator.decide.unsettled import CHECKS, unsettled_after
-from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
-from harness.operator.execute.pod_end import of_pod
-from harness.operator.execute.termination import Outcome, Termination
+from harness.operator.api.cluster import (
+    HISTORY_LENGTH,
+    SNAPSHOTS_LENGTH,
+    AppliedState,
+    CurrentOperation,
+    UnsettledState,
+)
+from harness.operator.api.etcdbackup import SnapshotFacts
+from harness.operator.api.resources import CANCEL_ANNOTATION, GIVEN_UP
+from harness.operator.decide.observed import ADOPT, CHECKS, RESET, unsettled_after
+from harness.operator.execute.inputs import ATTEMPT_LABEL, BACKUP, SEQUENCE_LABEL, log_name
+from harness.operator.execute.termination import Outcome, Termination, of_pod
+
+
+def snapshots_after(known: Sequence[Json], operation: Json, said: Mapping[str, Any]) -> list[Json]:
+    """Return the snapshots that there are after an operation that succeeded.
+
+    Args:
+        known: those before it.  said: what its executor found out about the one that it took.
+    """
+    about = operation.get("snapshot")
+    if about is None:
+        return list(known)
+    gone = {(about["claim"], file) for file in about.get("forget") or ()}
+    if operation["operation"] != BACKUP:
+        return [one for one in known if (one["claim"], one["file"]) not in gone]
+    gone.add((about["claim"], about["file"]))
+    place = {name: about[name] for name in ("backup", "uid", "claim", "file")}
+    kept = [one for one in known if (one["claim"], one["file"]) not in gone]
+    return [{**place, **_facts(said)}, *kept][:SNAPSHOTS_LENGTH]
+
+
+def _facts(said: Mapping[str, Any]) -> Json:
+    """Return facts as a status has them; none where the executor's words have another form."""
+    try:
+        made: Json = SnapshotFacts.model_validate(dict(said)).model_dump(mode="json", by_alias=True, exclude_none=True)
+    except ValidationError:
+        return {}
+    return made
+
 
 COMPLETE, FAILED = "Complete", "Failed"
 SUCCEEDED: Outcome = "succeeded"
@@ -164,3 +198,25 @@ def _number(job: Json) -> tuple[int, int]:
     """Return a Job's place in its cluster's life: two Jobs may end within the same second."""
     sequence, attempt = (labels_of(job).get(label, "") for label in (SEQUENCE_LABEL, ATTEMPT_LABEL))
     return int(sequence or 0), int(attempt or 0)
+
+
+HINT = "it is not tried again before the object changes"
+
+
+def is_cancelled(deployment: Json | None, operation: Json) -> bool:
+    """Tell whether somebody wants an operation to be stopped. A number of another operation counts for nothing."""
+    asked = dig(deployment, "metadata", "annotations", CANCEL_ANNOTATION)
+    return asked is not None and asked == str(operation["sequence"])
+
+
+def cancelled(end: Termination | None = None) -> Termination:
+    """Return the end of an operation that was stopped; one that had succeeded before that has succeeded.
+
+    Args:
+        end: what its executor said; None if it never began.
+    """
+    if end is not None and end.outcome == "succeeded":
+        return end
+    summary = "somebody stopped it by annotation"
+    said = f"{summary}; {end.summary}" if end is not None and end.summary else summary
+    return replace(end or Termination("cancelled"), outcome="cancelled", blame=Blame.USER, summary=said, hint=HINT)

@@ -5,26 +5,121 @@ Nothing depends on having been there when a Job ended: the operation stands in t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 
-from harness.kube.client import Json
+from harness.errors import Blame
+from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.objects import deleting, dig, now
+from harness.kube.objects import condition, deleting, dig, now, parse_time, phase
 from harness.kube.owners import follow, follow_children
 from harness.kube.reconcile import Controller
 from harness.kube.resources import CONFIG_MAP, JOB
-from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
+from harness.operator.api.cluster import Obstacle
+from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GIVEN_UP
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, of_uid, owned_by, still_run
-from harness.operator.controllers.execution_cancelled import cancelled, is_cancelled
-from harness.operator.controllers.execution_unstarted import Unstarted, too_late, unstarted
-from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
+from harness.operator.controllers.execution_end import cancelled, is_cancelled
+from harness.operator.controllers.guest import hand_out, take_back
 from harness.operator.decide.observed import RESET
 from harness.operator.execute.inputs import log_name
 from harness.operator.execute.logs import read
-from harness.operator.execute.progress import progress_of
-from harness.operator.execute.termination import Termination
+from harness.operator.execute.progress import ANNOTATION, progress_of
+from harness.operator.execute.termination import Termination, waits_for
+
+NO_NODE, NO_IMAGE, NOT_STARTED = "NoNodeForPods", "ImageNotPulled", "ExecutorNotStarted"
+LATE = "DeadlineExceeded"
+PATIENCE_SECONDS = 20.0  # policy: an image that is there starts within seconds, and people want to know why not
+SILENCE_SECONDS = 120.0  # policy: the same where nothing warns: a large image may be on its way
+STATES = ("running", "terminated")
+
+
+class Unstarted:
+    """Looks after executors that nothing has started yet."""
+
+    def __init__(self, context: OperatorContext, looks: ClusterLooks) -> None:
+        self._cluster = context.cluster
+        self._looks = looks
+
+    def obstacle(self, job: Json) -> Obstacle | None:
+        """Return what keeps a Job's executor from being started."""
+        pods = self._looks.pods_of(*key_of(job))
+        return obstacle_of(pods, lambda pod: self._cluster.events_of(*key_of(pod)), datetime.now(UTC))
+
+    def look_again(self, job: Json) -> float | None:
+        """Return when to look again: what only events tell changes no pod."""
+        waits = any(phase(pod) == "Pending" for pod in self._looks.pods_of(*key_of(job)))
+        return PATIENCE_SECONDS if waits else None
+
+    def give_up(self, job: Json) -> bool:
+        """End a Job whose executor was never started; tell whether that was so, and is done."""
+        namespace, name = key_of(job)
+        now = self._cluster.get(JOB, name, namespace)
+        if now is None or now["metadata"]["uid"] != job["metadata"]["uid"] or _has_begun(now):
+            return False
+        if not _never_ran(self._looks.pods_of(namespace, name)):
+            return False
+        try:
+            patch = {"metadata": {"annotations": {GIVEN_UP: "true"}}, "spec": {"suspend": True}}
+            self._looks.jobs.merge(now, patch)
+        except ApiFailure as failure:
+            if failure.conflict or failure.not_found:
+                return False
+            raise
+        return True
+
+
+def obstacle_of(pods: Sequence[Json], events: Callable[[Json], Sequence[str]], now: datetime) -> Obstacle | None:
+    """Return what the living pod of an executor waits for that may never come; None: nothing.
+
+    Args:
+        events: returns the events about a pod, the latest last, as lines that begin with their type.
+    """
+    pod = next((pod for pod in pods if phase(pod) == "Pending" and not deleting(pod)), None)
+    if pod is None:
+        return None
+    scheduled = condition(pod, "PodScheduled") or {}
+    if (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable"):
+        said = scheduled.get("message") or "the scheduler says no more"
+        return Obstacle(reason=NO_NODE, message=f"no node can run the executor's pod: {said}")
+    if waiting := waits_for(pod):
+        return Obstacle(reason=NO_IMAGE, message=f"the executor cannot start: {waiting}")
+    age = (now - parse_time(pod["metadata"]["creationTimestamp"])).total_seconds()
+    warnings = [line for line in events(pod) if line.startswith("Warning ")]
+    if age < (PATIENCE_SECONDS if warnings else SILENCE_SECONDS):
+        return None
+    said = warnings[-1].removeprefix("Warning ") if warnings else "nothing says why; is the kubelet of its node alive?"
+    return Obstacle(reason=NOT_STARTED, message=f"the executor's pod has no container yet: {said}")
+
+
+def too_late(operation: Json, job: Json, pods: Sequence[Json]) -> Termination | None:
+    """Return the end of a Job whose time was over before its executor was started; None of any other."""
+    if (condition(job, "Failed") or {}).get("reason") != LATE or _has_begun(job) or not _never_ran(pods):
+        return None
+    return unstarted(operation, f"the executor was not started within {dig(job, 'spec', 'activeDeadlineSeconds')} s")
+
+
+def unstarted(operation: Json, why: str) -> Termination:
+    """Return the end of an operation whose executor was never started."""
+    obstacle = operation.get("obstacle") or {}
+    blame = Blame.HARNESS if obstacle.get("reason") == NO_IMAGE else Blame.INFRA
+    summary = f"{why}: {obstacle['message']}" if obstacle else why
+    return Termination("interrupted", blame=blame, summary=summary, hint="no machine was touched")
+
+
+def _has_begun(job: Json) -> bool:
+    """Tell whether an executor has said that it begins."""
+    return dig(job, "metadata", "annotations", ANNOTATION) is not None
+
+
+def _never_ran(pods: Sequence[Json]) -> bool:
+    """Tell whether no container of these pods has run, as far as they tell."""
+    statuses = [status for pod in pods for status in dig(pod, "status", "containerStatuses") or []]
+    ran = any(dig(status, key, state) for status in statuses for key in ("state", "lastState") for state in STATES)
+    return not ran and all(phase(pod) in {"Pending", ""} for pod in pods)
+
 
 COMPONENT = "executions"
 AGAIN_SECONDS = 1.0  # pacing: while pods of a Job that is gone end, which takes them half a minute

@@ -1,4 +1,7 @@
-"""Logs in to machines of clusters from time to time: do they answer, are files as applied, when do certificates expire.
+"""Inspection: log in to machines of clusters from time to time; drift of files, expiry of certificates.
+
+Nothing that an operation does is a change. A change that was seen before is forgotten only by an operation that put
+the file back, or wrote another one: an operation that passes it by has not made it right.
 
 Not while an operation runs, which may change all of it. After one that wrote settings, a look takes down how they are.
 What was seen before an operation ended is old: nothing is decided by it (`decide.observed`).
@@ -6,27 +9,299 @@ What was seen before an operation ended is old: nothing is decided by it (`decid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
-from harness.kube.client import Json
-from harness.kube.informer import Key
-from harness.kube.objects import condition, deleting, dig
+from cryptography import x509
+
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.informer import Informer, Key
+from harness.kube.objects import condition, deleting, dig, stamp
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.machines.inspection_program import Inspected, inspected, inspection_command
-from harness.operator.api.conditions import SETTINGS_AS_APPLIED
+from harness.operator.api.conditions import ANSWERING, SETTINGS_AS_APPLIED, new
+from harness.operator.api.machine import FILES
 from harness.operator.api.resources import CLUSTER, MACHINE
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import follow_clusters
-from harness.operator.controllers.drift import last_end
-from harness.operator.controllers.findings import findings, without_findings
-from harness.operator.controllers.inspection_times import InspectionTimes
-from harness.operator.controllers.known_keys import KEY_SECONDS
-from harness.operator.controllers.machine_phase import use_of
-from harness.operator.controllers.machine_prober import ssh_login
-from harness.operator.controllers.probe import ProbeTrouble
-from harness.operator.controllers.status_writes import write_status
+from harness.operator.controllers.machine import ssh_login
+from harness.operator.controllers.machine_phase import follow_clusters, use_of
+from harness.operator.controllers.machine_status import steady
+from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleReason
+from harness.operator.decide.observed import SUCCEEDED
+
+WHOLE = frozenset({"deploy", "upgrade", "reconfigure", "recover", "adopt"})  # they put back all that reconfigure does
+QUIET = frozenset({"backup", "certificates", "addons"})  # they write none of the files
+# What reconfigure.yml puts back; of the other files, an operation that wants another content writes it.
+PUT_BACK = (
+    *(f"/etc/kubernetes/manifests/{name}.yaml" for name in ("etcd", "kube-apiserver")),
+    *(f"/etc/kubernetes/manifests/kube-{name}.yaml" for name in ("controller-manager", "scheduler")),
+    "/etc/kubernetes/kubeadm.yml",
+    "/etc/kubernetes/patches/*",
+    "/etc/kubernetes/flannel.yml",
+    "/etc/kubernetes/pod-routes.yml",
+    "/etc/etcd/kubeadm.yml",
+    "/var/lib/kubelet/config.yaml",
+    "/etc/containerd/*",
+    "/etc/containers/registries.conf.d/*",
+    "/etc/crictl.yaml",
+    "/etc/crio/*",
+    "/etc/systemd/system/containerd.service",
+    "/etc/systemd/system/crio.service",
+    "/etc/systemd/system/etcd.service",
+    "/etc/systemd/system/pod-routes.service",
+    "/etc/systemd/system/flannel-cni.*",
+    "/usr/local/lib/*",
+)
+GONE = "-"
+CHANGED, NOT_PUT_BACK = "Changed", "NotPutBack"
+NAMED = 5  # files that a message names
+
+
+def last_writer(cluster: Json) -> tuple[str, str] | None:
+    """Return number and name of the last successful operation that wrote settings, None if none is remembered."""
+    for past in dig(cluster, "status", "history") or ():
+        if past.get("outcome") == SUCCEEDED and past["operation"] not in QUIET:
+            return _number(past), past["operation"]
+    return None
+
+
+def last_end(cluster: Json) -> str:
+    """Return the number of the last operation that ended, "" if none did. What was seen before it may be old."""
+    return next((_number(past) for past in dig(cluster, "status", "history") or ()), "")
+
+
+def put_back(path: str) -> bool:
+    """Tell whether the operation reconfigure makes a file as it has to be."""
+    return any(fnmatchcase(path, pattern) for pattern in PUT_BACK)
+
+
+def settled(before: Json | None, files: Mapping[str, str], writer: tuple[str, str] | None) -> Json:
+    """Return a Machine's `settings` after a look at its files.
+
+    Args:
+        before: as they were at the last look.  files: digests by path.  writer: see last_writer.
+    """
+    number, operation = writer or (dig(before, "operation") or "", "")
+    expected, known = _read(dig(before, "files") or ()), _read(dig(before, "changed") or ())
+    if before is None or number != before.get("operation"):
+        passed_by = {
+            path
+            for path, digest in known.items()
+            if files.get(path, GONE) == digest and not (operation in WHOLE and put_back(path))
+        }
+        wanted = {path: digest for path, digest in files.items() if path not in passed_by}
+        expected = {**wanted, **{path: expected[path] for path in passed_by if path in expected}}
+    paths = [path for path in {**expected, **files} if expected.get(path) != files.get(path)]
+    return {
+        "operation": number,
+        "files": _written(expected),
+        "changed": _written({path: files.get(path, GONE) for path in paths}),
+    }
+
+
+def as_applied(settings: Json, moment: datetime) -> Json:
+    """Return the condition SettingsAsApplied of a Machine with these settings."""
+    expected, changed = _read(settings["files"]), _read(settings["changed"])
+    if not changed:
+        return new(SETTINGS_AS_APPLIED, True, "AsApplied", "files are as the last operation left them", moment, None)
+    said = [
+        f"{path} {'is gone' if digest == GONE else 'was changed' if path in expected else 'was added'}"
+        for path, digest in sorted(changed.items())
+    ]
+    words = ", ".join([*said[:NAMED], *([f"and {len(said) - NAMED} more"] if len(said) > NAMED else [])])
+    words = f"seen at {stamp(moment)}: {words}"
+    if any(map(put_back, changed)):
+        return new(SETTINGS_AS_APPLIED, False, CHANGED, words, moment, None)
+    hint = "no operation puts this back: do it by hand, or replace the machine"
+    return new(SETTINGS_AS_APPLIED, False, NOT_PUT_BACK, f"{words}; {hint}", moment, None)
+
+
+def _number(past: Json) -> str:
+    return f"{past['sequence']}-{past.get('attempt', 1)}"
+
+
+def _read(lines: Iterable[str]) -> dict[str, str]:
+    pairs = (line.partition(" ") for line in lines)
+    return {path: digest for digest, _, path in pairs}
+
+
+def _written(digests: Mapping[str, str]) -> list[str]:
+    return [f"{digest} {path}" for path, digest in sorted(digests.items())[:FILES]]
+
+
+PKI, CONFIGS, MANIFESTS = "/etc/kubernetes/pki", "/etc/kubernetes", "/etc/kubernetes/manifests"
+# What `kubeadm certs renew all` renews, which is what the operation certificates runs on control planes.
+OF_THE_API = (
+    *(f"{PKI}/{name}.crt" for name in ("apiserver", "apiserver-kubelet-client", "front-proxy-client")),
+    *(f"{CONFIGS}/{name}.conf" for name in ("admin", "super-admin", "controller-manager", "scheduler")),
+)
+# The same, where etcd runs beside the API server; those of external etcd are no operation's.
+OF_ETCD = (
+    f"{PKI}/apiserver-etcd-client.crt",
+    *(f"{PKI}/etcd/{n}.crt" for n in ("server", "peer", "healthcheck-client")),
+)
+
+
+def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | None:
+    """Return a Machine's `certificates`, None when nothing was found.
+
+    Args:
+        certificates: PEM by path.  files: paths of other files that are on the machine.
+    """
+    renewed = OF_THE_API if f"{MANIFESTS}/kube-apiserver.yaml" in files else ()
+    renewed = (*renewed, *OF_ETCD) if renewed and f"{MANIFESTS}/etcd.yaml" in files else renewed
+    ends = {path: end for path, pem in certificates.items() if (end := _end(pem)) is not None}
+    made: Json = {}
+    for date, file, paths in (
+        ("firstExpiry", "file", [path for path in ends if path in renewed]),
+        ("otherExpiry", "otherFile", [path for path in ends if path not in renewed]),
+    ):
+        if paths:
+            first = min(sorted(paths), key=lambda path: ends[path])
+            made |= {date: stamp(ends[first]), file: first}
+    return made or None
+
+
+def _end(pem: bytes) -> datetime | None:
+    """Return when the first certificate of a file expires, None if it holds none that can be read."""
+    try:
+        return min((one.not_valid_after_utc for one in x509.load_pem_x509_certificates(pem)), default=None)
+    except ValueError:  # a file that is just being written
+        return None
+
+
+BELIEVED = 2  # logins in a row that fail: one may have met a moment of trouble on the way
+ANSWERS = frozenset({TroubleReason.KEY_REFUSED, TroubleReason.NOT_PERMITTED})  # said by a machine that runs
+KUBELET = "/var/lib/kubelet/config.yaml"
+OURS = frozenset({ANSWERING, SETTINGS_AS_APPLIED})
+
+
+def findings(
+    machine: Json,
+    found: Inspected | ProbeTrouble,
+    failed: int,
+    cluster: Json,
+    moment: datetime,
+) -> Json:
+    """Return the keys of a Machine's status after a look.
+
+    Args:
+        failed: logins in a row that have failed, this one included.  cluster: its Cluster, as it was all the while.
+    """
+    conditions = dig(machine, "status", "conditions") or []
+    if isinstance(found, ProbeTrouble):
+        wanted = _no_answer(found, failed, moment)
+        return {"conditions": steady(conditions, [wanted])} if wanted is not None else {}
+    kubelet = f"; its kubelet.service is {found.kubelet}" if KUBELET in found.files else ""
+    words = f"{dig(machine, 'spec', 'user') or 'the operator'} can log in{kubelet}"
+    settings = settled(dig(machine, "status", "settings"), found.files, last_writer(cluster))
+    settings["seen"] = last_end(cluster)
+    wanted_now = [new(ANSWERING, True, "LoggedIn", words, moment, None), as_applied(settings, moment)]
+    expiry = dates(found.certificates, found.files)
+    return {
+        "certificates": _whole(dig(machine, "status", "certificates"), expiry),
+        "settings": settings,
+        "conditions": steady(conditions, wanted_now),
+    }
+
+
+def without_findings(machine: Json) -> Json:
+    """Return the keys of the status of a Machine that is part of no cluster (any more), where it has others."""
+    status = machine.get("status") or {}
+    conditions = status.get("conditions") or []
+    kept = [one for one in conditions if one["type"] not in OURS]
+    return {"certificates": None, "settings": None, **({"conditions": kept} if kept != conditions else {})}
+
+
+def _no_answer(trouble: ProbeTrouble, failed: int, moment: datetime) -> Json | None:
+    """Return what a login that found nothing says of whether the machine answers; None: nothing yet."""
+    if trouble.reason in ANSWERS:
+        return new(ANSWERING, True, trouble.reason, trouble.message, moment, None)
+    if trouble.reason != TroubleReason.UNREACHABLE:
+        return new(ANSWERING, None, trouble.reason, trouble.message, moment, None)
+    return new(ANSWERING, False, trouble.reason, trouble.message, moment, None) if failed >= BELIEVED else None
+
+
+def _whole(old: Json | None, new: Json | None) -> Json | None:
+    """Return the patch after which a map is another one as a whole."""
+    return {**dict.fromkeys(old or {}, None), **new} if new is not None and new != old else new
+
+
+LOOK_SECONDS = 50.0  # a change is told within a minute: the pause, and some seconds for the login
+EACH_SECONDS = 0.5  # pacing: two logins a second at most, however many machines there are; each is a request to the API
+AGAIN_SECONDS = 10.0  # after a first login that failed: the second one decides
+
+
+class InspectionTimes:
+    """When each machine is due. Whoever asks about a machine is the only one who looks at it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due: dict[Key, tuple[str, float]] = {}
+        self._failures: dict[Key, int] = {}
+
+    def left(self, key: Key, operation: str, *, known: bool) -> float:
+        """Return the seconds until a machine is due; 0: now.
+
+        Args:
+            operation: after which one a look is due at once.  known: an earlier manager has looked after that one.
+        """
+        now = self._clock()
+        if key not in self._due and known:  # after a restart of the manager: not all at once, but in a fixed order
+            share = zlib.crc32("/".join(key).encode()) % 1000 / 1000
+            self._due[key] = operation, now + share * self._pause()
+        looked, due = self._due.get(key, (operation, now))
+        self._due[key] = operation, due if looked == operation else now
+        return max(0.0, self._due[key][1] - now)
+
+    def note(self, key: Key, operation: str, *, answered: bool) -> int:
+        """Say that a machine was just logged in to; return how many logins in a row have failed now."""
+        failed = 0 if answered else self._failures.get(key, 0) + 1
+        self._failures[key] = failed
+        self._due[key] = operation, self._clock() + (AGAIN_SECONDS if failed == 1 else self._pause())
+        return failed
+
+    def forget(self, key: Key) -> None:
+        """Drop a machine that is part of no cluster."""
+        self._due.pop(key, None)
+        self._failures.pop(key, None)
+
+    def _pause(self) -> float:
+        return max(LOOK_SECONDS, len(self._due) * EACH_SECONDS)
+
+
+TRIES = 5  # of a write that meets other writers'
+
+
+def write_status(api: Cluster, objects: Informer, key: Key, make: Callable[[Json], Json]) -> Json | None:
+    """Give keys of an object's status other values; return the object, None if it is gone.
+
+    Args:
+        make: returns the keys of an object as it is now, called again where somebody else wrote first.
+
+    Raises:
+        ApiFailure: the API refuses the write, or others wrote again and again.
+    """
+    found = objects.get(*key)
+    for number in range(TRIES):
+        if found is None:
+            return None
+        try:
+            return objects.merge_status(found, make(found))
+        except ApiFailure as failure:
+            if failure.not_found:
+                return None
+            if not failure.conflict or number == TRIES - 1:
+                raise
+        found = api.get(objects.resource, key[1], key[0])
+        if found is not None:
+            objects.observe(found)
+    return found
+
 
 COMPONENT = "inspection-controller"
 WORKERS = 6  # as many logins as for machines that nobody uses; each waits half a minute at most

@@ -5,17 +5,19 @@ The use follows from its claim and from what its cluster says of itself, the pha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 from harness.kube.client import Json
-from harness.kube.informer import labels_of
+from harness.kube.informer import Informer, Key, key_of, labels_of
+from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import condition, controller_of, deleting, dig, is_condition
+from harness.kube.reconcile import Queue
 from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE
 from harness.operator.api.resources import REPLACE_ANNOTATION, UID_LABEL
-from harness.operator.controllers.probe import TroubleReason
-from harness.operator.decide.observed import RESET, SUCCEEDED
-from harness.operator.decide.unsettled import LEAVE
+from harness.operator.api.sets import CONTROL_PLANE, GROUPS
+from harness.operator.controllers.ssh import TroubleReason
+from harness.operator.decide.observed import LEAVE, RESET, SUCCEEDED
 
 IDLE, LOST = "Idle", "Lost"
 AWAY = (TroubleReason.UNREACHABLE, TroubleReason.BOOTING)
@@ -156,3 +158,94 @@ def _same(claim: Json, cluster: Json) -> bool:
     """Tell whether a Cluster is the claim's, and not a later one of the same name."""
     known = {labels_of(cluster).get(UID_LABEL), (controller_of(cluster) or {}).get("uid")} - {None}
     return not known or not claim.get("uid") or claim["uid"] in known
+
+
+def claimed_by(machines: Informer, cluster: Key) -> list[Json]:
+    """Return the Machines whose claim names a cluster."""
+    return machines.by(_claim, cluster)
+
+
+def without_claim(machines: Informer, cluster: Json, uid: str) -> list[Json]:
+    """Return the Machines of a cluster whose claim somebody has removed, with the claim that they had.
+
+    The operator gives up a claim only once the cluster has nothing on the machine. One that was made after the last
+    operation is another Machine of the name.
+
+    Args:
+        cluster: the Cluster.  uid: of its ClusterDeployment.
+    """
+    namespace, name = key_of(cluster)
+    ended = str(next((past.get("ended") or "" for past in dig(cluster, "status", "history") or ()), ""))
+    found = []
+    for host in dig(cluster, "status", "applied", "hosts") or ():
+        machine = machines.get(namespace, host["machine"])
+        if machine is None or dig(machine, "spec", "claim") or machine["metadata"].get("creationTimestamp", "") > ended:
+            continue
+        claim = {"cluster": name, "set": host["set"], "uid": uid}
+        found.append({**machine, "spec": {**machine["spec"], "claim": claim}})
+    return found
+
+
+def _claim(machine: Json) -> Key | None:
+    """Return the cluster that a Machine's claim names."""
+    name = dig(machine, "spec", "claim", "cluster")
+    return (machine["metadata"]["namespace"], name) if name else None
+
+
+def follow_clusters(clusters: Informer, machines: Informer, queue: Queue) -> None:
+    """Have every change of what bears a cluster's name put the cluster's Machines into a queue; before the start."""
+
+    def changed(_: str, obj: Json) -> None:
+        for machine in claimed_by(machines, key_of(obj)):
+            queue.add(key_of(machine))
+
+    clusters.subscribe(changed)
+
+
+def follow_claims(machines: Informer, queue: Queue) -> None:
+    """Have every change of a Machine put its clusters into a queue; call it before the informers start."""
+    before: dict[Key, str] = {}
+
+    def changed(kind: str, machine: Json) -> None:
+        key, cluster = key_of(machine), str(dig(machine, "spec", "claim", "cluster") or "")
+        for name in {before.pop(key, ""), cluster} - {""}:
+            queue.add((key[0], name))
+        if cluster and kind != "DELETED":
+            before[key] = cluster
+
+    machines.subscribe(changed)
+
+
+def is_gone(cluster: Json | None, machines: Iterable[Json]) -> bool:
+    """Tell whether all control planes of a cluster are lost, and its CA with them.
+
+    Args:
+        machines: those of the namespace.
+    """
+    applied = dig(cluster, "status", "applied") or {}
+    planes = [host["machine"] for host in applied.get("hosts") or () if GROUPS[CONTROL_PLANE] in host.get("groups", ())]
+    there = {machine["metadata"]["name"]: machine for machine in machines}
+    return bool(planes) and all(name not in there or lost(there[name]) for name in planes)
+
+
+IN_USE = "InUse"
+
+
+def in_use(machine: Json, cluster: Json | None) -> SpecMistake | None:
+    """Return why a Machine cannot be deleted as it is, and what to do; None when it can.
+
+    Nobody holds a Machine that is lost, or that somebody asked to be replaced.
+
+    Args:
+        cluster: the Cluster that its claim names, None when there is none.
+    """
+    annotations = machine["metadata"].get("annotations") or {}
+    lost = is_condition(machine, "InfrastructureReady", "False", "Lost")
+    if lost or REPLACE_ANNOTATION in annotations or not use_of(machine, cluster).holds:
+        return None
+    name, claim = key_of(machine)[1], machine["spec"]["claim"]
+    return SpecMistake(
+        "metadata.name",
+        f"Machine {name} is in use by set {claim['set']} of cluster {claim['cluster']}",
+        f"lower the set's replicas, or have it replaced: kubectl annotate vma {name} {REPLACE_ANNOTATION}=WHY",
+    )

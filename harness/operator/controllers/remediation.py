@@ -1,4 +1,4 @@
-"""Health of a cluster's machines, and the remedies that spec.health asks for, one step of one machine at a time.
+"""Remediation: health of a cluster's machines, and what spec.health asks for, one step of one machine at a time.
 
 A step is written down before it is done, so that a manager that is killed between both does the same, and not another.
 """
@@ -9,21 +9,47 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from harness.errors import VmatrixError
-from harness.kube.client import Json
+from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, deleting, dig, is_condition, parse_time, stamp, without_condition
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
+from harness.kube.resources import VMI, Resource
+from harness.operator.api.clusterdeployment import HealthPolicy
 from harness.operator.api.conditions import HEALTHY, REMEDIATING, new
-from harness.operator.api.health import HealthPolicy
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, REPLACE_ANNOTATION
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import claimed_by, follow_clusters
-from harness.operator.controllers.infrastructure_seen import instance_of
-from harness.operator.controllers.machine_conditions import steady
-from harness.operator.controllers.patient import patients
-from harness.operator.controllers.remedy import Judgement, Treatment, Ward, judge
-from harness.operator.controllers.restart import restarting, uid_of
+from harness.operator.controllers.infrastructure import instance_of
+from harness.operator.controllers.machine_health import Judgement, Treatment, Ward, judge, patients
+from harness.operator.controllers.machine_phase import claimed_by, follow_clusters
+from harness.operator.controllers.machine_status import steady
+
+SWITCH = Resource("subresources.kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
+AGAIN_SECONDS = 5.0  # pacing: an instance that is ended at once is gone within some seconds
+NOW = {"gracePeriodSeconds": 0}  # a machine that is hung does not shut down by itself
+
+
+def uid_of(cluster: Cluster, namespace: str, instance: str) -> str | None:
+    """Return the UID of an instance, None if there is none."""
+    uid: str | None = dig(cluster.get(VMI, instance, namespace), "metadata", "uid")
+    return uid
+
+
+def restarting(cluster: Cluster, machine: Json) -> float | None:
+    """Restart a Machine whose status says so, if that was not done; return the seconds after which to look again."""
+    ending = dig(machine, "status", "remediation", "instance")
+    if not ending or not is_condition(machine, REMEDIATING, "True"):
+        return None
+    namespace, name = key_of(machine)[0], instance_of(machine)
+    if uid_of(cluster, namespace, name) != ending:
+        return None
+    try:
+        cluster.request("PUT", SWITCH.path(namespace, name, "restart"), body=NOW)  # answered with nothing
+    except ApiFailure as failure:
+        if not failure.conflict:  # it is on its way already, or its run strategy forbids it: the wait tells them apart
+            raise
+    return AGAIN_SECONDS
+
 
 COMPONENT = "remediation-controller"
 

@@ -2,20 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.kube.failures import Json
 from harness.kube.kinds.form import SpecMistake
+from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
+from harness.operator.api.variables import variable
+from harness.operator.decide.backups import RESTORE_FIELD
 from harness.operator.decide.desired import desired
 from harness.operator.decide.due import Situation
+from harness.operator.decide.hosts import groups_of
+from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.refusals import edit_mistakes
-from harness.operator.decide.releases import load_releases
-from harness.operator.decide.removal import majority_in_doubt
+from harness.operator.decide.releases import KnownReleases, load_releases, numbers
 from harness.operator.decide.restores import restore_mistake
+from harness.operator.decide.variables import path_of, variables_of
+
+# What machines and pods have of each other for as long as the cluster lives.
+CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")
+TWO = 2  # members of etcd, on the way to three
+ANEW = "delete the object and create it again to change this"
+
+
+def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None, *, lost: bool = False) -> list[SpecMistake]:
+    """Return what is wrong with an object because of what was deployed; nothing where nothing was.
+
+    Args:
+        lost: too few of etcd's members are known to be well.
+    """
+    if applied is None:
+        return []
+    found = [*_version(cd, applied, load_releases()), *_etcd_version(cd, applied), *_fixed(cd, applied)]
+    return [*found, *_sets(cd, applied, lost=lost)]
+
+
+def _version(cd: ClusterDeployment, applied: AppliedState, releases: KnownReleases) -> Iterator[SpecMistake]:
+    wanted, running = cd.spec.version, applied.version
+    if wanted not in releases.kubernetes or numbers(wanted) == numbers(running):
+        return
+    if numbers(wanted) < numbers(running):
+        message = f"Kubernetes {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+        yield SpecMistake("spec.version", message, f"use {running} or newer")
+    elif not releases.hops(running, wanted):
+        message = f"from Kubernetes {running} to {wanted} a minor version is skipped that the release table lacks"
+        near = [one for one in releases.kubernetes if releases.hops(running, one)]
+        yield SpecMistake("spec.version", message, f"use {', '.join(near)} first" if near else f"use {running}")
+
+
+def _etcd_version(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    wanted, running = cd.spec.components.etcd, str(applied.variables.get(variable("etcd"), "0"))
+    if wanted is not None and numbers(wanted) < numbers(running):
+        message = f"etcd {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+        yield SpecMistake("spec.components.etcd", message, f"use {running} or newer, or remove the field")
+
+
+def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    wanted = variables_of(cd, {}, [])
+    for name in CANNOT_CHANGE:
+        if applied.variables.get(name, wanted.get(name)) != wanted.get(name):
+            field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
+            yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
+
+
+def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
+    sets = cd.spec.machine_sets
+    external = any(GROUPS[ETCD] in host.groups and GROUPS[CONTROL_PLANE] not in host.groups for host in applied.hosts)
+    if applied.hosts and external != any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in sets):
+        yield SpecMistake("spec.machineSets", SAME_PLACE.message, SAME_PLACE.remedy)
+        return
+    before = {host.set_name: set(host.groups) for host in applied.hosts}
+    for number, one in enumerate(sets):
+        if set(groups_of(one, sets)) != before.get(one.name, set(groups_of(one, sets))):
+            yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
+    yield from _renamed(cd, applied)
+    yield from _majority(cd, applied, lost=lost)
+
+
+def _renamed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    """Yield sets that take the place of others: their machines would leave, and other ones join."""
+    sets = cd.spec.machine_sets
+    deployed = {host.set_name: set(host.groups) for host in applied.hosts}
+    gone = {name: groups for name, groups in deployed.items() if all(one.name != name for one in sets)}
+    for number, one in enumerate(sets):
+        before = [name for name, groups in gone.items() if groups == set(groups_of(one, sets))]
+        if before and one.replicas and one.name not in deployed:
+            message = f"the machines of set {before[0]} would leave the cluster, and others would join as {one.name}"
+            remedy = f"keep the name; to replace its machines, add {one.name} first, and remove {before[0]} afterwards"
+            yield SpecMistake(f"spec.machineSets[{number}].name", message, remedy)
+
+
+def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
+    """Yield the removal of more members of etcd than may leave at once, unless the cluster is to be recovered."""
+    sets, restore = cd.spec.machine_sets, cd.spec.etcd.restore_from
+    members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
+    wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
+    most = most_at_once(members)
+    if wanted > max(members, TWO) and wanted % 2 == 0:  # one grows to three by way of two
+        message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
+        yield SpecMistake("spec.machineSets", message, f"use {wanted - 1} or {wanted + 1}")
+    if members - wanted > most and not (lost and restore is not None):
+        message = f"of {members} etcd members {members - wanted} would leave, and the others are no majority"
+        remedy = f"remove {most} at a time"
+        remedy += f"; name {RESTORE_FIELD} in the same edit to go on without those that are lost" if lost else ""
+        yield SpecMistake("spec.machineSets", message, remedy)
+
 
 NO_IMAGE = SpecMistake(
     "spec.playbooks.image", "no image of the executor is known", "set it, or start the manager with --executor-image"

@@ -8,9 +8,8 @@ from typing import Literal
 
 from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcdbackup import MISSING, EtcdBackup
+from harness.operator.api.etcdbackup import MISSING, EtcdBackup, OperationSnapshot
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
-from harness.operator.api.snapshots import OperationSnapshot
 
 BackupState = Literal["due", "blocked", "verified", "failed", "foreign"]
 OF_PHASE: dict[str | None, BackupState] = {

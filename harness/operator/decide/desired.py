@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.operator.api.applied import AppliedState
+from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import RETRY_ANNOTATION
-from harness.operator.decide.hosts import Host, hosts_of
+from harness.operator.api.variables import Part, variable
+from harness.operator.decide.hosts import Host, hosts_of, scale_in_order
 from harness.operator.decide.product_file import KnownProduct
-from harness.operator.decide.releases import KnownReleases
-from harness.operator.decide.surplus import scale_in_order
-from harness.operator.decide.variables import PARTS, in_part, variables_of, versions_of
+from harness.operator.decide.releases import KnownReleases, numbers
+from harness.operator.decide.variables import PARTS, in_part, path_of, variables_of, versions_of, with_parts
 
 DIGITS = 16  # of a digest: 64 bits tell a cluster's few inputs apart, and a person can compare them
 
@@ -114,3 +114,68 @@ def _plain(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [_plain(value) for value in content]
     return int(content) if isinstance(content, float) and content.is_integer() else content
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One step. version: of Kubernetes.  last: whether the wish is reached.  variables: all, as they are after it."""
+
+    version: str
+    last: bool
+    variables: Mapping[str, Any]
+
+
+def next_hop(desired: Desired, applied: AppliedState) -> Hop:
+    """Return the next step from what was applied.
+
+    Where machines get files from is as wished on the whole way. Settings are those of the cluster until the last
+    step: they are meant for the wished version, which takes them on together with it.
+    """
+    way = desired.releases.hops(applied.version, desired.spec.version)
+    if len(way) < 2:
+        variables = with_parts(applied.variables, desired.variables, None, "version", "source", "settings")
+        return Hop(desired.spec.version, True, variables)
+    version = way[0]
+    made = with_parts(applied.variables, desired.variables, None, "source")
+    made[variable("kubernetes")] = version
+    for name, known in desired.releases.kubernetes.get(version, {}).items():
+        made[variable(name)] = max(known, str(made.get(variable(name), "0")), key=numbers)  # etcd never goes back
+    return Hop(version, False, made)
+
+
+LONGEST = 40  # characters of a value that a reason repeats
+FOLLOWING = tuple(map(variable, ("etcd", "coredns", "pause")))  # versions that change with Kubernetes' own
+
+
+def differing(desired: Desired, applied: AppliedState, *parts: Part) -> list[str]:
+    """Return what is different in these parts of a cluster."""
+    return [said for part in parts for said in _in_part(desired, applied, part)]
+
+
+def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
+    before, after = in_part(applied.variables, part), in_part(desired.variables, part)
+    if digest_of(before) == desired.digests[part]:
+        return []
+    names = [name for name in dict.fromkeys((*after, *before)) if before.get(name) != after.get(name)]
+    if variable("kubernetes") in names:
+        names = [name for name in names if name not in FOLLOWING]
+    return [_change(name, before, after) for name in names] or [f"{part} of the cluster differ from what was deployed"]
+
+
+def moved(members: Iterable[Host], applied: AppliedState) -> list[str]:
+    """Return which machines of the cluster are at another address."""
+    before = {host.machine: host.address for host in applied.hosts}
+    found = ((host.machine, before.get(host.machine, host.address), host.address) for host in members)
+    return [f"{name} has another address: {old} -> {new}" for name, old, new in found if old != new]
+
+
+def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    old, new = before.get(name), after.get(name)
+    if all(value is None or isinstance(value, str | int | float) for value in (old, new)):
+        return f"{path_of(name)}: {_short(old)} -> {_short(new)}"
+    return f"{path_of(name)} changed"
+
+
+def _short(value: Any) -> str:
+    text = "none" if value in (None, "") else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.operator.api.applied import AppliedState
-from harness.operator.api.snapshots import OperationSnapshot
+from harness.operator.api.cluster import AppliedState
+from harness.operator.api.etcdbackup import OperationSnapshot
 from harness.operator.api.variables import HOSTS
 from harness.operator.decide.desired import Desired, digest_of, digests_of, plain_hosts
 from harness.operator.decide.hosts import Host, applied_host, in_order

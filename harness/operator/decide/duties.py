@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from harness.kube.objects import stamp
+from harness.operator.api.sets import ETCD, GROUPS, WantedSet
 from harness.operator.decide.backups import to_restore
-from harness.operator.decide.changes import differing, moved
+from harness.operator.decide.desired import Desired, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, step, whole
-from harness.operator.decide.hops import next_hop
 from harness.operator.decide.hosts import Host
-from harness.operator.decide.quorum import unproved
-from harness.operator.decide.removal import batch, dead, to_recover, without_quorum
+from harness.operator.decide.membership import batch, dead, majority, to_recover, without_quorum
 from harness.operator.decide.variables import with_parts
 from harness.operator.decide.waits import Wait, WaitReason
+
+SETTLE_SECONDS = 30.0  # policy: machines that go together, such as those of one rack, are all known to be gone by then
+
+
+def unproved(found: Situation, out: Sequence[Host]) -> Wait | None:
+    """Return what the removal of members that are gone waits for: a majority of the others, and no further loss.
+
+    Args:
+        out: the machines that are to be removed.
+    """
+    observed, members = found.observed, [host for host in found.who.members if GROUPS[ETCD] in host.groups]
+    gone = [host for host in dead(found.desired, observed, found.who) if host in members]
+    if not any(host in out for host in gone):
+        return None
+    names, needed = ", ".join(host.machine for host in gone), majority(len(members))
+    ill = [host.machine for host in members if host not in gone and host.machine in observed.ill]
+    if (well := len(members) - len(gone) - len(ill)) < needed:
+        others = "; ".join(f"{name}: {observed.ill[name]}" for name in ill)
+        text = f"etcd has {len(members)} members and needs {needed}; {names} cannot be removed while {well} are well"
+        return Wait(WaitReason.MAJORITY_AT_RISK, f"{text} ({others})")
+    since = [observed.now - observed.lost_at[host.machine] for host in gone if host.machine in observed.lost_at]
+    left = SETTLE_SECONDS - min((age.total_seconds() for age in since), default=SETTLE_SECONDS)
+    if left <= 0:
+        return None
+    text = f"{names} can be removed if no more of etcd's members is lost within {SETTLE_SECONDS:.0f} s"
+    return Wait(WaitReason.MAJORITY_AT_RISK, text, min(left, SETTLE_SECONDS))
+
 
 RENEW_DAYS = 30  # before a certificate expires: time for a person to approve, and to repair what keeps it from that
 RENEW_BEFORE = "cluster_certificates_renew_before_days"  # what the playbooks renew; 90 by default
@@ -165,3 +192,45 @@ def _without(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
 
 def _planes(found: Situation) -> tuple[Host, ...]:
     return tuple(host for host in found.who.members if "control_plane" in host.groups)
+
+
+def machines_missing(found: Situation) -> Wait | None:
+    """Wait until each set has claimed as many machines as it wants, and all of them can be used."""
+    desired, trouble = found.desired, found.observed.trouble
+    said = [text for one in desired.spec.machine_sets for text in _of_set(desired, one)]
+    lost = [host for host in desired.hosts if not host.groups]
+    said += [f"machine {host.machine} still to leave: there is no set {host.set_name}" for host in lost]
+    said += [f"machine {name}: {trouble[name]}" for name in desired.machines if name in trouble]
+    return Wait(WaitReason.WAITING_FOR_MACHINES, "; ".join(said)) if said else None
+
+
+def joining_missing(found: Situation) -> Wait | None:
+    """Wait until each set has claimed what it lacks, and the machines that are to join can be used."""
+    who, trouble, said = found.who, found.observed.trouble, list[str]()
+    for one in found.desired.spec.machine_sets:
+        if who.lacking[one.name]:
+            said.append(f"set {one.name} has {one.replicas - who.lacking[one.name]} of {one.replicas} machines")
+    said += [f"machine {host.machine}: {trouble[host.machine]}" for host in who.joining if host.machine in trouble]
+    return Wait(WaitReason.WAITING_FOR_MACHINES, "; ".join(said)) if said else None
+
+
+def unsettled(found: Situation) -> Wait | None:
+    """Wait until what operations on machines left half done is put right."""
+    half = found.observed.unsettled
+    if half is None or not (set(half.parts) & set(SETTLED) or half.hosts or half.leaving):
+        return None
+    return Wait(WaitReason.FAILED, f"{half.why}, which is to be put right first")
+
+
+def _of_set(desired: Desired, one: WantedSet) -> Iterator[str]:
+    """Yield what a set lacks, or has too much of."""
+    have = [host.machine for host in desired.hosts if host.set_name == one.name]
+    lacking = one.replicas - len(have)
+    if one.machines.names is not None:
+        absent = [name for name in one.machines.names if name not in have]
+        if absent:
+            yield f"set {one.name} waits for {', '.join(absent)}: not there, or not free"
+    elif lacking > 0:
+        yield f"set {one.name} has {len(have)} of {one.replicas} machines: {lacking} missing"
+    if lacking < 0:
+        yield f"set {one.name} has {len(have)} of {one.replicas} machines: {-lacking} still to leave"

@@ -10,22 +10,147 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
+from harness.kube.failures import ApiFailure
 from harness.kube.kinds.form import SpecMistake
-from harness.operator.api.cluster import CurrentOperation, PlannedStep
+from harness.kube.kinds.models import Metadata
+from harness.kube.objects import dig
+from harness.kube.resources import CONFIG_MAP
+from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE
 from harness.operator.api.rules import mistakes
+from harness.operator.api.sets import WantedSet
 from harness.operator.decide.accepted import against
-from harness.operator.decide.assumed import claimed, invented
 from harness.operator.decide.desired import Desired, desired
-from harness.operator.decide.explained_product import product_of
-from harness.operator.decide.live import LiveCluster, look
-from harness.operator.decide.observed import observed
+from harness.operator.decide.observed import observed, trouble_of
 from harness.operator.decide.operations import Verdict, next_operation, plan
-from harness.operator.decide.product_file import KnownProduct
+from harness.operator.decide.product_file import FIELD, KnownProduct, in_config_map
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait
 from harness.operator.decide.written import documents_of, judged, names_of
+from harness.operator.usual import open_usual
+from harness.spec.lines import read_all
 from harness.spec.shape import unknown
+
+
+def product_of(
+    cd: ClusterDeployment, file: Path, kubeconfig: Path | None, *, compared: bool
+) -> tuple[KnownProduct | None, Sequence[SpecMistake]]:
+    """Return the product, None where the wish names none or one that cannot be used, and what is wrong with it.
+
+    Args:
+        kubeconfig: of the cluster, where it is `compared` with one; None: as kubectl finds it.
+    """
+    source = cd.spec.playbooks.product
+    if source is None:
+        return None, ()
+    name = source.config_map
+    for document in read_all(file)[0]:
+        content = document.content if isinstance(document.content, dict) else {}
+        if content.get("kind") == CONFIG_MAP.kind and dig(content, "metadata", "name") == name:
+            return in_config_map(content, name)
+    if compared:
+        return in_config_map(open_usual(kubeconfig).get(CONFIG_MAP, name, cd.metadata.namespace), name)
+    said = f"ConfigMap {name} is not in {file}"
+    return None, [SpecMistake(f"{FIELD}.configMap", said, "add it there, or compare with a cluster: --against")]
+
+
+def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple[DeclaredMachine, ...]:
+    """Return machines with those claimed that a cluster's sets would claim, the oldest first, or have made for them."""
+    found = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
+    for one in cd.spec.machine_sets:
+        lacking = one.replicas - sum(machine.spec.claim == _claim(cd, one) for machine in found)
+        if one.machines.kubevirt is not None:
+            found += _invented(cd, one, range(len(found), len(found) + max(lacking, 0)))
+        free = [number for number, machine in enumerate(found) if _free(cd, one, machine)]
+        for number in free[: max(lacking, 0)]:
+            spec = found[number].spec.model_copy(update={"claim": _claim(cd, one)})
+            found[number] = found[number].model_copy(update={"spec": spec})
+    return tuple(found)
+
+
+def invented(cd: ClusterDeployment) -> tuple[DeclaredMachine, ...]:
+    """Return machines just as the sets ask for them."""
+    sets = cd.spec.machine_sets
+    return tuple(machine for one in sets for machine in _invented(cd, one, range(one.replicas)))
+
+
+def _invented(cd: ClusterDeployment, one: WantedSet, numbers: range) -> list[DeclaredMachine]:
+    """Return machines of a set; with names where it names them."""
+    names = one.machines.names or [f"{one.name}-{number}" for number in numbers]
+    return [
+        DeclaredMachine(
+            metadata=Metadata(name=name, namespace=cd.metadata.namespace),
+            spec=DeclaredMachineSpec(address="?", user="root", key_ref=KeyRef(name="none"), claim=_claim(cd, one)),
+        )
+        for name in names
+    ]
+
+
+def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:
+    return MachineClaim.model_validate({"cluster": cd.metadata.name, "set": one.name, "uid": cd.metadata.uid})
+
+
+def _free(cd: ClusterDeployment, one: WantedSet, machine: DeclaredMachine) -> bool:
+    """Tell whether a set may claim a Machine: it is idle, or in a file, where nobody has looked at it."""
+    meta, phase = machine.metadata, machine.status.phase
+    here = meta.namespace == cd.metadata.namespace and machine.spec.claim is None
+    idle = phase == "Idle" or (phase is None and not meta.uid)
+    if one.machines.pool is None:
+        fits = meta.name in (one.machines.names or ())
+    else:
+        fits = one.machines.pool.selector.match_labels.items() <= meta.labels.items()
+    return here and idle and fits and not trouble_of(machine)
+
+
+@dataclass(frozen=True)
+class LiveCluster:
+    """What there is.
+
+    metadata: of the ClusterDeployment, None where there is none.  state: its Cluster.  machines: of its namespace.
+    backups: of its namespace, too.
+    """
+
+    metadata: Metadata | None = None
+    state: DeclaredCluster | None = None
+    machines: tuple[DeclaredMachine, ...] = ()
+    backups: tuple[EtcdBackup, ...] = ()
+
+    @property
+    def new(self) -> bool:
+        """Tell whether nothing was begun for it yet."""
+        return self.state is None or not self.state.status.sequence
+
+
+def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
+    """Read a cluster.
+
+    Args:
+        kubeconfig: of the cluster that the operator works in; None: as kubectl finds it.
+
+    Raises:
+        BadInput: there is no kubeconfig, or the operator's kinds are not there.  InfraError: the API does not answer.
+    """
+    api = open_usual(kubeconfig)
+    try:
+        machines = api.list(MACHINE, namespace).items
+        backups = api.list(ETCD_BACKUP, namespace).items
+        found = api.get(CLUSTER_DEPLOYMENT, name, namespace)
+        state = api.get(CLUSTER, name, namespace)
+    except ApiFailure as failure:
+        if not failure.not_found:
+            raise
+        said = f"the cluster has no kind {MACHINE.kind} of {MACHINE.api_version}"
+        raise BadInput(said, hint="add it: `vmatrix operator crds | kubectl apply --server-side -f -`") from failure
+    return LiveCluster(
+        Metadata.model_validate(found["metadata"]) if found is not None else None,
+        DeclaredCluster.model_validate(state) if state is not None else None,
+        tuple(DeclaredMachine.model_validate(machine) for machine in machines),
+        tuple(EtcdBackup.model_validate(backup) for backup in backups),
+    )
+
 
 Products = Callable[[ClusterDeployment], tuple[KnownProduct | None, Sequence[SpecMistake]]]
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from harness.operator.api.applied import AppliedHost
+from harness.operator.api.cluster import AppliedHost
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine, KeyRef
+from harness.operator.api.resources import DELETE_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 
 
@@ -101,3 +102,14 @@ def _host(machine: DeclaredMachine, groups: Mapping[str, tuple[str, ...]]) -> Ho
 def natural(name: str) -> list[tuple[int, str]]:
     """Return what orders names as people do: w-2 before w-10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def scale_in_order(machines: Iterable[DeclaredMachine]) -> list[str]:
+    """Return the names of machines: not ready ones first, then those that a person marked, then the last made."""
+    latest = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", natural(one.metadata.name)))
+    latest.reverse()
+    return [one.metadata.name for one in sorted(latest, key=_rank)]
+
+
+def _rank(machine: DeclaredMachine) -> tuple[bool, bool]:
+    return machine.status.phase == "Ready", DELETE_ANNOTATION not in machine.metadata.annotations

@@ -4,20 +4,184 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 
-from harness.operator.api.cluster import CurrentOperation, PlannedStep
-from harness.operator.decide import backup_first, duties
-from harness.operator.decide.approvals import number_of, unapproved
-from harness.operator.decide.backup_first import BACKUP
+from harness.errors import Blame
+from harness.kube.objects import parse_time
+from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval, PlannedStep
+from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION, RETRY_ANNOTATION
+from harness.operator.decide import duties
+from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.due import Due, DueOf, Situation
-from harness.operator.decide.observed import ADOPT, RESET, Observed, begun, ended
-from harness.operator.decide.phases import no_phase
+from harness.operator.decide.due import Due, DueOf, Situation, step
+from harness.operator.decide.duties import joining_missing, machines_missing, unsettled, upgrade
+from harness.operator.decide.observed import (
+    ADOPT,
+    CANCELLED,
+    INTERRUPTED,
+    RECOVER,
+    RESET,
+    SUCCEEDED,
+    Observed,
+    begun,
+    ended,
+)
+from harness.operator.decide.product_file import FIELD, phase_of
 from harness.operator.decide.restores import restorable
-from harness.operator.decide.retries import done, held_back, last_failure
-from harness.operator.decide.situation_waits import joining_missing, machines_missing, unsettled
-from harness.operator.decide.unsettled import RECOVER
-from harness.operator.decide.waits import Hold, Wait, not_accepted, paused, running
+from harness.operator.decide.waits import Hold, Wait, WaitReason, not_accepted, paused, running
+
+BACKUP, UPGRADE = "backup", "upgrade"  # operations
+
+
+def before_upgrade(found: Situation) -> Due | None:
+    """Return the backup that an upgrade has to wait for; None where none is asked for, or it is taken."""
+    if not found.desired.spec.etcd.backup.before_disruption or upgrade(found) is None:
+        return None
+    own = _before(found)
+    return None if own is not None and own.state == "verified" else _backup_due(found, "an upgrade follows", own)
+
+
+def asked_for(found: Situation) -> Due | None:
+    """Return the backup that somebody asks for, if it can be taken."""
+    asked = backup_due(found.observed.backups)
+    return _backup_due(found, f"EtcdBackup {asked.name}", asked) if asked is not None else None
+
+
+def not_made_yet(found: Situation) -> Wait | None:
+    """Wait for the EtcdBackup: the controller of backups makes the one before an upgrade, and says what it lacks."""
+    own = _before(found)
+    if own is not None and own.state == "due":
+        return None
+    if own is not None and own.state == "failed":
+        remedy = f"give annotation {RETRY_ANNOTATION} another value, or set spec.etcd.backup.beforeDisruption to false"
+        return Wait(WaitReason.FAILED, f"the backup before the upgrade failed ({own.name}): {own.said}; {remedy}")
+    said = f"EtcdBackup {own.name}: {own.said}" if own is not None else "an EtcdBackup of it is made"
+    return Wait(WaitReason.BACKUP_FIRST, f"a backup comes before the upgrade; {said}")
+
+
+def _backup_due(found: Situation, why: str, backup: SeenBackup | None) -> Due:
+    due = replace(step(found, why, ()), applies=found.applied)
+    if backup is None or backup.state != "due":
+        return due
+    return replace(due, snapshot=backup.snapshot(), more={"backup": backup.uid})
+
+
+def _before(found: Situation) -> SeenBackup | None:
+    """Return the EtcdBackup that was made before the upgrade, and not before an earlier one."""
+    past = (one for one in found.observed.history if (one.operation, one.outcome) == (UPGRADE, SUCCEEDED))
+    since = next((one.ended or "" for one in past), "")
+    own = (one for one in found.observed.backups if one.before == found.desired.digest)
+    return next((one for one in own if one.state != "verified" or not one.taken or one.taken >= since), None)
+
+
+def number_of(digest: str, desired: Desired, observed: Observed) -> int:
+    """Return the number of an operation that begins: the one that is to be approved, if that is this one."""
+    pending = observed.approval
+    if pending is not None and pending.digest == digest:
+        return pending.sequence
+    number = max(observed.sequence, pending.sequence if pending is not None else 0) + 1
+    annotations = desired.wish.metadata.annotations
+    taken = {annotations.get(APPROVE_ANNOTATION), annotations.get(CANCEL_ANNOTATION)}
+    return next(one for one in count(number) if str(one) not in taken)
+
+
+def unapproved(operation: CurrentOperation, desired: Desired, observed: Observed) -> Wait | None:
+    """Return the wait for a person's approval where the object asks for it; None once it was given."""
+    if desired.spec.approval != "Manual":
+        return None
+    number, pending = str(operation.sequence), observed.approval
+    given = desired.wish.metadata.annotations.get(APPROVE_ANNOTATION)
+    if given == number and pending is not None and pending.digest == operation.digest:
+        return None
+    older = f"; {given} was approved, which is another operation" if given not in (None, number) else ""
+    text = f"{operation.operation} ({operation.why}) waits for annotation {APPROVE_ANNOTATION}={number}{older}"
+    return Wait(WaitReason.WAITING_FOR_APPROVAL, text, approval=pending_of(operation))
+
+
+def pending_of(operation: CurrentOperation) -> PendingApproval:
+    """Return what stands in the Cluster's status while an operation waits for its approval."""
+    return PendingApproval(sequence=operation.sequence, operation=operation.operation, digest=operation.digest or "")
+
+
+FIRST_SECONDS = 30  # policy: what restarts, such as an API server or an SSH server, is back by then
+LONGEST_SECONDS = 600  # policy: a person who repairs something does not wait longer for the next try
+REMEDY = f"change the object, or give annotation {RETRY_ANNOTATION} another value, to try again"
+
+
+def last_failure(operation: str, digest: str, observed: Observed) -> PastOperation | None:
+    """Return the last end of an operation with these very inputs if it was a failure, None otherwise."""
+    last = next((p for p in observed.history if (p.operation, p.digest) == (operation, digest)), None)
+    return last if last is not None and last.outcome != SUCCEEDED else None
+
+
+def done(operation: str, digest: str, observed: Observed) -> bool:
+    """Tell whether an operation with these very inputs has succeeded."""
+    same = (p for p in observed.history if (p.operation, p.digest) == (operation, digest))
+    return any(p.outcome == SUCCEEDED for p in same)
+
+
+def held_back(operation: CurrentOperation, desired: Desired, observed: Observed) -> Wait | None:
+    """Return why an operation that failed with these very inputs does not begin again now; None if it may."""
+    last = last_failure(operation.operation, operation.digest or "", observed)
+    if last is None:
+        return None
+    if last.outcome == CANCELLED:
+        return Wait(WaitReason.CANCELLED, f"{last.operation} {last.sequence} was cancelled; {REMEDY}")
+    if given_up(last, desired):
+        return Wait(WaitReason.FAILED, _failed(last))
+    wait = delay_seconds(last.attempt)
+    since = (observed.now - parse_time(last.ended)).total_seconds() if last.ended is not None else wait
+    left = min(wait - since, wait)  # a clock that was set back makes it no longer
+    if left <= 0:
+        return None
+    attempts = f"attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
+    said = f"{last.operation} failed, {_cause(last)}; {attempts}"
+    return Wait(WaitReason.RETRY_LATER, said, left)
+
+
+def given_up(last: PastOperation, desired: Desired) -> bool:
+    """Tell whether an operation that failed does not begin again by itself with the same inputs."""
+    passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
+    return last.outcome == CANCELLED or not passing or last.attempt > desired.spec.jobs.retries
+
+
+def delay_seconds(attempt: int) -> int:
+    """Return how long to wait after an attempt: twice as long each time."""
+    return int(min(FIRST_SECONDS * 2 ** (min(attempt, 10) - 1), LONGEST_SECONDS))
+
+
+def _failed(last: PastOperation) -> str:
+    tried = f" {last.attempt} times" if last.attempt > 1 else ""
+    leave = " (or set spec.deletion.machines to Leave)" if last.operation == RESET else ""
+    hint = f"; {last.hint}" if last.hint else ""
+    return f"{last.operation} failed{tried}, {_cause(last)}{hint}; {REMEDY}{leave}"
+
+
+def _cause(last: PastOperation) -> str:
+    where = f" on {last.host}" if last.host else ""
+    task = f" at task {last.task!r}{where}" if last.task else where
+    return f"{last.blame or 'nobody known'} to blame{task}: {last.summary or last.outcome}"
+
+
+def no_phase(operation: str, desired: Desired) -> Wait | None:
+    """Return why an operation cannot be carried out by the product of a wish; None where it can.
+
+    While nobody can read the product file nothing begins, a reset for a deletion included: vmatrix's own playbooks
+    know nothing of what others have made.
+    """
+    if desired.spec.playbooks.product is None:
+        return None
+    if desired.product is None:
+        why = "; ".join(desired.refused) or f"{FIELD}: it is not known"
+        return Wait(WaitReason.NOT_ACCEPTED, why)
+    if desired.product.playbook(operation) is not None:
+        return None
+    product, phase = desired.product.product, phase_of(operation)
+    have = ", ".join(product.phases)
+    said = f"{FIELD}: {product.name} has no phase {phase}, which {operation} needs; it has {have}"
+    leave = " (or set spec.deletion.machines to Leave)" if desired.deleting else ", or put the changed fields back"
+    return Wait(WaitReason.NO_SUCH_PHASE, f"{said}: add it to the product file{leave}")
+
 
 HOLDS: tuple[Hold, ...] = (paused, running, not_accepted)
 LongHold = Callable[[Situation], Wait | None]
@@ -54,13 +218,13 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
-    Duty(BACKUP, "backup.yml", False, backup_first.before_upgrade, holds=(backup_first.not_made_yet,)),
+    Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty("upgrade", "upgrade.yml", True, duties.upgrade),
     Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure),
     Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
-    Duty(BACKUP, "backup.yml", False, backup_first.asked_for, alongside=True),
+    Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
 )
 WITHOUT_A_CLUSTER = DUTIES[:3]
 

@@ -21,7 +21,7 @@ from harness.operator.decide.backups import (
 )
 from harness.operator.decide.desired import digest_of
 from harness.operator.decide.due import Situation
-from harness.operator.decide.removal import dead, majority_in_doubt
+from harness.operator.decide.membership import dead, majority_in_doubt
 from harness.operator.decide.waits import Wait, WaitReason
 
 CONFIRMATION_DIGITS = 8  # of a digest: nobody types it by chance, and a person can compare it

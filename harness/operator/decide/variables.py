@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.operator.api.applied import AppliedState
+from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.load_balancer import service_names
+from harness.operator.api.network import service_names
 from harness.operator.api.variables import API_NAMES, HOSTS, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
 from harness.operator.decide.releases import KnownReleases
 from harness.spec.merged import merged

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.operator.api.etcdbackup import OperationSnapshot
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
-from harness.operator.api.snapshots import OperationSnapshot
 from harness.operator.decide.hosts import Host
 from harness.operator.decide.product_file import KnownProduct
 

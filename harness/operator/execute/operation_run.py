@@ -2,27 +2,106 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from harness.errors import BadInput, VmatrixError
+from harness.history.scrub import scrubber
 from harness.machines.access import close_connections, control_directory
+from harness.machines.runner.call import AnsibleCall
 from harness.machines.runner.given import Listener
 from harness.machines.runner.playbook import run_playbook
-from harness.operator.execute import ending
-from harness.operator.execute.adoption import compare
+from harness.machines.runner.playbook_output import task_of
+from harness.operator.execute import termination
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.inputs import ADOPT, BACKUP, RESET
 from harness.operator.execute.own_objects import OwnObjects
-from harness.operator.execute.product import call_of, playbook_of, variables_of
 from harness.operator.execute.progress import PlayProgress
-from harness.operator.execute.secrets import scrubber_of
 from harness.operator.execute.snapshots import SnapshotStore
 from harness.operator.execute.termination import Termination
-from harness.operator.execute.workplace import Workplace
+from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
+
+CHANGED = re.compile(r"^changed: \[([^\]]+)\]")
+TOLD = 5  # tasks; the log has all of them
+
+
+def compare(call: AnsibleCall, run: Callable[[AnsibleCall], object], output: Callable[[], str]) -> None:
+    """Run a playbook that changes nothing; then let it store what is kept of the cluster.
+
+    Args:
+        call: how Ansible is called.  run: runs the playbook.  output: returns what it has printed.
+
+    Raises:
+        BadInput: it would have changed something.
+    """
+    run(replace(call, arguments=(*call.arguments, "--check")))
+    would = changes(output())
+    if would:
+        more = f" and {len(would) - TOLD} more" if len(would) > TOLD else ""
+        raise BadInput(
+            f"what runs differs from the object: {', '.join(would[:TOLD])}{more} would change something",
+            hint="correct the object; with --check --diff, cluster.yml shows each difference. Nothing was changed",
+        )
+    run(call)
+
+
+def changes(output: str) -> list[str]:
+    """Return the tasks that changed something, each with its machine, in their order."""
+    found: dict[str, None] = {}
+    task = ""
+    for line in output.splitlines():
+        task = task_of(line) or task
+        if changed := CHANGED.match(line):
+            found.setdefault(f"[{task}] on {changed[1]}")
+    return list(found)
+
+
+CREDENTIAL = re.compile(r"key|token|password|secret", re.IGNORECASE)  # in the name of a field of what is kept
+
+
+def scrubber_of(variables: Mapping[str, Any], kept: Mapping[str, bytes]) -> Callable[[str], str]:
+    """Return what masks them in a text, and whatever else looks like a secret.
+
+    Args:
+        variables: of the playbooks; what lies in a list or a mapping is named after all that it lies in.
+        kept: files of the cluster's state: YAML, or a secret and nothing else.
+    """
+    named = dict(_leaves("", variables))
+    credentials = {found for content in kept.values() for found in _credentials(content)}
+    return scrubber({**named, **{f"{number}_SECRET": found for number, found in enumerate(sorted(credentials))}})
+
+
+def _credentials(content: bytes) -> Iterator[str]:
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError:
+        found = text
+    if not isinstance(found, dict | list):
+        yield text
+        return
+    yield from (value for name, value in _leaves("", found) if CREDENTIAL.search(name))
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each text in a value with the names of all that it lies in."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}_{key}" if name else str(key), inner)
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            yield from _leaves(f"{name}_{number}", inner)
+    elif isinstance(value, str):
+        yield name, value
+
 
 GRACE_SECONDS = 20.0  # for Ansible to end once it is told to; a pod has pod.GRACE_SECONDS in all
 END_SECONDS = 60.0  # before a Job's deadline: whoever is over it is deleted with all that it would say
@@ -71,7 +150,7 @@ class OperationRun:
         if self._store is not None:
             self._store.begin(folder.operation)
         seconds = folder.deadline_seconds - self._own.elapsed()
-        _show(f"{folder.operation} of {folder.cluster}: {folder.entry} of {ending.revision()}")
+        _show(f"{folder.operation} of {folder.cluster}: {folder.entry} of {termination.revision()}")
         self._progress.start()
         run = partial(
             run_playbook,
@@ -106,7 +185,7 @@ class OperationRun:
                 error = error or failure
         output = self._place.log.read_text(encoding="utf-8", errors="replace") if self._place.log.is_file() else ""
         log = f"vmatrix operator log {self._folder.cluster} {self._folder.sequence}"
-        end = ending.end_of(error, self._progress, self._place.events, output, log)
+        end = termination.end_of(error, self._progress, self._place.events, output, log)
         end = replace(end, summary=self._scrub(end.summary), snapshot=self._taken)
         said = "\n".join(line for line in (f"{end.outcome}: {end.summary}".rstrip(": "), end.hint) if line)
         _show(said)

@@ -16,7 +16,7 @@ from harness.errors import EXIT_OK, BadInput, HarnessBug, VmatrixError
 from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.patience import PATIENT
-from harness.operator.execute import ending
+from harness.operator.execute import termination
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.operation_run import OperationRun
 from harness.operator.execute.own_objects import OwnObjects
@@ -65,7 +65,9 @@ def execute(
     if runs:
         end, error = runs[0].finish(error)
     elif error is not None:
-        end = Termination("failed", error.blame, summary=error.summary, hint=error.hint, revision=ending.revision())
+        end = Termination(
+            "failed", error.blame, summary=error.summary, hint=error.hint, revision=termination.revision()
+        )
         sys.stderr.write(f"{error.summary}\n{error.hint}\n")
     if report is not None:
         report.write_text(end.to_text(), encoding="utf-8")  # a pod's is mounted: nothing can take its place
@@ -95,7 +97,7 @@ def _error_of(run: Callable[[], None]) -> VmatrixError | None:
         run()
         heard = True
     except _ToldToEnd:
-        return ending.ExecutorInterrupted()
+        return termination.ExecutorInterrupted()
     except VmatrixError as error:
         heard = True
         return error

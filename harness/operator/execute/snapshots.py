@@ -16,8 +16,8 @@ from typing import Any
 from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
-from harness.operator.api.snapshots import OperationSnapshot
-from harness.operator.decide.unsettled import RECOVER
+from harness.operator.api.etcdbackup import OperationSnapshot
+from harness.operator.decide.observed import RECOVER
 from harness.operator.execute.inputs import BACKUP
 
 BLOCK = 512  # the size of a bbolt file is a multiple of it; behind that is the digest

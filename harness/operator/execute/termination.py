@@ -1,4 +1,4 @@
-"""How an executor ended: what it says in its termination message, and what its pod says where it could not.
+"""Termination of an executor: the message that it leaves, and what its pod says where it could not leave one.
 
 https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
 """
@@ -6,11 +6,21 @@ https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-fa
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
+
+from harness.errors import Blame, InfraRetriable, VmatrixError
+from harness.kube.failures import Json
+from harness.kube.objects import dig, is_condition
+from harness.machines.runner.playbook_events import TaskFailure, ended_by
+from harness.machines.runner.playbook_output import recap
+from harness.operator.execute.progress import PlayProgress
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
 MOST_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
@@ -76,3 +86,119 @@ def _shorter(one: Termination, name: str, least: int) -> Termination:
     text: str = getattr(one, name)
     changed = {name: clipped(text, max(least, len(text) * 3 // 4))}
     return replace(one, **changed)  # type: ignore[arg-type] # all of them are text
+
+
+REVISION = "VMATRIX_REVISION"  # the variable of an image with the commit that it was made of
+ANSWER = "see whether the machine is up, and whether an executor's pod reaches its address and port"
+REPEATED = "the operation is repeated"
+# Plays and tasks of the packaged playbooks that fail because of what the object asks for, and of nothing else.
+REQUEST_PLAYS = frozenset(
+    {
+        "Check the request before any machine changes",
+        "Refuse settings that cannot work",
+        "Refuse a Kubernetes version that differs from the running one",
+    }
+)
+REQUEST_TASKS = frozenset({"settings : Say what failed, and that the former settings run"})
+
+
+class ExecutorInterrupted(InfraRetriable):
+    """An executor was told to end before its playbook had."""
+
+    def __init__(self) -> None:
+        super().__init__("the executor was told to end before the playbook had ended", hint=REPEATED)
+
+
+def revision() -> str:
+    """Return what the playbooks are of: a commit where the image names one, else the version of vmatrix."""
+    return os.environ.get(REVISION) or metadata.version("vmatrix")
+
+
+def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: str, log: str) -> Termination:
+    """Return the end of a playbook; `error`: what it failed with.
+
+    Args:
+        at: where it was.  events: the failures that Ansible told; the first one says better where it was.
+        output: what it printed.  log: the command that shows the operation's log.
+    """
+    done = {
+        one.host: f"ok={one.ok} changed={one.changed} unreachable={one.unreachable} failed={one.failed}"
+        for one in recap(output)
+    }
+    if error is None:
+        return Termination("succeeded", recap=done, revision=revision())
+    ended = ended_by(events)
+    first = ended.first if ended is not None else None
+    return Termination(
+        outcome="interrupted" if isinstance(error, ExecutorInterrupted) else "failed",
+        blame=Blame.USER if first is not None and _by_request(error, first) else error.blame,
+        play=(first.play if first is not None else "") or at.play,
+        task=first.task if first is not None else at.task,
+        host=first.host if first is not None else "",
+        summary=error.summary,
+        hint=_hint(error, first is not None and first.unreachable, log),
+        recap=done,
+        revision=revision(),
+    )
+
+
+def _by_request(error: VmatrixError, first: TaskFailure) -> bool:
+    """Tell whether what was asked for is to blame: the playbooks judged it, or its settings were taken back."""
+    judged = first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS
+    return judged and not first.unreachable and error.blame == Blame.PRODUCT
+
+
+def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:
+    """Return what to do next. Files that the error names lie in a pod that is gone: the log is kept elsewhere."""
+    if isinstance(error, InfraRetriable):
+        return REPEATED
+    if error.blame == Blame.INFRA and unreachable:
+        return ANSWER
+    return f"`{log}` shows all that Ansible said" if error.paths else error.hint
+
+
+AGAIN = "the operation is repeated; `kubectl describe pod` of an executor and its node's log say more"
+# What a container waits for that never comes by itself, in the kubelet's words.
+NO_IMAGE = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerError"}
+)
+
+
+def of_pod(pod: Json | None) -> Termination:
+    """Return how an executor ended that is not running any more.
+
+    Args:
+        pod: as it was seen last; None where it is gone.
+    """
+    if pod is None:
+        return _infra("the executor's pod is gone, and nobody has seen it end", AGAIN)
+    ended = dig(_container(pod), "state", "terminated")
+    if ended is not None and (told := Termination.parse(str(ended.get("message") or ""))) is not None:
+        return told
+    if is_condition(pod, "DisruptionTarget", "True"):
+        return _infra("the executor was evicted from its node", AGAIN)
+    if ended is not None:
+        code, reason = ended.get("exitCode"), ended.get("reason") or "no reason"
+        hint = "give its node more memory, or its Job a higher limit" if reason == "OOMKilled" else AGAIN
+        return _infra(f"the executor was killed before it could say how it ended: {reason}, status {code}", hint)
+    if (why := waits_for(pod)) is not None:
+        return Termination("failed", blame=Blame.HARNESS, summary=f"the executor cannot start: {why}", hint=AGAIN)
+    reason = dig(pod, "status", "reason") or "no reason"
+    return _infra(f"the executor's pod ended before its program did: {reason}", AGAIN)
+
+
+def waits_for(pod: Json) -> str | None:
+    """Return what keeps an executor from being started, for good; None where nothing does."""
+    waiting = dig(_container(pod), "state", "waiting")
+    if waiting is None or waiting.get("reason") not in NO_IMAGE:
+        return None
+    return f"{waiting['reason']}: {waiting.get('message') or 'no message'}"
+
+
+def _container(pod: Json) -> Json:
+    statuses = dig(pod, "status", "containerStatuses") or []
+    return statuses[0] if statuses else {}
+
+
+def _infra(summary: str, hint: str) -> Termination:
+    return Termination("interrupted", blame=Blame.INFRA, summary=summary, hint=hint)

@@ -19,7 +19,7 @@ from harness.operator.api.resources import CLUSTER, ETCD_BACKUP, MACHINE
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.observed import observed
-from harness.operator.webhooks.answers import forbidden, refused
+from harness.operator.webhooks.guards import forbidden, refused
 from harness.operator.webhooks.pools import not_permitted
 
 

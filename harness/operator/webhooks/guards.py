@@ -1,20 +1,42 @@
-"""Objects that people must not change as they like: Machines in use, and what is derived: MachineSets and Clusters."""
+"""Guards: objects that people must not change as they like, what is filled in, and how a webhook refuses.
+
+No field of the spec is filled in here: definitions have all defaults that there are, and what a ClusterDeployment does
+not say, such as a component's version, stays open, for the release table of the next upgrade.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from harness.kube.admission import ALLOWED, AdmissionResponse
+from harness.kube.admission import ALLOWED, FORBIDDEN, UNPROCESSABLE, AdmissionResponse, StatusCause, change
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import key_of
 from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import deleting, dig
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
+from harness.operator.api.resources import (
+    APPROVE_ANNOTATION,
+    APPROVED_BY_ANNOTATION,
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    REQUESTED_BY_ANNOTATION,
+    RESTORE_ANNOTATION,
+)
+from harness.operator.controllers.cluster_children import derived
 from harness.operator.controllers.cluster_view import owned_by
-from harness.operator.controllers.machine_in_use import in_use
-from harness.operator.controllers.machine_set_edits import derived
-from harness.operator.webhooks.answers import forbidden, refused
+from harness.operator.controllers.machine_phase import in_use
+
+
+def refused(mistakes: Sequence[SpecMistake]) -> AdmissionResponse:
+    """Refuse an object for what is wrong with it."""
+    causes = tuple(StatusCause(f"{one.message}: {one.remedy}", one.field) for one in mistakes)
+    message = "; ".join(one.text for one in mistakes)
+    return AdmissionResponse(False, code=UNPROCESSABLE, reason="Invalid", message=message, causes=causes)
+
+
+def forbidden(message: str) -> AdmissionResponse:
+    """Refuse what somebody may not do."""
+    return AdmissionResponse(False, code=FORBIDDEN, reason="Forbidden", message=message)
 
 
 def guard_machine(request: Json, cluster: Cluster) -> AdmissionResponse:
@@ -53,3 +75,20 @@ def guard_set(request: Json, trusted: Collection[str]) -> AdmissionResponse:
     if request["userInfo"].get("username") in trusted or (new and old and new.get("spec") == old.get("spec")):
         return ALLOWED
     return forbidden(derived(new or old or {}))
+
+
+def default_deployment(request: Json) -> AdmissionResponse:
+    """Write down who changed the spec, and who gave an approval; nobody can write another's name there."""
+    new, old, user = request["object"], request.get("oldObject"), request["userInfo"].get("username", "")
+    if deleting(new):
+        return ALLOWED
+    said = dict(new["metadata"].get("annotations") or {})
+    before = dig(old, "metadata", "annotations") or {}
+    spoke = {REQUESTED_BY_ANNOTATION: old is None or old.get("spec") != new.get("spec")}
+    given = [name for name in (APPROVE_ANNOTATION, RESTORE_ANNOTATION) if said.get(name) is not None]
+    spoke[APPROVED_BY_ANNOTATION] = any(said[name] != before.get(name) for name in given)
+    for annotation, now in spoke.items():
+        told = user if now else before.get(annotation)
+        said = {name: value for name, value in said.items() if name != annotation}
+        said |= {annotation: told} if told else {}
+    return change(request, {"metadata": {**new["metadata"], "annotations": said}})

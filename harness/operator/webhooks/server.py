@@ -20,9 +20,8 @@ from harness.kube.serving import ServingPair, expires
 from harness.machines.private import PrivateFiles
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import CLAIMS, CLUSTERS, DEFAULTS, DELETIONS, DEPLOYMENTS, SETS
-from harness.operator.webhooks.defaults import default_deployment
 from harness.operator.webhooks.deployments import DeploymentJudge
-from harness.operator.webhooks.guards import guard_claim, guard_cluster, guard_machine, guard_set
+from harness.operator.webhooks.guards import default_deployment, guard_claim, guard_cluster, guard_machine, guard_set
 from harness.until import grown
 
 log = logging.getLogger(__name__)

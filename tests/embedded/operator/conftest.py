@@ -24,8 +24,9 @@ from harness.kube.resources import CRD, NAMESPACE, NODE, SECRET, SERVICE_ACCOUNT
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.controllers import guest_nodes, machine, machine_times
-from harness.operator.controllers.machine_times import Pace
+from harness.operator.controllers import guest as guest_nodes
+from harness.operator.controllers import machine
+from harness.operator.controllers.machine import Pace
 from harness.operator.registry import chosen, start, stop
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.declared import Declared
@@ -146,7 +147,7 @@ def logins(monkeypatch: pytest.MonkeyPatch) -> PlayedLogins:
     """Return played logins, with which controllers of Machines that start from now on log in."""
     played = PlayedLogins()
     monkeypatch.setattr(machine, "ssh_probe", lambda _: played)
-    monkeypatch.setattr(machine_times, "FINE", NEVER)  # tests count logins, however long they take
+    monkeypatch.setattr(machine, "FINE", NEVER)  # tests count logins, however long they take
     return played
 
 

@@ -13,7 +13,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import POD
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_precedence import CLAIMED
+from harness.operator.controllers.machine_choice import CLAIMED
 from harness.operator.controllers.machineset import MachineSetController
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared

@@ -15,7 +15,7 @@ from harness.kube.resources import CONFIG_MAP, JOB, NODE, POD, SECRET
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.execution_end import ended_at
-from harness.operator.decide import retries
+from harness.operator.decide import operations
 from harness.operator.decide.desired import DIGITS
 from harness.operator.execute import logs
 from harness.operator.execute.progress import annotate
@@ -33,7 +33,7 @@ LONG_AGO = "2001-01-01T00:00:00Z"
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing tried again by itself before a test says that time has passed."""
-    monkeypatch.setattr(retries, "FIRST_SECONDS", retries.LONGEST_SECONDS)
+    monkeypatch.setattr(operations, "FIRST_SECONDS", operations.LONGEST_SECONDS)
 
 
 def fail(world: World, job: str, message: str) -> Json:

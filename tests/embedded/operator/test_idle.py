@@ -15,7 +15,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import NODE, SECRET
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.node_marks import MACHINE_LABEL
+from harness.operator.controllers.nodehealth import MACHINE_LABEL
 from harness.operator.execute.inputs import state_name
 from harness.operator.registry import NAMES, stop
 from harness.until import Deadline, NotYet, until

@@ -13,8 +13,8 @@ from harness.kube.objects import condition, dig
 from harness.machines.inspection_program import Inspected
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
-from harness.operator.controllers import inspection, inspection_times
-from harness.operator.controllers.probe import ProbeTrouble, TroubleReason
+from harness.operator.controllers import inspection
+from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
@@ -59,8 +59,8 @@ def looks(monkeypatch: pytest.MonkeyPatch, logins: object) -> PlayedLooks:
     played = PlayedLooks()
     played.gate.set()
     monkeypatch.setattr(inspection, "ssh_inspection", lambda _: played)
-    monkeypatch.setattr(inspection_times, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(inspection_times, "AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(inspection, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(inspection, "AGAIN_SECONDS", 0.1)
     return played
 
 

@@ -8,10 +8,10 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import condition, dig, now
 from harness.operator.api.resources import MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers import machine_times
+from harness.operator.controllers import machine
+from harness.operator.controllers.machine import Pace
 from harness.operator.controllers.machine_status import StatusOfMachines
-from harness.operator.controllers.machine_times import Pace
-from harness.operator.controllers.probe import ProbeTrouble, TroubleReason
+from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
 from harness.operator.registry import stop
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
@@ -76,7 +76,7 @@ def test_a_machine_that_is_a_node_already_is_refused(
 def test_a_machine_that_was_repaired_is_found_without_an_edit(
     declared: Declared, manager: StartManager, logins: PlayedLogins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_times, "TROUBLE", Pace(0.1, 0.1, 0.0))
+    monkeypatch.setattr(machine, "TROUBLE", Pace(0.1, 0.1, 0.0))
     logins.answers["m-0"] = ProbeTrouble(TroubleReason.UNREACHABLE, "down")
     manager("machine")
     declared.machine("m-0")
@@ -88,7 +88,7 @@ def test_a_machine_that_was_repaired_is_found_without_an_edit(
 def test_an_idle_machine_that_does_not_answer_any_more_is_found_out(
     declared: Declared, manager: StartManager, logins: PlayedLogins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_times, "FINE", Pace(0.1, 0.1, 0.0))
+    monkeypatch.setattr(machine, "FINE", Pace(0.1, 0.1, 0.0))
     manager("machine")
     declared.machine("m-0")
     declared.phase("m-0", "Idle")

@@ -9,7 +9,7 @@ from harness.kube.informer import labels_of
 from harness.kube.objects import condition, dig
 from harness.kube.resources import NODE
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE_SET
-from harness.operator.controllers.node_marks import MACHINE_LABEL
+from harness.operator.controllers.nodehealth import MACHINE_LABEL
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.guests import node

@@ -8,7 +8,7 @@ import yaml
 from harness.kube.client import Json
 from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.context import OperatorContext
-from harness.operator.controllers import product_files
+from harness.operator.controllers import cluster_view
 from harness.until import NotYet
 from tests.embedded.operator.world import NAME, World
 from tests.unit.operator.decide.products import GOOD
@@ -19,7 +19,7 @@ THEIRS = {"product": {"configMap": "theirs"}}
 @pytest.fixture(autouse=True)
 def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have product files read often."""
-    monkeypatch.setattr(product_files, "AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(cluster_view, "AGAIN_SECONDS", 0.2)
 
 
 def product(world: World, text: str) -> None:

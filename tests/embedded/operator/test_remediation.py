@@ -10,7 +10,7 @@ from harness.kube.resources import NODE, VM, VMI
 from harness.operator.api.conditions import with_conditions
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE, REPLACE_ANNOTATION
 from harness.operator.context import OperatorOptions
-from harness.operator.controllers import restart
+from harness.operator.controllers import remediation
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
@@ -115,7 +115,7 @@ def test_a_kubelet_that_stopped_is_said_and_the_machine_stays(
 def test_a_machine_that_hangs_is_restarted_and_then_replaced(
     guest: Declared, manager: StartManager, hosts: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(remediation, "AGAIN_SECONDS", 0.05)
     before = instance(guest, "m-0")
     deploy(guest, manager, hosts)
     says(guest, "m-1", "Answering", "True")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.kube.client import Cluster, Json
 from harness.kube.objects import phase
 from harness.kube.resources import POD, SERVICE
-from harness.operator.deployment import LABELS
+from harness.operator.manifests import LABELS
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import Lived
 

@@ -25,7 +25,7 @@ from harness.machines.kubevirt.manifests import GoldenImage
 from harness.machines.private import PREFIX
 from harness.model import Machine
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
-from harness.operator.controllers import inspection_times
+from harness.operator.controllers import inspection
 from tests.contract.machines import Machines
 from tests.contract.storage import default_storage
 from tests.contract.volumes import wait_gone
@@ -190,7 +190,7 @@ CERTIFICATE = "/etc/kubernetes/pki/apiserver.crt"
 @pytest.fixture
 def member(running: Real, manager: StartManager, monkeypatch: pytest.MonkeyPatch) -> Iterator[Real]:
     """Return the machine as a control plane, as far as its files tell, with a manager that looks into it."""
-    monkeypatch.setattr(inspection_times, "LOOK_SECONDS", 1.0)
+    monkeypatch.setattr(inspection, "LOOK_SECONDS", 1.0)
     manager("machine", "machineset", "claims", "inspection")
     declared = running.declared
     declared.machine("m-0", **running.spec())

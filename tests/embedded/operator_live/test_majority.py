@@ -12,7 +12,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import JOB
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
-from harness.operator.decide.quorum import SETTLE_SECONDS
+from harness.operator.decide.duties import SETTLE_SECONDS
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, living, says, site_of

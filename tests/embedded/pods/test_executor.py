@@ -19,11 +19,10 @@ from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER
 from harness.operator.decide.hosts import Host
 from harness.operator.execute import logs
-from harness.operator.execute.follow import show_log
 from harness.operator.execute.inputs import Execution
+from harness.operator.execute.logs import show_log
 from harness.operator.execute.objects import make
-from harness.operator.execute.pod_end import of_pod
-from harness.operator.execute.termination import Termination
+from harness.operator.execute.termination import Termination, of_pod
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
 

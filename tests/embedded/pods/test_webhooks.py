@@ -13,8 +13,7 @@ from harness.kube.resources import DEPLOYMENT, MUTATING_WEBHOOK, NAMESPACE, POD,
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
 from harness.operator.api.rules import read
 from harness.operator.decide.releases import load_releases
-from harness.operator.deployment import LABELS, NAME
-from harness.operator.manifests import Installation, text
+from harness.operator.manifests import LABELS, NAME, Installation, text
 from harness.operator.webhooks.configurations import configuration_name
 from harness.until import Deadline, NotYet, until
 from tests.embedded.pods.conftest import Kubectl

@@ -27,8 +27,8 @@ from harness.operator import rights
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import machine
-from harness.operator.controllers.machine_prober import Probe, ssh_probe
-from harness.operator.controllers.probe import Outcome
+from harness.operator.controllers.machine import Probe, ssh_probe
+from harness.operator.controllers.ssh import Outcome
 from harness.operator.execute.inputs import state_name
 from harness.operator.manager import LEASE_NAME
 from harness.operator.manifests import Installation, text

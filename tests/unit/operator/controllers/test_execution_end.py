@@ -8,11 +8,14 @@ import pytest
 
 from harness.operator.controllers.execution_end import (
     after,
+    cancelled,
     deleted,
     ended_at,
     forgotten,
     has_ended,
+    is_cancelled,
     past,
+    snapshots_after,
     surplus,
     termination_of,
     told,
@@ -218,3 +221,58 @@ def test_failure_of_a_task_that_only_checks_touches_nothing(
     assert (entry.get("untouched", False), "log" in entry) == (untouched, True)
     status = after({"operation": running, "applied": APPLIED}, entry)
     assert ("unsettled" in status) == (not untouched and operation == "upgrade")
+
+
+PLACE = {"backup": "a", "uid": "uid-a", "claim": "claim", "file": "guest/a.db"}
+OLD = {**PLACE, "backup": "old", "uid": "uid-old", "file": "guest/old.db"}
+SNAPSHOT_OPERATION: dict[str, Any] = {"operation": "backup", "snapshot": PLACE}
+
+
+def test_snapshot_that_was_taken_comes_first_with_what_was_found_out() -> None:
+    made = snapshots_after([OLD], SNAPSHOT_OPERATION, {"revision": 7, "member": "m-0", "strange": "x"})
+    assert made == [{**PLACE, "revision": 7, "member": "m-0"}, OLD]
+
+
+def test_file_that_was_written_again_is_known_once() -> None:
+    earlier = {**PLACE, "uid": "uid-earlier", "revision": 1}
+    assert snapshots_after([earlier, OLD], SNAPSHOT_OPERATION, {}) == [PLACE, OLD]
+
+
+def test_files_that_the_operation_deleted_are_known_no_more() -> None:
+    telling = {**SNAPSHOT_OPERATION, "snapshot": {**PLACE, "forget": ["guest/old.db"]}}
+    elsewhere = {**OLD, "claim": "other"}
+    assert snapshots_after([OLD, elsewhere], telling, {}) == [PLACE, elsewhere]
+    assert snapshots_after([OLD, PLACE], {**telling, "operation": "recover"}, {}) == [PLACE]
+
+
+def test_words_of_another_form_say_nothing() -> None:
+    assert snapshots_after([], SNAPSHOT_OPERATION, {"revision": "many"}) == [PLACE]
+
+
+def test_other_operations_change_nothing() -> None:
+    assert snapshots_after([OLD], {"operation": "deploy"}, {}) == [OLD]
+
+
+CANCELLED_OPERATION = {"sequence": 5, "operation": "upgrade"}
+
+
+def test_only_the_number_of_the_operation_stops_it() -> None:
+    def asked(value: str) -> bool:
+        return is_cancelled({"metadata": {"annotations": {"cluster.vmatrix.dev/cancel": value}}}, CANCELLED_OPERATION)
+
+    assert asked("5")
+    assert not asked("4")
+    assert not asked("")
+    assert not is_cancelled({"metadata": {}}, CANCELLED_OPERATION)
+    assert not is_cancelled(None, CANCELLED_OPERATION)
+
+
+def test_what_was_stopped_is_the_users_and_keeps_where_it_was() -> None:
+    end = cancelled(Termination("interrupted", blame="infra", play="p", task="t", summary="it was told to end"))
+    assert (end.outcome, end.blame, end.play, end.task) == ("cancelled", "user", "p", "t")
+    assert end.summary == "somebody stopped it by annotation; it was told to end"
+    assert (cancelled().outcome, cancelled().summary) == ("cancelled", "somebody stopped it by annotation")
+
+
+def test_what_had_succeeded_before_has_succeeded() -> None:
+    assert cancelled(Termination("succeeded")) == Termination("succeeded")

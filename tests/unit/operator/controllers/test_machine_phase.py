@@ -1,11 +1,16 @@
+""""""
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from harness.operator.api.resources import UID_LABEL
-from harness.operator.controllers.machine_phase import MachineUse, held, phase_of, use_of
+from harness.kube.client import Cluster
+from harness.kube.informer import Informer
+from harness.kube.reconcile import Queue
+from harness.operator.api.resources import MACHINE, UID_LABEL
+from harness.operator.controllers.machine_phase import MachineUse, follow_claims, held, is_gone, phase_of, use_of
 from tests.unit.operator.controllers.objects import CLAIM, cluster, condition, machine, past
 
 UP = condition("Reachable", "True")
@@ -131,3 +136,59 @@ def test_only_what_may_have_been_changed_has_to_be_undone() -> None:
         MachineUse.LEAVING,
         MachineUse.BROKEN,
     }
+
+
+def versioned_machine(version: int, cluster: str = "") -> Json:
+    spec = {"claim": {"cluster": cluster}} if cluster else {}
+    return {"metadata": {"namespace": "n", "name": "m", "resourceVersion": str(version)}, "spec": spec}
+
+
+def taken(queue: Queue) -> set[str]:
+    found = set()
+    while len(queue):
+        key = queue.take()
+        assert key is not None
+        queue.done(key)
+        found.add(key[1])
+    return found
+
+
+def test_change_is_about_the_cluster_that_has_it_and_the_one_that_had() -> None:
+    machines, queue = Informer(cast(Cluster, None), MACHINE), Queue()
+    follow_claims(machines, queue)
+    machines._store("ADDED", versioned_machine(1))
+    assert taken(queue) == set()
+    machines._store("MODIFIED", versioned_machine(2, "a"))
+    assert taken(queue) == {"a"}
+    machines._store("MODIFIED", versioned_machine(3, "b"))
+    assert taken(queue) == {"a", "b"}
+    machines._store("MODIFIED", versioned_machine(4))
+    assert taken(queue) == {"b"}
+    machines._store("MODIFIED", versioned_machine(5, "c"))
+    machines._store("DELETED", versioned_machine(6, "c"))
+    assert taken(queue) == {"c"}
+    machines._store("ADDED", versioned_machine(7))
+    assert taken(queue) == set()
+
+
+LOST = condition("InfrastructureReady", "False", "Lost")
+
+
+def deployed() -> Json:
+    found = cluster("cp-0", "cp-1", "w-0")
+    groups = {"cp-0": ["control_plane", "etcd"], "cp-1": ["control_plane", "etcd"], "w-0": ["node"]}
+    hosts = [{"machine": name, "groups": of} for name, of in groups.items()]
+    found["status"]["applied"]["hosts"] = hosts
+    return found
+
+
+def test_it_is_gone_once_no_control_plane_is_left() -> None:
+    one = machine("cp-1", LOST)
+    assert not is_gone(deployed(), [machine("cp-0"), one, machine("w-0", LOST)])
+    assert is_gone(deployed(), [machine("cp-0", LOST), one, machine("w-0")])
+    assert is_gone(deployed(), [one]), "a Machine that was deleted is not there either"
+
+
+def test_one_that_was_never_deployed_is_not_gone() -> None:
+    assert not is_gone(None, [])
+    assert not is_gone(cluster(), [])

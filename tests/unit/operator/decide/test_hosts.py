@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from harness.operator.api.applied import AppliedHost
-from harness.operator.decide.hosts import applied_host, remembered_host
+from typing import Any
+
+from harness.operator.api.cluster import AppliedHost
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.decide.hosts import applied_host, remembered_host, scale_in_order
+from tests.unit.operator.api import objects
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.wishes import claimed, wish
 
@@ -46,3 +50,24 @@ def test_a_cluster_remembers_all_that_is_needed_to_reach_a_machine() -> None:
     (host,) = wish(CP, machines=(machine,)).hosts
     kept = AppliedHost.model_validate(applied_host(host).model_dump(mode="json", by_alias=True))
     assert remembered_host(kept) == host
+
+
+def machine(name: str, phase: str = "Ready", made: str = "2026-01-01T00:00:00Z", **annotations: str) -> DeclaredMachine:
+    found: dict[str, Any] = objects.machine(name)
+    marks = {f"cluster.vmatrix.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    found["metadata"] |= {"creationTimestamp": made, "annotations": marks}
+    return DeclaredMachine.model_validate({**found, "status": {"phase": phase}})
+
+
+def test_not_ready_then_marked_then_last_made() -> None:
+    machines = [
+        machine("w-1"),
+        machine("w-2", delete_me="yes"),
+        machine("w-3", "NotReady"),
+        machine("w-4", made="2026-01-02T00:00:00Z"),
+    ]
+    assert scale_in_order(machines) == ["w-3", "w-2", "w-4", "w-1"]
+
+
+def test_of_one_second_the_highest_number_was_last() -> None:
+    assert scale_in_order([machine("w-9"), machine("w-10"), machine("w-2")]) == ["w-10", "w-9", "w-2"]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from harness.operator.api.addons import BUILT_IN
-from harness.operator.api.applied import AppliedState
+from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeploymentSpec
 from harness.operator.api.components import Components
 from harness.operator.api.variables import COMPONENTS, HOSTS, OPERATORS_OWN, SETTINGS, VERSIONS

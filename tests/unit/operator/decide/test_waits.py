@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness.operator.decide.operations import DUTIES
-from harness.operator.decide.retries import FIRST_SECONDS, LONGEST_SECONDS
+from harness.operator.decide.operations import DUTIES, FIRST_SECONDS, LONGEST_SECONDS
 from harness.operator.decide.waits import WaitReason
 from tests.unit.pages import ROOT
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harness.kube.objects import stamp
-from harness.operator.api.applied import AppliedState
-from harness.operator.api.cluster import CurrentOperation, PastOperation
+from harness.operator.api.cluster import AppliedState, CurrentOperation, PastOperation
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import whole

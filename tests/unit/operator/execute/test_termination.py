@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.operator.execute.termination import MOST_BYTES, Termination, clipped
+from harness.errors import Blame, InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.operator.execute import termination
+from harness.operator.execute.progress import PlayProgress
+from harness.operator.execute.termination import MOST_BYTES, Termination, clipped, of_pod, waits_for
+from harness.paths import project_dir
 
 OUTCOMES = st.sampled_from(["succeeded", "failed", "interrupted"])
 BLAMES = st.sampled_from(["", "product", "infra", "harness", "user"])
@@ -78,3 +86,125 @@ def test_a_recap_of_many_hosts_gives_way_before_the_summary() -> None:
 @pytest.mark.parametrize(("most", "made"), [(9, "something"), (8, "somet..."), (4, "s..."), (3, ""), (0, "")])
 def test_a_text_shows_where_it_was_cut(most: int, made: str) -> None:
     assert clipped("something", most) == made
+
+
+LOG = Path("/tmp/work/ansible.log")
+SHOW = "vmatrix operator log prod 3"
+
+
+def events(path: Path, event: str, play: str = "Etcd", task: str = "Start") -> Path:
+    """Write the events of a playbook that failed in a play before the last that began."""
+    failed = {"event": event, "play": play, "task": task, "handler": False, "host": "cp-0", "pardon": ""}
+    lines = [
+        {**failed, "tolerant": False, "item": None, "result": {"msg": "no"}},
+        {"event": "end", "hosts": ["cp-0"], "failed": {"cp-0": 1}, "unreachable": {}},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def at(play: str, task: str) -> PlayProgress:
+    return PlayProgress(lambda _: None, play=play, task=task)
+
+
+def test_a_failure_is_told_where_it_was_and_not_where_others_had_come(tmp_path: Path) -> None:
+    path = events(tmp_path / "events", "failed")
+    end = termination.end_of(ProductError("no", paths=[LOG]), at("Nodes", "Join"), path, "", SHOW)
+    assert (end.play, end.task, end.host) == ("Etcd", "Start", "cp-0")
+
+
+def test_an_end_without_a_failure_is_told_with_the_last_that_began(tmp_path: Path) -> None:
+    end = termination.end_of(termination.ExecutorInterrupted(), at("Nodes", "Join"), tmp_path / "none", "", SHOW)
+    assert (end.outcome, end.play, end.task, end.host) == ("interrupted", "Nodes", "Join", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "hint"),
+    [
+        (ProductError("no", hint="see /tmp", paths=[LOG]), "failed", f"`{SHOW}` shows all that Ansible said"),
+        (InfraError("lost", hint="see /tmp", paths=[LOG]), "unreachable", termination.ANSWER),
+        (InfraRetriable("cut", hint="run the cell again", paths=[LOG]), "failed", termination.REPEATED),
+        (VmatrixError("no Secret", hint="make it"), "failed", "make it"),
+    ],
+)
+def test_a_hint_leads_to_what_is_there_still(error: VmatrixError, event: str, hint: str, tmp_path: Path) -> None:
+    found = termination.end_of(error, at("", ""), events(tmp_path / "events", event), "", SHOW)
+    assert found.hint == hint
+    assert found.blame == error.blame
+
+
+def test_an_image_names_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    output = "cp-0 : ok=1 changed=0 unreachable=0 failed=0"
+    monkeypatch.setenv(termination.REVISION, "v1-7-gabc")
+    assert termination.end_of(None, at("", ""), tmp_path, output, SHOW).revision == "v1-7-gabc"
+    monkeypatch.delenv(termination.REVISION)
+    assert termination.revision()
+
+
+def plays() -> set[str]:
+    """Return the names of all plays of the packaged playbooks."""
+    folder = project_dir() / "playbooks"
+    return {play["name"] for path in folder.glob("*.yml") for play in yaml.safe_load(path.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("play", sorted(termination.REQUEST_PLAYS))
+def test_a_request_that_is_refused_is_the_users(play: str, tmp_path: Path) -> None:
+    assert play in plays()
+    found = termination.end_of(ProductError("no"), at("", ""), events(tmp_path / "events", "failed", play), "", SHOW)
+    assert found.blame == Blame.USER
+    lost = termination.end_of(InfraError("lost"), at("", ""), events(tmp_path / "lost", "unreachable", play), "", SHOW)
+    assert lost.blame == Blame.INFRA
+
+
+@pytest.mark.parametrize("task", sorted(termination.REQUEST_TASKS))
+def test_settings_that_were_taken_back_are_the_users(task: str, tmp_path: Path) -> None:
+    role, _, name = task.partition(" : ")
+    assert f"- name: {name}\n" in (project_dir() / f"playbooks/roles/{role}/tasks/main.yml").read_text(encoding="utf-8")
+    path = events(tmp_path / "events", "failed", task=task)
+    assert termination.end_of(ProductError("no"), at("", ""), path, "", SHOW).blame == Blame.USER
+
+
+def pod(state: dict[str, Any], **status: Any) -> dict[str, Any]:
+    """Return a pod whose container is in a state."""
+    return {"status": {"containerStatuses": [{"name": "executor", "state": state}], **status}}
+
+
+def ended(message: str = "", **said: Any) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 1, "message": message, **said}}
+
+
+def test_an_executor_that_could_say_it_is_believed() -> None:
+    said = Termination("failed", "product", task="Join", host="w-0", summary="no")
+    assert of_pod(pod(ended(said.to_text()))) == said
+
+
+def test_an_evicted_executor_that_could_say_it_is_believed_too() -> None:
+    said = Termination("interrupted", "infra", task="Join")
+    condition = {"type": "DisruptionTarget", "status": "True"}
+    assert of_pod(pod(ended(said.to_text()), conditions=[condition])) == said
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (None, "is gone"),
+        (pod(ended(exitCode=137, reason="OOMKilled")), "OOMKilled, status 137"),
+        (pod(ended(exitCode=137, reason="Error")), "Error, status 137"),
+        (pod({}, conditions=[{"type": "DisruptionTarget", "status": "True"}]), "evicted"),
+        (pod({}, reason="NodeLost"), "NodeLost"),
+        ({"status": {}}, "no reason"),
+    ],
+)
+def test_a_killed_executor_is_the_infrastructures_fault(seen: dict[str, Any] | None, said: str) -> None:
+    end = of_pod(seen)
+    assert (end.outcome, end.blame) == ("interrupted", Blame.INFRA)
+    assert said in end.summary
+    assert end.hint
+
+
+def test_an_image_that_cannot_be_had_is_told_and_a_slow_one_is_awaited() -> None:
+    missing = pod({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})
+    assert waits_for(missing) == "ImagePullBackOff: not found"
+    assert of_pod(missing).blame == Blame.HARNESS
+    assert waits_for(pod({"waiting": {"reason": "ContainerCreating"}})) is None
+    assert waits_for(pod({"running": {}})) is None

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from harness.errors import BadInput
 from harness.operator.execute.folder import OperationFolder
-from harness.operator.execute.workplace import Workplace
+from harness.operator.execute.termination import Termination
+from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
+from harness.paths import packaged_dir
+from tests.unit.operator.decide.products import GOOD, known
 from tests.unit.operator.execute.operations import execution, host, write_folder
 
 MIXED = execution(hosts=(host("cp-0", "10.9.9.2"), host("w-0", "10.9.9.3", "node", through="vm-w-0")))
@@ -62,3 +68,101 @@ def test_what_playbooks_keep_lies_where_the_executor_looks_for_it(tmp_path: Path
     variables = yaml.safe_load(given.variables.read_text(encoding="utf-8"))
     assert variables["cluster_kubeconfig_path"] == str(place.state / "kubeconfig")
     assert variables["cluster_pod_cidr"] == "10.0.0.0/16"
+
+
+SECONDS = 300.0  # against hanging: a run takes about three
+THEIRS = execution(product=known(), entry="site.yml", variables={"cluster_pod_cidr": "10.0.0.0/16"})
+
+
+def written(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_inventory_has_the_groups_under_the_names_of_the_product(tmp_path: Path) -> None:
+    groups = written(write_folder(tmp_path, THEIRS) / "hosts.yml")["all"]["children"]
+    assert set(groups["kube_control_plane"]["hosts"]) == set(groups["control_plane"]["hosts"]) == {"cp-0"}
+    assert set(groups["workers"]["hosts"]) == set(groups["kube_node"]["hosts"]) == {"w-0"}
+    assert json.loads((tmp_path / "operation.json").read_text())["entry"] == "site.yml"
+
+
+def test_a_group_without_machines_is_there_under_both_names(tmp_path: Path) -> None:
+    made = execution(product=known(), hosts=THEIRS.hosts[:1])
+    groups = written(write_folder(tmp_path, made) / "hosts.yml")["all"]["children"]
+    assert groups["workers"] == groups["node"] == {"hosts": {}}
+
+
+def test_variables_have_both_names_and_those_of_the_cluster_win(tmp_path: Path) -> None:
+    folder = OperationFolder.load(write_folder(tmp_path / "in", THEIRS))
+    given = written(Workplace(tmp_path / "work").prepare(folder, None).variables)
+    kept = str(tmp_path / "work" / "state" / "kubeconfig")
+    assert (given["pods"], given["cluster_pod_cidr"]) == ("10.0.0.0/16", "10.0.0.0/16")
+    assert (given["kubeconfig_file"], given["cluster_kubeconfig_path"]) == (kept, kept)
+    assert (given["kube_proxy_mode"], given["first"]) == ("ipvs", True)
+    assert variables_of(known(), "reset", {"kube_proxy_mode": "nftables"})["kube_proxy_mode"] == "nftables"
+    assert "first" not in variables_of(known(), "reset", {})
+
+
+def test_ansible_is_called_as_the_product_wants_it() -> None:
+    call = call_of(known(), "scale", Path("/image"))
+    assert call.config == Path("/image/deploy/ansible.cfg")
+    assert call.arguments == ("--become", "--diff", "--tags", "nodes")
+    assert playbook_of(known(), "grow.yml", Path("/image")) == Path("/image/deploy/grow.yml")
+    assert playbook_of(known(), "grow.yml", None) == Path.cwd() / "deploy" / "grow.yml"
+
+
+def test_without_a_product_file_the_playbooks_are_ours() -> None:
+    assert playbook_of(None, "cluster.yml", None) == packaged_dir() / "playbooks" / "cluster.yml"
+    assert playbook_of(None, "cluster.yml", Path("/mine")) == Path("/mine/cluster.yml")
+    assert call_of(None, "deploy", None).arguments == ()
+    assert variables_of(None, "deploy", {"a": 1}) == {"a": 1}
+
+
+def test_a_product_file_that_was_spoilt_by_hand_is_refused(tmp_path: Path) -> None:
+    path = write_folder(tmp_path, THEIRS)
+    (path / "product.yml").write_text("product: {}")
+    with pytest.raises(BadInput, match=r"product\.name: missing"):
+        OperationFolder.load(path)
+
+
+def run(folder: Path, tasks: list[dict[str, Any]], **changes: Any) -> Termination:
+    """Run an operation of their playbooks by hand, with a real Ansible, on this host; return how it ended."""
+    text = GOOD.replace("become: true", "become: false")
+    made = execution(product=known(text), hosts=(host("cp-0"),), **changes)
+    write_folder(folder / "in", made, local=True)
+    deploy = folder / "deploy"
+    deploy.mkdir()
+    (deploy / "ansible.cfg").write_text("[defaults]\nany_errors_fatal = true\n")
+    play = [{"name": "Theirs", "hosts": "kube_control_plane", "gather_facts": False, "tasks": tasks}]
+    (deploy / "site.yml").write_text(yaml.safe_dump(play))
+    vmatrix, report = Path(sys.executable).with_name("vmatrix"), folder / "report.json"
+    words: list[str | Path] = ["operator", "execute", "--from", folder / "in", "--playbooks", folder]
+    done = subprocess.run(
+        [vmatrix, *words, "--report", report], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    end = Termination.parse(report.read_text(encoding="utf-8"))
+    assert end is not None, done.stdout + done.stderr
+    return end
+
+
+def test_their_playbook_runs_with_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    content = "{{ pods }} {{ first }} {{ kube_proxy_mode }} {{ groups.kube_control_plane }}\n"
+    keep = {"name": "Keep", "ansible.builtin.copy": {"dest": "{{ kubeconfig_file }}", "content": content}}
+    end = run(tmp_path, [keep], entry="site.yml", variables={"cluster_pod_cidr": "10.0.0.0/16"})
+    assert end.outcome == "succeeded", end.summary
+    kept = (tmp_path / "in" / "work" / "state" / "kubeconfig").read_text(encoding="utf-8")
+    assert kept == "10.0.0.0/16 True ipvs ['cp-0']\n"
+    log = (tmp_path / "in" / "work" / "ansible.log").read_text(encoding="utf-8")
+    assert f"ANSIBLE_CONFIG={tmp_path}/deploy/ansible.cfg" in log
+    assert "--diff" in log
+
+
+def test_a_playbook_that_the_image_does_not_have_is_the_users_to_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    end = run(tmp_path, [], entry="grow.yml")
+    assert (end.outcome, end.blame) == ("failed", "user")
+    assert f"there is no playbook grow.yml in {tmp_path}/deploy" in end.summary
+    assert end.hint == "spec.playbooks.image has to have what the product file names"

@@ -1,0 +1,191 @@
+"""The status of a ClusterDeployment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harness.kube.objects import condition
+from harness.operator.api.addons import ClusterAddon
+from harness.operator.api.cluster import CurrentOperation
+from harness.operator.controllers.addon_objects import source_digest
+from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.controllers.clusterdeployment import addons_ready, status_of
+from harness.operator.controllers.clusterinstall import begun
+from tests.unit.operator.controllers.looks import cluster, declared, given, seen
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def summary(view: DeclaredView, *sets: Json) -> Json:
+    return status_of(view, sets, NOW)
+
+
+def words(status: Json, kind: str) -> tuple[str, str]:
+    found = condition({"status": status}, kind) or {}
+    return found["status"], found["reason"]
+
+
+def running(body: Json, *machines: Json) -> Json:
+    """Return the status of a Cluster whose first operation runs."""
+    verdict = seen(body, None, *machines).verdict
+    assert isinstance(verdict, CurrentOperation)
+    current = begun("guest", verdict, "image:1").model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"sequence": 1, "operation": current}
+
+
+def deployed(body: Json, *machines: Json) -> Json:
+    """Return the status of a Cluster whose first operation has succeeded."""
+    current = running(body, *machines)["operation"]
+    past = {"sequence": 1, "operation": "deploy", "outcome": "succeeded", "digest": current["digest"]}
+    return {"sequence": 1, "applied": current["applies"], "history": [past]}
+
+
+def test_object_without_machines_waits() -> None:
+    lacking = {"status": {"conditions": [{"type": "MachinesClaimed", "status": "False", "message": "waiting for 1"}]}}
+    status = summary(seen(declared(), cluster()), lacking)
+    assert words(status, "Accepted") == ("True", "Accepted")
+    assert words(status, "Progressing") == ("False", "WaitingForMachines")
+    assert words(status, "MachinesReady") == ("False", "WaitingForMachines")
+    assert "waiting for 1" in (condition({"status": status}, "MachinesReady") or {})["message"]
+    assert words(status, "Ready") == ("False", "WaitingForMachines")
+    assert (status["observedGeneration"], status["machines"]) == (3, "0/1")
+
+
+def test_mistakes_are_told_and_nothing_is_ready() -> None:
+    status = summary(seen(declared(version="1.99.0"), None))
+    assert words(status, "Accepted") == ("False", "InvalidSpec")
+    assert words(status, "Progressing") == ("False", "NotAccepted")
+    assert words(status, "Degraded") == ("False", "AsExpected")
+    assert words(status, "Ready") == ("False", "NotAccepted")
+
+
+def test_operation_that_runs_is_told_with_its_job_and_what_keeps_it() -> None:
+    body = declared()
+    view = seen(body, cluster(**running(body, given("m-0"))), given("m-0", "Deploying"))
+    assert words(summary(view), "Progressing") == ("True", "Deploy")
+    status = running(body, given("m-0"))
+    status["operation"]["obstacle"] = {"reason": "NoNodeForPods", "message": "0/1 nodes are available"}
+    kept = summary(seen(body, cluster(**status), given("m-0", "Deploying")))
+    assert words(kept, "Progressing") == ("True", "NoNodeForPods")
+    message = (condition({"status": kept}, "Progressing") or {})["message"]
+    assert message == "deploy runs as Job guest-1-deploy: 0/1 nodes are available"
+
+
+def test_cluster_is_ready_with_its_machines() -> None:
+    body = declared()
+    found = cluster(**deployed(body, given("m-0")))
+    waiting = summary(seen(body, found, given("m-0", "Deployed")))
+    assert words(waiting, "Progressing") == ("False", "UpToDate")
+    assert words(waiting, "Ready") == words(waiting, "ControlPlaneReady") == ("False", "NotReady")
+    status = summary(seen(body, found, given("m-0", "Ready")))
+    assert [words(status, kind) for kind in ("MachinesReady", "ControlPlaneReady", "Ready")] == [
+        ("True", "AllReady"),
+        ("True", "AllReady"),
+        ("True", "Ready"),
+    ]
+    assert (status["machines"], status["version"], status["endpoint"]) == ("1/1", "1.36.3", "https://192.0.2.10:6443")
+
+
+def test_a_cluster_behind_a_service_is_reached_by_its_name() -> None:
+    body = declared(loadBalancer={"type": "Service"})
+    found = cluster(**deployed(body, given("m-0")))
+    status = summary(seen(body, found, given("m-0", "Ready")))
+    namespace = body["metadata"]["namespace"]
+    assert status["endpoint"] == f"https://{body['metadata']['name']}-api.{namespace}.svc:6443"
+
+
+def test_edit_is_not_ready_before_it_was_looked_at() -> None:
+    body = declared()
+    found = cluster(**deployed(body, given("m-0")))
+    status = summary(seen(declared(version="1.35.4"), found, given("m-0", "Ready")))
+    assert words(status, "Ready")[0] == "False"
+
+
+def test_failure_degrades_only_once_nobody_tries_again() -> None:
+    body = declared()
+    digest = running(body, given("m-0"))["operation"]["digest"]
+    past = {
+        "sequence": 1,
+        "operation": "deploy",
+        "outcome": "failed",
+        "digest": digest,
+        "ended": "2999-01-01T00:00:00Z",
+    }
+    again = summary(seen(body, cluster(sequence=1, history=[{**past, "blame": "infra"}]), given("m-0")))
+    assert (words(again, "Progressing"), words(again, "Degraded")[0]) == (("True", "RetryLater"), "False")
+    never = summary(seen(body, cluster(sequence=1, history=[{**past, "blame": "product"}]), given("m-0")))
+    assert (words(never, "Progressing"), words(never, "Degraded")) == (("False", "Failed"), ("True", "Failed"))
+
+
+def test_cluster_whose_api_does_not_answer_is_degraded_also_while_an_operation_runs() -> None:
+    body = declared()
+    status = deployed(body, given("m-0"))
+    silent = given("m-0", "Deployed")
+    silent["status"]["conditions"] = [
+        {
+            "type": "NodeReady",
+            "status": "Unknown",
+            "reason": "ApiUnreachable",
+            "message": "the API of cluster guest does not answer: connection refused",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+    other = declared(kubernetes={"apiServer": {"extraArgs": {"event-ttl": "2h"}}})
+    current = running(body, given("m-0"))["operation"] | {"operation": "reconfigure", "sequence": 2}
+    found = summary(seen(other, cluster(**{**status, "sequence": 2, "operation": current}), silent))
+    assert words(found, "Progressing") == ("True", "Reconfigure")
+    assert words(found, "Degraded") == ("True", "ApiUnreachable")
+    assert "connection refused" in (condition({"status": found}, "Degraded") or {})["message"]
+
+
+def test_times_change_only_with_what_a_condition_says() -> None:
+    body = declared()
+    first = summary(seen(body, cluster()))
+    again = status_of(seen({**body, "status": first}, cluster()), (), LATER)
+    assert again == first
+
+
+def test_a_deletion_that_waits_for_an_operation_says_so() -> None:
+    body = declared()
+    found = cluster(**running(body, given("m-0")))
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    said = condition({"status": summary(seen(body, found, given("m-0")))}, "Progressing") or {}
+    assert said["message"].endswith("; the deletion waits for its end, or for annotation cluster.vmatrix.dev/cancel=1")
+
+
+SHOP: Json = {"name": "shop", "manifests": {"configMap": "shop"}}
+SOURCE = source_digest(ClusterAddon.model_validate(SHOP))
+READY: Json = {"name": "shop", "source": SOURCE, "ready": True, "reason": "Ready"}
+BROKEN: Json = {**READY, "ready": False, "reason": "NotReady", "message": "why"}
+DARK: Json = {"name": "shop", "source": SOURCE, "reason": "Unreachable", "message": "no route"}
+METRICS: Json = {"name": "metrics-server", "ready": False, "reason": "Missing", "message": "gone: x", "sequence": 1}
+APPLIED: Json = {"digest": "d", "version": "1.36.3", "machines": ["m-0"]}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told", "expected"),
+    [
+        ([], [], (True, "NoAddons", "")),
+        ([SHOP], [READY], (True, "AllReady", "")),
+        ([SHOP], [], (False, "Applying", "shop: it is looked at soon")),
+        ([SHOP], [{**READY, "source": "of another ConfigMap"}], (False, "Applying", "shop: it is looked at soon")),
+        ([SHOP], [BROKEN], (False, "NotReady", "shop: why")),
+        ([SHOP], [DARK], (None, "Unreachable", "shop: no route")),
+        ([SHOP, {"name": "metrics-server"}], [DARK, METRICS], (False, "Missing", "metrics-server: gone: x")),
+        ([{"name": "metrics-server"}], [], (True, "NoAddons", "")),
+        ([], [METRICS], (True, "NoAddons", "")),
+        ([], [{"name": "shop", "ready": False, "reason": "Pruning", "message": "a"}], (False, "Pruning", "shop: a")),
+    ],
+)
+def test_the_condition(wanted: list[Json], told: list[Json], expected: tuple[bool | None, str, str]) -> None:
+    view = seen(declared(addons=wanted), cluster(sequence=1, applied=APPLIED, addons=told), given("m-0"))
+    assert addons_ready(view) == expected
+
+
+def test_without_a_cluster_there_is_no_add_on() -> None:
+    assert addons_ready(seen(declared(addons=[SHOP]), cluster()))[:2] == (False, "NotDeployed")

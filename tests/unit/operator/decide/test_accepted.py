@@ -1,0 +1,153 @@
+"""Edits of a deployed cluster that no operation carries out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.operator.api.cluster import AppliedState
+from harness.operator.decide.accepted import edit_mistakes
+from harness.operator.decide.desired import Desired
+from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.decide.wishes import MACHINES, claimed, deployed, wish
+
+THREE = wanted_set("cp", "control-plane", "worker", replicas=3)
+EXTERNAL = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
+PLANES = tuple(claimed(f"m-{number}", "cp") for number in range(3))
+MEMBERS = (claimed("m-9", "cp"), *(claimed(f"m-{number}", "db") for number in range(3)))
+
+
+def applied(one: Desired) -> AppliedState:
+    found = deployed(one).applied
+    assert found is not None
+    return found
+
+
+def said(after: Desired, before: Desired) -> list[str]:
+    return [mistake.text for mistake in edit_mistakes(after.wish, applied(before))]
+
+
+def test_nothing_is_refused_of_a_cluster_that_is_not_there_yet() -> None:
+    assert edit_mistakes(wish(version="1.34.4").wish, None) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"version": "1.36.3"},
+        {"variables": {"cluster_a": 1}},
+        {"components": {"etcd": "3.6.9"}},
+        {"network": {"vxlan": {"port": 4789}}},
+    ],
+)
+def test_what_an_operation_carries_out_is_no_mistake(change: dict[str, Any]) -> None:
+    assert said(wish(**change), wish(version="1.36.1")) == []
+
+
+def test_a_downgrade_is_refused_with_what_to_use() -> None:
+    assert said(wish(version="1.35.4"), wish(version="1.36.1")) == [
+        "spec.version: Kubernetes 1.35.4 is older than 1.36.1, which is deployed, and cannot be gone back to: "
+        "use 1.36.1 or newer"
+    ]
+
+
+def test_two_minors_are_no_mistake_where_the_table_knows_a_way() -> None:
+    assert said(wish(version="1.36.3"), wish(version="1.34.4")) == []
+
+
+def test_a_minor_that_the_table_lacks_is_refused() -> None:
+    before = applied(wish(version="1.34.4")).model_copy(update={"version": "1.32.0"})
+    (mistake,) = edit_mistakes(wish(version="1.35.4").wish, before)
+    assert (mistake.field, mistake.remedy) == ("spec.version", "use 1.32.0")
+
+
+def test_an_unknown_version_is_told_of_once_by_the_rules_of_the_object() -> None:
+    assert said(wish(version="1.99.0"), wish()) == []
+
+
+def test_an_older_etcd_is_refused() -> None:
+    (text,) = said(wish(components={"etcd": "3.5.1"}), wish())
+    assert text.startswith("spec.components.etcd: etcd 3.5.1 is older than 3.6.8")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"network": {"pods": "10.9.0.0/16"}}, "spec.network.pods"),
+        ({"network": {"plugin": "routes"}}, "spec.network.plugin"),
+        ({"variables": {"cluster_service_cidr": "10.8.0.0/16"}}, "spec.variables.cluster_service_cidr"),
+    ],
+)
+def test_networks_stay_as_they_are_however_they_are_written(change: dict[str, Any], field: str) -> None:
+    (text,) = said(wish(**change), wish())
+    name = field.rpartition(".")[2]
+    assert text == f"{field}: {name} cannot change: delete the object and create it again to change this"
+
+
+def test_the_roles_of_a_set_stay_as_they_are() -> None:
+    after = wish(wanted_set("cp", "control-plane", "worker"), wanted_set("w", "control-plane", "worker", replicas=2))
+    assert said(after, wish()) == [
+        "spec.machineSets[1].roles: roles cannot change: add a set with the other roles and scale this one to 0"
+    ]
+
+
+def test_etcd_stays_where_it_is() -> None:
+    (text,) = said(wish(*EXTERNAL, machines=MEMBERS), wish(THREE, machines=PLANES))
+    assert text.startswith("spec.machineSets: etcd cannot move")
+
+
+@pytest.mark.parametrize(("replicas", "refused"), [(2, False), (1, True)])
+def test_no_majority_of_etcd_leaves_in_one_edit(replicas: int, refused: bool) -> None:
+    fewer = wanted_set("cp", "control-plane", "worker", replicas=replicas)
+    found = said(wish(fewer, machines=PLANES), wish(THREE, machines=PLANES))
+    assert found == (
+        ["spec.machineSets: of 3 etcd members 2 would leave, and the others are no majority: remove 1 at a time"]
+        if refused
+        else []
+    )
+    members = (EXTERNAL[0], wanted_set("db", "etcd", replicas=replicas))
+    assert bool(said(wish(*members, machines=MEMBERS), wish(*EXTERNAL, machines=MEMBERS))) is refused
+
+
+def test_two_members_may_become_one() -> None:
+    two = wanted_set("cp", "control-plane", "worker", replicas=2)
+    assert said(wish(machines=MACHINES[:1]), wish(two, machines=PLANES[:2])) == []
+
+
+@pytest.mark.parametrize("restored", [None, "monday"])
+def test_what_is_lost_may_leave_together_with_the_backup_to_restore(restored: str | None) -> None:
+    one = wanted_set("cp", "control-plane", "worker")
+    before = applied(wish(THREE, machines=PLANES)).model_copy(update={"restored": restored})
+    named = wish(one, machines=PLANES, etcd={"restoreFrom": "monday"}).wish
+    assert edit_mistakes(named, before, lost=True) == []
+    (mistake,) = edit_mistakes(wish(one, machines=PLANES).wish, before, lost=True)
+    assert mistake.remedy.endswith("name spec.etcd.restoreFrom in the same edit to go on without those that are lost")
+    (mistake,) = edit_mistakes(named, before)
+    assert "restoreFrom" not in mistake.text, "it is named, and nothing is lost"
+
+
+@pytest.mark.parametrize(("replicas", "refused"), [(2, False), (3, False), (4, True), (5, False), (6, True)])
+def test_members_grow_to_an_odd_number(replicas: int, refused: bool) -> None:
+    stacked = wanted_set("cp", "control-plane", "worker", replicas=replicas)
+    before = wanted_set("cp", "control-plane", "worker", replicas=1)
+    assert bool(said(wish(stacked, machines=PLANES), wish(before, machines=PLANES[:1]))) is refused
+    if refused:
+        (text,) = said(wish(stacked, machines=PLANES), wish(THREE, machines=PLANES))
+        instead = f"use {replicas - 1} or {replicas + 1}"
+        assert text.endswith(f"{replicas} etcd members stand no more failures than {replicas - 1}: {instead}")
+
+
+def test_a_set_is_not_renamed() -> None:
+    before = (wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=2))
+    machines = (claimed("m-9", "cp"), claimed("m-1", "w"), claimed("m-2", "w"))
+    deployed_one = wish(*before, machines=machines)
+    renamed = wish(before[0], wanted_set("workers", "worker", replicas=2), machines=machines)
+    assert said(renamed, deployed_one) == [
+        "spec.machineSets[1].name: the machines of set w would leave the cluster, and others would join as workers: "
+        "keep the name; to replace its machines, add workers first, and remove w afterwards"
+    ]
+    beside = wish(*before, wanted_set("workers", "worker", replicas=2), machines=machines)
+    assert said(beside, deployed_one) == []
+    assert said(wish(before[0], machines=machines), deployed_one) == [], "a set that is left out is what it says"

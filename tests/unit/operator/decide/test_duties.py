@@ -1,0 +1,63 @@
+"""The removal of etcd's members that are gone: not before it is known that the others are a majority."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from harness.operator.decide.duties import SETTLE_SECONDS
+from harness.operator.decide.operations import next_operation
+from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.decide.seen import seen
+from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
+
+GONE = "its VirtualMachine is gone"
+STACKED = wish(
+    wanted_set("cp", "control-plane", "worker", replicas=3),
+    wanted_set("w", "worker"),
+    machines=(*(claimed(f"p-{number}", "cp") for number in range(3)), claimed("w-0", "w")),
+)
+LATER = timedelta(seconds=SETTLE_SECONDS)
+
+
+def lost(*names: str, **more: Any) -> Any:
+    """Return a world in which machines were just lost."""
+    return replace(deployed(STACKED), lost=dict.fromkeys(names, GONE), lost_at=dict.fromkeys(names, NOW), **more)
+
+
+def test_a_member_is_removed_only_once_no_other_one_was_lost_with_it() -> None:
+    world = lost("p-1")
+    found = wait(next_operation(STACKED, replace(world, now=NOW + timedelta(seconds=10))))
+    assert (found.reason, found.again_seconds) == ("MajorityAtRisk", SETTLE_SECONDS - 10)
+    assert found.message == "p-1 can be removed if no more of etcd's members is lost within 30 s"
+    begins = operation(next_operation(STACKED, replace(world, now=NOW + LATER)))
+    assert (begins.operation, begins.machines) == ("remove-node", ("p-1",))
+
+
+def test_two_members_that_are_known_one_after_the_other_are_recovered_and_not_removed() -> None:
+    backups = (seen("sunday", "verified"),)
+    assert wait(next_operation(STACKED, lost("p-1", backups=backups))).reason == "MajorityAtRisk"
+    assert wait(next_operation(STACKED, lost("p-1", "p-2", backups=backups))).reason == "RestoreNotNamed"
+
+
+@pytest.mark.parametrize("after", [timedelta(0), LATER, timedelta(days=1)])
+def test_a_member_stays_while_another_one_does_not_run(after: timedelta) -> None:
+    world = lost("p-1", ill={"p-2": "it answers no login", "w-0": "it answers no login"})
+    found = wait(next_operation(STACKED, replace(world, now=NOW + after)))
+    assert (found.reason, found.again_seconds) == ("MajorityAtRisk", None)
+    assert found.message == (
+        "etcd has 3 members and needs 2; p-1 cannot be removed while 1 are well (p-2: it answers no login)"
+    )
+
+
+def test_a_clock_that_was_set_back_makes_the_wait_no_longer() -> None:
+    found = wait(next_operation(STACKED, replace(lost("p-1"), now=NOW - timedelta(days=1))))
+    assert found.again_seconds == SETTLE_SECONDS
+
+
+def test_a_worker_that_is_lost_leaves_at_once() -> None:
+    world = lost("w-0", ill={"p-1": "it answers no login", "p-2": "it answers no login"})
+    assert operation(next_operation(STACKED, world)).machines == ("w-0",)
