@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from harness.errors import InfraError, InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import DATA_VOLUME, PVC
-from harness.machines.kubevirt.disk_trouble import CloneStuck
-from harness.machines.kubevirt.disks import FOR_A_CONSUMER, disk_trouble, failure_of, hopeless
-from harness.machines.kubevirt.failed_imports import condition
+from harness.machines.kubevirt.disks import FOR_A_CONSUMER, CloneStuck, condition, disk_trouble, failure_of, hopeless
 from harness.until import NotYet, TimedOut
 
 LOOK_SECONDS = 2.0  # between looks at the events of a disk that does not come on

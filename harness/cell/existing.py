@@ -21,7 +21,7 @@ from harness.kube.forwarder import forwarding
 from harness.kube.portforward import open_tunnel
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, VM, VMI, Resource
 from harness.kube.tunnels import Tunnels, leave
-from harness.machines import ways
+from harness.machines import access
 from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, launcher_address, launcher_pod
 from harness.model import (
     ANNOTATION_USER,
@@ -226,7 +226,7 @@ class Existing:
             yield own
             return
         with leaving_on_signals(signal.SIGHUP, signal.SIGTERM), forwarding(Tunnels.load(tunnels)) as forwarder:
-            made = ways.through(own, forwarder.url, self.files.proxied(str(os.getpid())))
+            made = access.through(own, forwarder.url, self.files.proxied(str(os.getpid())))
             try:
                 yield made
             finally:

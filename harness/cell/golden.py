@@ -24,8 +24,7 @@ from harness.kube.resources import (
     VOLUME_SNAPSHOT,
     Resource,
 )
-from harness.machines.kubevirt.disks import hopeless
-from harness.machines.kubevirt.failed_imports import failed_import
+from harness.machines.kubevirt.disks import failed_import, hopeless
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, golden
 from harness.model import LABEL_DOMAIN, LABEL_MANAGED, MANAGED_BY
 from harness.until import Deadline, NotYet, until

@@ -25,9 +25,9 @@ from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, Pro
 from harness.kube.client import Cluster
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
-from harness.machines import folders, inventory, ways
+from harness.machines import access, inventory
 from harness.machines.access import close_connections, control_directory
-from harness.machines.kubevirt.sighting import Sighting
+from harness.machines.kubevirt.presence import Sighting
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
@@ -82,8 +82,8 @@ class Life:
         return self.environment
 
     def _provision(self) -> Environment:
-        owner = folders.Owner(self.site.infra, time.time() + self.site.expiry_hours * 3600)
-        self._held.enter_context(folders.held(self._folder, owner))
+        owner = access.Owner(self.site.infra, time.time() + self.site.expiry_hours * 3600)
+        self._held.enter_context(access.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
         if self.measured:
@@ -254,7 +254,7 @@ class Life:
             return kubeconfig
         if self._forwarder is None:
             self._forwarder = Forwarder(Tunnels.load(environment.tunnels))
-        return ways.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
+        return access.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
 
     def _lose(self, phase: Phase) -> None:
         """Destroy the machines that the phase has to do without: at once, as a broken host would."""

@@ -20,7 +20,7 @@ from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
 from harness.machines.kubevirt import launchers
 from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, useless
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, machine
-from harness.machines.kubevirt.sighting import Sighting, change
+from harness.machines.kubevirt.presence import Sighting, change
 from harness.machines.kubevirt.starting import Start, describe_machine, disk_failure, ended, held_up
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
 from harness.spec.models import Timeouts

@@ -27,9 +27,9 @@ from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, RO
 from harness.kube.tunnels import Tunnels
 from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.machines.keys import make_key_pair
-from harness.machines.kubevirt.disk_trouble import CloneStuck
+from harness.machines.kubevirt.disks import CloneStuck
 from harness.machines.kubevirt.manifests import GoldenImage, Origin
-from harness.machines.kubevirt.sighting import Sighting
+from harness.machines.kubevirt.presence import Sighting
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
 from harness.spec.needs import IPV6, needs_of

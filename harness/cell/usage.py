@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from harness.errors import VmatrixError
 from harness.infra.cluster.capacity import PodUsage, usage_of
 from harness.kube import Cluster
-from harness.machines.kubevirt.sighting import Sighting
+from harness.machines.kubevirt.presence import Sighting
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # pacing: a look costs the node a few files for each machine

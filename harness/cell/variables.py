@@ -10,9 +10,8 @@ from harness.cell.site import Site
 from harness.model import Cell, Environment, Machine, Phase
 from harness.spec import product_sources
 from harness.spec.elections import ETCD_ARGS, ETCD_TIMES
-from harness.spec.merged import merged
 from harness.spec.networks import PODS
-from harness.spec.own_words import translated
+from harness.spec.variables import merged, translated
 
 WAY_OUT = "guest_internet"
 CONTROL_PLANE, ETCD = "control_plane", "etcd"  # groups of machines

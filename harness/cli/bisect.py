@@ -13,11 +13,17 @@ from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import options_of
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput
 from harness.history.store import open_store
-from harness.session.bisect_runs import CellRuns, search
-from harness.session.bisection import Bisection, ordered, resumed
+from harness.session.bisection import (
+    Bisection,
+    CellRuns,
+    Repository,
+    first_failure_at,
+    good_and_bad,
+    ordered,
+    resumed,
+    search,
+)
 from harness.session.choice import choose, project_of
-from harness.session.last_good import first_failure_at, good_and_bad
-from harness.session.revisions import Repository
 
 out = Console(soft_wrap=True, highlight=False)
 

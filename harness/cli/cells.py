@@ -20,7 +20,7 @@ from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import wide_console
 from harness.cli.rows import show_rows
 from harness.errors import BadInput
-from harness.machines import folders
+from harness.machines import access
 from harness.spec.project import timeouts_of
 
 out = wide_console()
@@ -137,7 +137,7 @@ def reap(
             gone = teardown.reap(
                 cluster, selection, seconds=seconds, on_gone=_print_deleted, on_left=Countdown(out.print).told
             )
-    folders.sweep()
+    access.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 

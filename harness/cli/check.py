@@ -17,9 +17,9 @@ from harness.cli.run import checks_of, options_of, refuse_expression
 from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
-from harness.session.again import plan_again
 from harness.session.choice import project_of
-from harness.session.foreign import given_cluster, plan_foreign
+from harness.session.given_cluster import given_cluster, plan_foreign
+from harness.session.recheck import plan_again
 
 
 def register(app: typer.Typer) -> None:

@@ -18,7 +18,7 @@ from harness.errors import BadInput
 from harness.history.origin import JOB
 from harness.history.store import open_store
 from harness.paths import project_dir, settings_dir
-from harness.report.collect import collect
+from harness.report.records import collect
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
 from harness.spec.settings import Settings, load_settings

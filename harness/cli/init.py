@@ -16,9 +16,7 @@ from harness.errors import BadInput
 from harness.files import write_new
 from harness.paths import MATRIX
 from harness.spec.loader import load_spec
-from harness.spec.new_project import NewProject, refuse_project
-from harness.spec.new_project_playbooks import TeamPlaybooks
-from harness.spec.new_project_texts import GITLAB
+from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, refuse_project
 
 out = Console(soft_wrap=True, highlight=False)
 

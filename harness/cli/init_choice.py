@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.spec import new_project_examples as packaged_examples
-from harness.spec.new_project_playbooks import TeamPlaybooks, look, named
-from harness.spec.new_project_texts import GITLAB
+from harness.spec import new_project as packaged_examples
+from harness.spec.new_project import GITLAB, TeamPlaybooks, look, named
+from harness.spec.plays import FIRST
 from harness.spec.shape import unknown
-from harness.spec.usual_names import FIRST
 
 LONGEST_NAME = 100
 PLAYBOOKS, PACKAGED, NO_PIPELINE = "playbooks", "packaged", "none"

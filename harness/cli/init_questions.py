@@ -8,11 +8,9 @@ import typer
 
 from harness.cli.init_choice import NO_PIPELINE, PACKAGED, PLAYBOOKS, beginning, pipeline, starts
 from harness.errors import BadInput
-from harness.spec.new_project import NewProject
-from harness.spec.new_project_playbooks import TeamPlaybooks, look, named
-from harness.spec.new_project_texts import GITLAB
+from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, look, named
+from harness.spec.plays import PHASES
 from harness.spec.shape import unknown
-from harness.spec.usual_names import PHASES
 
 ABOUT = {
     PLAYBOOKS: "your own playbooks",

@@ -20,11 +20,11 @@ from harness.history.file import replace_file
 from harness.history.lines import History, Skipped
 from harness.paths import settings_dir
 from harness.report.analysis.analyse import Analysis
-from harness.report.output.fault_score import FILE, FaultScore
-from harness.report.output.fault_score import read as read_score
+from harness.report.output.badges import FILE, FaultScore
+from harness.report.output.badges import read as read_score
+from harness.report.output.document import summary
 from harness.report.output.files import FORMATS, files
 from harness.report.output.note import ago, lines_of
-from harness.report.output.numbers import summary
 from harness.report.output.serve import server
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
 from harness.spec.project import Project

@@ -19,7 +19,7 @@ from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
 from harness.session.choice import words_of_own
-from harness.session.repeat import repeated
+from harness.session.exit_codes import repeated
 from harness.spec.options import OPTIONS, RUN, RunRequest
 from harness.spec.project import checks_dir
 

@@ -16,7 +16,7 @@ from harness.embedded.faults import Faults
 from harness.embedded.machines.names import Names
 from harness.kube.client import Cluster
 from harness.kube.events import Events
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers
 from harness.kube.reconcile import Controller
 
 

@@ -34,7 +34,7 @@ from harness.errors import InfraError
 from harness.kube.client import Cluster
 from harness.kube.events import Events
 from harness.kube.https import HttpsServer
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers
 from harness.kube.objects import dig
 from harness.kube.resources import NAMESPACE, NODE, POD
 from harness.until import Deadline, NotYet, until

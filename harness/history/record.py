@@ -26,7 +26,7 @@ OUTCOMES = {letter: word for word, letter in LETTERS.items()} | {QUARANTINED_CHE
 
 Outcome = Literal[
     "passed", "failed", "interrupted", "unfinished", "unchecked", "not started", "quarantined"
-]  # the words of harness.report.step, repeated because a type needs literals; a test holds them together
+]  # the words of harness.report.cell, repeated because a type needs literals; a test holds them together
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 Number = Annotated[int, Field(ge=0, le=10**9)]

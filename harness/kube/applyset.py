@@ -7,15 +7,151 @@ A Namespace that somebody else made is used and never deleted.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from harness.kube.applyset_member import ApplySetLook, Ident, Known, MemberWriter, title
-from harness.kube.applyset_parent import PART_OF, ApplySetParent, GroupKind, kinds_of, namespaces_of
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Cluster
 from harness.kube.discovery import ServedKinds
-from harness.kube.manifests import FIRST, rank
+from harness.kube.failures import ApiFailure, Json
+from harness.kube.informer import labels_of
+from harness.kube.manifests import FIRST, digest_of, rank
 from harness.kube.objects import deleting, dig
 from harness.kube.resources import CONFIG_MAP, CRD, NAMESPACE, Resource
+from harness.kube.rollout import waits_for
+
+DOMAIN = "applyset.kubernetes.io"
+ID, PART_OF, TOOLING = f"{DOMAIN}/id", f"{DOMAIN}/part-of", f"{DOMAIN}/tooling"
+KINDS, NAMESPACES = f"{DOMAIN}/contains-group-kinds", f"{DOMAIN}/additional-namespaces"
+GroupKind = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ApplySetParent:
+    """A ConfigMap that stands for a set. tooling: who keeps the set, as NAME/VERSION."""
+
+    name: str
+    namespace: str
+    tooling: str
+
+    @property
+    def id(self) -> str:
+        """Return the value of the label of everything in the set."""
+        named = f"{self.name}.{self.namespace}.{CONFIG_MAP.kind}.{CONFIG_MAP.group}"
+        digest = hashlib.sha256(named.encode()).digest()
+        return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
+
+    def body(self, kinds: Collection[GroupKind], namespaces: Collection[str], labels: dict[str, str]) -> Json:
+        """Return the ConfigMap of a set that has such kinds, in such namespaces."""
+        made = CONFIG_MAP.manifest(self.name, self.namespace, labels={**labels, ID: self.id})
+        made["metadata"]["annotations"] = {
+            TOOLING: self.tooling,
+            KINDS: ",".join(sorted(f"{kind}.{group}" if group else kind for group, kind in kinds)),
+            NAMESPACES: ",".join(sorted({*namespaces} - {self.namespace, ""})),
+        }
+        return made
+
+
+def kinds_of(parent: Json | None) -> set[GroupKind]:
+    """Return the kinds that a set has or may have."""
+    said = dig(parent, "metadata", "annotations", KINDS) or ""
+    found = (word.partition(".") for word in said.split(",") if word)
+    return {(group, kind) for kind, _, group in found}
+
+
+def namespaces_of(parent: Json | None) -> set[str]:
+    """Return the namespaces that a set has or may have objects in, besides its parent's."""
+    return {word for word in (dig(parent, "metadata", "annotations", NAMESPACES) or "").split(",") if word}
+
+
+Ident = tuple[str, str, str, str]  # group, kind, namespace ("" for none), name
+# Of each object: the digests of what was wanted and of what was there then, and its uid.
+Known = dict[Ident, tuple[str, str, str]]
+CHANGING = ("resourceVersion", "managedFields")  # of metadata, whatever is written
+
+
+@dataclass
+class ApplySetLook:
+    """What one look at a set has found and done.
+
+    failures: what could not be applied, in the API's words.  waits: what is not there yet, or does not work yet.
+    changed: what was made, or changed, and by whom it had been changed.  left: what is still to go.
+    """
+
+    failures: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+class MemberWriter:
+    """Applies objects of one set."""
+
+    def __init__(self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known) -> None:
+        self._cluster, self._manager, self._known = cluster, manager, known
+        self._labels = {PART_OF: parent.id}
+
+    def bring(self, key: Ident, resource: Resource, obj: Json, found: Json | None, look: ApplySetLook) -> None:
+        """Have an object be as it is wanted; `found`: as it is in the set."""
+        name, body = title(obj), obj
+        if resource == NAMESPACE and found is None:
+            found = self._cluster.get(NAMESPACE, key[3])
+        if resource != NAMESPACE or found is None or self._in_set(found):
+            meta = obj["metadata"]
+            body = {**obj, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **self._labels}}}
+        wanted = digest_of([body])
+        if found is None or not (deleting(found) or self._known.get(key) == remembered(wanted, found)):
+            try:
+                found = self._applied(key, resource, body, found, look)
+            except ApiFailure as failure:
+                look.failures.append(f"{name}: {failure.message}")
+                return
+        self._known[key] = remembered(wanted, found)
+        if why := waits_for(found):
+            look.waits.append(f"{name}: {why}")
+
+    def _applied(self, key: Ident, resource: Resource, body: Json, found: Json | None, look: ApplySetLook) -> Json:
+        by = ""
+        try:
+            made = self._cluster.apply(resource, body, manager=self._manager, force=False)
+        except ApiFailure as failure:
+            there = self._cluster.get(resource, body["metadata"]["name"], body["metadata"].get("namespace"))
+            if not failure.conflict or there is None or not self._owned(key, there):
+                raise
+            said = (f"{cause.get('field')}: {cause.get('message')}" for cause in failure.causes)
+            by = f" ({', '.join(said) or failure.message})"
+            made = self._cluster.apply(resource, body, manager=self._manager)
+        if found is None or content_of(made) != content_of(found):
+            look.changed.append(f"{title(body)}{by}")
+        return made
+
+    def _in_set(self, obj: Json) -> bool:
+        return self._labels.items() <= labels_of(obj).items()
+
+    def _owned(self, key: Ident, obj: Json) -> bool:
+        """Tell whether an object was applied by this set before, even if somebody took its label and all fields."""
+        managers = (entry.get("manager") for entry in obj["metadata"].get("managedFields") or [])
+        known = self._known.get(key, ("", "", ""))[2] == obj["metadata"]["uid"]
+        return known or self._in_set(obj) or self._manager in managers
+
+
+def remembered(wanted: str, obj: Json) -> tuple[str, str, str]:
+    """Return what is remembered of an object."""
+    return wanted, content_of(obj), str(obj["metadata"].get("uid", ""))
+
+
+def content_of(obj: Json) -> str:
+    """Return a digest of what people and tools give an object, without what is told of it."""
+    meta = {name: value for name, value in obj["metadata"].items() if name not in CHANGING}
+    return digest_of([{**obj, "metadata": meta, "status": None}])
+
+
+def title(obj: Json) -> str:
+    """Return what an object is called in messages."""
+    meta = obj["metadata"]
+    return f"{obj['kind']} {'/'.join(filter(None, (meta.get('namespace'), meta['name'])))}"
+
 
 Members = Mapping[Ident, tuple[Resource, Json]]
 

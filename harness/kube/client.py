@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
-from harness.kube.answers import NotAnApi, a_list, an_object, the_version
-from harness.kube.api import Api, RequestOptions
+from harness.kube.api import Api, NotAnApi, RequestOptions, a_list, an_object, the_version
 from harness.kube.connection import open_kubeconfig
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable
 from harness.kube.kubeconfig import Files

@@ -2,18 +2,142 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import urllib3.exceptions
 
 from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
-from harness.kube.certificates import explained, mistrust
-from harness.kube.remedies import remedy
+
+LOOK_SECONDS = 5.0  # for one more handshake, to read the dates that the failed one does not tell
+# https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/#error-codes
+NOT_YET, EXPIRED = 9, 10
+OTHER_NAME = frozenset({62, 64})  # host name, address
+SELF_SIGNED = frozenset({18, 19})
+
+
+def mistrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """Return what is wrong with a certificate among an error and its causes, None when it is something else."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error
+        reason = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
+        error = reason or error.__cause__ or error.__context__
+    return None
+
+
+def explained(error: ssl.SSLCertVerificationError, server: str) -> tuple[str, str]:
+    """Return what is wrong with a server's certificate, and what to do about it."""
+    code = error.verify_code
+    host = urlsplit(server).hostname or server
+    if code in (EXPIRED, NOT_YET):
+        return _out_of_time(server, expired=code == EXPIRED)
+    if code in OTHER_NAME:
+        return (
+            f"its certificate is not for {host}",
+            "use one of the certificate's names as `server` in the kubeconfig, or set `tls-server-name` to one: "
+            f"openssl s_client -connect {_address(server)} </dev/null | openssl x509 -noout -ext subjectAltName",
+        )
+    if code in SELF_SIGNED:
+        return (
+            "its certificate is signed by an authority that is not the kubeconfig's",
+            "put that authority into the kubeconfig as `certificate-authority-data`; the cluster's owner has it",
+        )
+    return (
+        f"its certificate is not believed: {error.verify_message or error.reason}",
+        "the kubeconfig's certificate authority did not sign the certificate of this address: get a kubeconfig of this "
+        "cluster",
+    )
+
+
+def _out_of_time(server: str, *, expired: bool) -> tuple[str, str]:
+    dates = _dates(server)
+    since, until = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in dates) if dates else ("", "")
+    if expired:
+        valid = f"; it was valid until {until}" if until else ""
+        renew = "renew the API server's certificate (kubeadm: `kubeadm certs renew apiserver`)"
+        return f"its certificate, or one that it rests on, has expired{valid}", f"{renew}, or set this host's clock"
+    valid = f"; it is valid from {since}" if since else ""
+    return f"its certificate is not valid yet{valid}", "set the clock of this host, or of who made the certificate"
+
+
+def _dates(server: str) -> tuple[datetime, datetime] | None:
+    """Return since when and until when the server's own certificate is valid; None when it cannot be read."""
+    from cryptography import x509  # each SSH connection through the API starts a process with this module
+
+    parts = urlsplit(server)
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent; only the certificate is looked at
+    with contextlib.suppress(OSError, ValueError):
+        address = (parts.hostname or "", parts.port or 443)
+        with (
+            socket.create_connection(address, timeout=LOOK_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=parts.hostname) as secured,
+        ):
+            found = x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"")
+        return found.not_valid_before_utc, found.not_valid_after_utc
+    return None
+
+
+def _address(server: str) -> str:
+    parts = urlsplit(server)
+    return f"{parts.hostname}:{parts.port or 443}"
+
+
+# https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "WATCH": "watch"}
+PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/[^/?]+"
+    r"(?:/namespaces/(?P<namespace>[^/?]+)(?=/))?"
+    r"/(?P<plural>[^/?]+)(?:/(?P<name>[^/?]+))?(?:/(?P<subresource>[^/?]+))?"
+)
+ROLES = "deploy/README.md has the roles, and `vmatrix doctor --kubeconfig PATH` lists all that is missing with commands"
+
+
+def right_of(request: str) -> str:
+    """Return the right that a request needs, as `kubectl auth can-i` takes it; "" when it needs none on an object.
+
+    Args:
+        request: "METHOD PATH".
+    """
+    method, _, path = request.partition(" ")
+    found = PATH.match(path)
+    if found is None:
+        return ""
+    verb = VERBS.get(method) or ("get" if found["name"] else "list")
+    kind = found["plural"] + (f".{found['group']}" if found["group"] else "")
+    inside = f" -n {found['namespace']}" if found["namespace"] else ""
+    below = f"/{found['subresource']}" if found["subresource"] else ""
+    return f"{verb} {kind}{below}{inside}"
+
+
+def remedy(code: int, request: str) -> str:
+    """Return what to do about a refusal with this code, "" where the answer itself says enough."""
+    right = right_of(request)
+    if code == HTTPStatus.UNAUTHORIZED:
+        return "the API does not know these credentials: log in again, get a new token, or use another kubeconfig"
+    if code == HTTPStatus.FORBIDDEN and right:
+        return f"needed: `kubectl auth can-i {right}` must say yes; ask the cluster's owner: {ROLES}"
+    if code == HTTPStatus.NOT_FOUND and right:
+        return (
+            "the API does not have this object or kind: is it the right cluster, with KubeVirt and CDI? "
+            "`vmatrix doctor --kubeconfig PATH` checks it"
+        )
+    return ""
+
 
 Json = dict[str, Any]
 RETRIABLE_CODES = frozenset({429, 500, 502, 503, 504})

@@ -8,17 +8,43 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 
 from harness.kube.client import Cluster
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable, failure_of
-from harness.kube.index import By, Index
 from harness.kube.objects import deleting, dig
 from harness.kube.resources import Resource
-from harness.until import grown
+from harness.until import Deadline, NotYet, grown, until
+
+Key = tuple[str, str]
+By = Callable[[Json], Hashable | None]
+
+
+class Index:
+    """Keys of objects by a value of theirs; not thread-safe."""
+
+    def __init__(self, by: By) -> None:
+        self._by = by
+        self._keys: dict[Hashable, dict[Key, None]] = {}  # in the order in which they came, as in the copy itself
+        self._values: dict[Key, Hashable] = {}
+
+    def put(self, key: Key, obj: Json | None) -> None:
+        """Take in an object as it is now; None: it is gone."""
+        value, before = (self._by(obj) if obj is not None else None), self._values.get(key)
+        if before is not None and before != value:
+            del self._values[key], self._keys[before][key]
+            if not self._keys[before]:
+                del self._keys[before]
+        if value is not None:
+            self._values[key] = value
+            self._keys.setdefault(value, {})[key] = None
+
+    def keys(self, value: Hashable) -> Collection[Key]:
+        """Return the keys of the objects that have a value."""
+        return self._keys.get(value, ())
+
 
 log = logging.getLogger(__name__)
-Key = tuple[str, str]
 Listener = Callable[[str, Json], None]
 FIRST_RETRY_SECONDS = 0.3  # pacing, doubled with each failure
 LAST_RETRY_SECONDS = 10.0  # the longest pause: an API server that is back is noticed within it
@@ -229,3 +255,61 @@ def labels_of(obj: Json) -> Mapping[str, str]:
     """Return an object's labels, empty when it has none."""
     found: Mapping[str, str] = obj["metadata"].get("labels") or {}
     return found
+
+
+SYNC_SECONDS = 30.0  # first lists of an API server on this host; times the factor
+
+
+class Informers:
+    """One informer per kind, shared by all parts."""
+
+    def __init__(self, cluster: Cluster, namespace: str | None = None) -> None:
+        """Mirror one cluster: of namespaced kinds what is in one namespace, or all."""
+        self._cluster = cluster
+        self._namespace = namespace
+        self._of: dict[tuple[Resource, str], Informer] = {}
+        self._started = False
+
+    def of(self, resource: Resource, *, labels: str = "") -> Informer:
+        """Return the informer of a kind, or of a selector's part of it; all must be asked for before `start`."""
+        wanted = (resource, labels)
+        if wanted not in self._of:
+            if self._started:
+                raise RuntimeError(f"informer of {resource.plural} asked for after the start")
+            namespace = self._namespace if resource.namespaced else None
+            self._of[wanted] = Informer(self._cluster, resource, namespace=namespace, labels=labels)
+        return self._of[wanted]
+
+    def known(self, resource: Resource) -> list[Json]:
+        """Return what the local copy has of a kind; nothing of one that nobody asked for."""
+        found = self._of.get((resource, ""))
+        return found.list() if found is not None else []
+
+    def start(self) -> None:
+        """Start watching all kinds that were asked for."""
+        self._started = True
+        for informer in self._of.values():
+            informer.start()
+
+    def wait(self, stretch: float = 1.0) -> None:
+        """Return when every kind had its first list.
+
+        Raises:
+            TimedOut: one did not come within SYNC_SECONDS, times the factor.
+        """
+        until(
+            self._missing, deadline=Deadline.after(SYNC_SECONDS * stretch), what="all informers to sync", interval=0.02
+        )
+
+    def _missing(self) -> bool | NotYet:
+        late = [r.plural for (r, _), informer in self._of.items() if not informer.synced.is_set()]
+        return NotYet(f"no list yet of {', '.join(late)}") if late else True
+
+    def deaf(self) -> list[str]:
+        """Return the kinds of whose changes nothing is seen any more, though they were to be watched."""
+        return [resource.plural for (resource, _), informer in self._of.items() if informer.deaf]
+
+    def stop(self) -> None:
+        """Stop watching."""
+        for informer in self._of.values():
+            informer.stop()

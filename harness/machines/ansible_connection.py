@@ -23,8 +23,7 @@ from typing import Any
 
 from harness.errors import BadInput
 from harness.machines.runner import actions, callbacks
-from harness.machines.runner.playbook_events import ended_by
-from harness.machines.runner.playbook_output import refusal_in
+from harness.machines.runner.playbook_output import ended_by, refusal_in
 from harness.proc import CommandFailed, Completed, pasteable, run
 
 READ_SECONDS = 120.0  # against hanging: Ansible starts slowly on a busy host, and a dynamic inventory asks a cloud

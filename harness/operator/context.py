@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.kube.client import Cluster
 from harness.kube.events import Events
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers
 from harness.kube.kubeconfig import Files
 from harness.kube.reconcile import Controller
 from harness.operator.metrics import Metrics

@@ -14,8 +14,8 @@ from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, Product, ScenarioPhase, Spec
 from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, counted, fitting
-from harness.spec.own_words import in_both
 from harness.spec.rules import earlier, words
+from harness.spec.variables import in_both
 
 CANONICAL = json.JSONEncoder(sort_keys=True)
 

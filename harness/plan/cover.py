@@ -15,8 +15,7 @@ from itertools import combinations, product
 from typing import Any
 
 from harness.plan.goal import Goal
-from harness.spec.feasible import Row, Rulebook
-from harness.spec.rules import Rule
+from harness.spec.rules import Row, Rule, Rulebook
 
 Domains = Mapping[str, tuple[str, ...]]
 Value = tuple[str, str]  # axis, value id

@@ -12,10 +12,10 @@ from typing import Literal
 
 from harness.errors import BadInput
 from harness.spec import phases, starts
-from harness.spec.crossref import unknown
 from harness.spec.models import Cover, Infra, Spec, Tier
 from harness.spec.models.axes import PRODUCT
 from harness.spec.rules import Rule, lacking, matching, rules
+from harness.spec.shape import unknown
 
 LeftOutBy = Literal["infra", "product", "tier", "matrix"]
 

@@ -29,11 +29,11 @@ from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
 from harness.reading import read_text
 from harness.spec import lines, starts
 from harness.spec.base import NAME, Model, Name
-from harness.spec.crossref import unknown
 from harness.spec.lines import TEXT, Location
 from harness.spec.loader import refuse, validate
 from harness.spec.models import Spec
 from harness.spec.rules import Rule
+from harness.spec.shape import unknown
 
 WORD = re.compile(r"[A-Za-z0-9][-.A-Za-z0-9]*")
 LINE = re.compile(r"( *(?:- )?)([^ :]+):(?: (.+))?")

@@ -15,8 +15,8 @@ from harness.plan.changed import Changes, effects
 from harness.plan.goal import goal_of, tier_of
 from harness.plan.lock import Lock, not_runnable
 from harness.plan.tiers import all_tier_cells, tier_cells
-from harness.spec.crossref import unknown
 from harness.spec.models import Spec
+from harness.spec.shape import unknown
 
 CLASS = "class:"
 NAMED = 5  # cells that a hint names; more are not read

@@ -9,7 +9,7 @@ import pytest
 
 from harness.plugin.items import check_name, is_step, suite_of
 from harness.plugin.state import PLAN, cell_of
-from harness.report.step import LEFT_OUT, NOT_JUDGED
+from harness.report.cell import LEFT_OUT, NOT_JUDGED
 from harness.spec.left_out import fits
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from harness.record import Recorder
 from harness.report import terminal
 from harness.report.results import load
 from harness.session import Cells
-from harness.session.again import verdict
+from harness.session.recheck import verdict
 
 
 class KeptCellChecks:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from harness.model import Cell
     from harness.plugin.own_checks import OwnChecks
     from harness.session import Cells, Run, RunPlan
-    from harness.session.again import CheckAgain
-    from harness.session.foreign import ForeignCheck
+    from harness.session.given_cluster import ForeignCheck
+    from harness.session.recheck import CheckAgain
 
 PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
@@ -62,9 +62,9 @@ def planned(config: pytest.Config) -> RunPlan:
 
 
 def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
-    from harness.session.again import plan_again
     from harness.session.choice import project_of
-    from harness.session.foreign import given_cluster, plan_foreign
+    from harness.session.given_cluster import given_cluster, plan_foreign
+    from harness.session.recheck import plan_again
 
     given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
     if config.getoption("inventory"):

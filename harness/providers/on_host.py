@@ -19,7 +19,7 @@ from harness.infra.host.keeper import Keeper
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.infra.host.processes import InstanceParts
 from harness.infra.host.services import UP_SECONDS, HostConfig
-from harness.machines import folders
+from harness.machines import access
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
 from harness.spec.models import Timeouts
@@ -102,7 +102,7 @@ def take_down(instance: InstanceProvider) -> None:
     """
     kubeconfig = instance.kubeconfig().resolve()
     instance.down()
-    folders.sweep(kubeconfig)
+    access.sweep(kubeconfig)
 
 
 def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Timeouts | None) -> HostConfig:

@@ -1,4 +1,4 @@
-"""One cell of a run as its results tell it: attempts, their steps and checks, and what each attempt came to."""
+"""One cell of a run as its results tell it: attempts, steps and checks, counted by suite, and how they ended."""
 
 from __future__ import annotations
 
@@ -6,21 +6,113 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.report.step import (
-    ADMISSION,
-    FAILED,
-    INTERRUPTED,
-    NOT_STARTED,
-    PASSED,
-    QUARANTINED,
-    TEARDOWN,
-    UNCHECKED,
-    UNFINISHED,
-    Check,
-    Step,
-    WorkerAssignment,
-)
 from harness.rundir import AttemptDir
+from harness.validate.performance.figures import Figure
+
+PASSED = "passed"
+FAILED = "failed"
+INTERRUPTED = "interrupted"
+UNFINISHED = "unfinished"  # begun, and its end was never written down
+UNCHECKED = "unchecked"  # came and went, and no check of it passed or failed
+NOT_STARTED = "not started"
+QUARANTINED = "quarantined"
+OUTCOMES = (FAILED, QUARANTINED, INTERRUPTED, UNFINISHED, UNCHECKED, NOT_STARTED, PASSED)
+NOT_RUN = "not-run"  # of a check
+NOT_JUDGED = "not judged: "  # begins the reason of a check that had nothing to judge in a cluster
+LEFT_OUT = "left out: "  # begins the reason of a check that the product leaves out
+ADMISSION = "admission"  # the step in which a cell waits for room
+TEARDOWN = "teardown"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that ended, or (outcome "unfinished") was under way when the run was killed.
+
+    path: its name and its parents', outermost first.
+    quarantine: the issue of the entry that keeps a failure from counting.
+    """
+
+    path: tuple[str, ...]
+    attempt: int
+    outcome: str
+    seconds: float
+    blame: str = ""
+    summary: str = ""
+    hint: str = ""
+    detail: str = ""
+    paths: tuple[str, ...] = ()
+    exit_code: int = 0
+    quarantine: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the step's name with its parents'."""
+        return " / ".join(self.path)
+
+    @property
+    def title(self) -> str:
+        """Return the step's own name, as people read it."""
+        return "waiting for room" if self.path == (ADMISSION,) else self.path[-1]
+
+    @property
+    def said(self) -> str:
+        """Return the outcome, and whether it is excused."""
+        return f"{self.outcome}, quarantined" if self.quarantine else self.outcome
+
+    @property
+    def top(self) -> bool:
+        """Tell whether the step is part of no other."""
+        return len(self.path) == 1
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's outcome: passed, failed or not-run.
+
+    detail: the failure's text, or why it did not run.  stage: the phase after which it ran.
+    measured: what it measured and every report shows, in words.
+    parts: what of it was not judged, and why, although the check passed or failed.
+    figures: what it measured, in numbers.
+    quarantine: the issue of the entry that keeps a failure from counting.
+    """
+
+    name: str
+    suite: str
+    outcome: str
+    seconds: float
+    blame: str = ""
+    detail: str = ""
+    stage: str = ""
+    attempt: int = 1
+    quarantine: str = ""
+    measured: str = ""
+    parts: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return suite and name, as quarantine entries name checks."""
+        return f"{self.suite}: {self.name}"
+
+    @property
+    def not_judged(self) -> bool:
+        """Tell whether it found nothing to judge in the cluster."""
+        return self.outcome == NOT_RUN and self.detail.startswith(NOT_JUDGED)
+
+    @property
+    def left_out(self) -> bool:
+        """Tell whether the product leaves it out."""
+        return self.outcome == NOT_RUN and self.detail.startswith(LEFT_OUT)
+
+
+@dataclass(frozen=True)
+class WorkerAssignment:
+    """When a cell was given to a worker: seconds from the start of the run (or rerun), and what was expected of it."""
+
+    worker: str
+    after: float
+    expected: float
+    source: str
 
 
 @dataclass(frozen=True)
@@ -165,3 +257,53 @@ class CellResult:
     def label(self, check: Check) -> str:
         """Return a check's suite and name, with its stage when the cell has several."""
         return f"{check.title} (after {check.stage})" if len(self.stages) > 1 and check.stage else check.title
+
+
+@dataclass(frozen=True)
+class Group:
+    """The checks of one suite after one stage of one attempt."""
+
+    title: str
+    passed: int
+    failed: int
+    quarantined: int
+    not_run: int
+    not_judged: int
+    left_out: int
+    seconds: float
+
+    @property
+    def said(self) -> str:
+        """Return the numbers that are not zero."""
+        words = {
+            "passed": self.passed,
+            "failed": self.failed,
+            "quarantined": self.quarantined,
+            "not judged": self.not_judged,
+            "left out": self.left_out,
+            "not run": self.not_run,
+        }
+        return ", ".join(f"{number} {word}" for word, number in words.items() if number)
+
+
+def groups_of(cell: CellResult, attempt: int) -> list[Group]:
+    """Return an attempt's checks by stage (when the cell has several) and suite."""
+    checks = cell.checks_of(attempt)
+    keys = dict.fromkeys((c.stage, c.suite) for c in checks)
+    ordered = sorted(keys, key=lambda key: cell.stages.index(key[0]))
+    return [_group(cell, key, [c for c in checks if (c.stage, c.suite) == key]) for key in ordered]
+
+
+def _group(cell: CellResult, key: tuple[str, str], checks: list[Check]) -> Group:
+    stage, suite = key
+    failed = [c for c in checks if c.outcome == FAILED]
+    return Group(
+        title=f"after {stage}: {suite}" if len(cell.stages) > 1 else suite,
+        passed=sum(c.outcome == PASSED for c in checks),
+        failed=sum(not c.quarantine for c in failed),
+        quarantined=sum(bool(c.quarantine) for c in failed),
+        not_run=sum(c.outcome == NOT_RUN and not (c.not_judged or c.left_out) for c in checks),
+        not_judged=sum(c.not_judged for c in checks),
+        left_out=sum(c.left_out for c in checks),
+        seconds=sum(c.seconds for c in checks),
+    )

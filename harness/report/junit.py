@@ -15,9 +15,8 @@ from xml.etree import ElementTree as Xml
 
 from harness.history.record import telling
 from harness.report import words
-from harness.report.cell import CellResult
+from harness.report.cell import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, CellResult, Check, Step
 from harness.report.results import RunResult
-from harness.report.step import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, Check, Step
 from harness.sanitize import sanitized
 
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}

@@ -1,4 +1,4 @@
-"""From a run's results to its records: one for each of its cells.
+"""Records of a run for the history: one for each of its cells, kept at its end or by `vmatrix history add`.
 
 Everything comes from results.jsonl, so that a run that was killed can be added by another process later; what the
 results do not say (where it ran, the cells' values) its start has written there.
@@ -14,7 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness import record
+from harness.errors import BadInput
 from harness.history import origin
+from harness.history.file import FileStore, content, replace_file
+from harness.history.lines import History, Skipped, once, read, united
+from harness.history.origin import JOB
 from harness.history.record import (
     ABSENT,
     LETTERS,
@@ -29,13 +34,18 @@ from harness.history.record import (
     RunOrigin,
     StepRecord,
     cut,
+    to_line,
 )
 from harness.history.scrub import scrubber
-from harness.record import read
-from harness.report.cell import CellResult
+from harness.history.store import file_of
+from harness.model import Cell
+from harness.recorded import recorded
+from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
 from harness.report.results import RunResult, load
-from harness.report.step import FAILED, NOT_RUN, PASSED, Check, Step
+from harness.rundir import HISTORY, RunDir
+from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
+from harness.spec.settings import Settings
 
 LONG_TEXTS = 8  # failed checks of a cell whose texts are kept so long; when more fail, they mostly say the same
 SHORT_TEXT = 300
@@ -66,7 +76,7 @@ def records_of(
     """Return the records of a run's cells: of all, or of those whose ids are in `cells`."""
     wanted = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
-    events = [e for e in read(run_dir) if "time" in e]
+    events = [e for e in record.read(run_dir) if "time" in e]
     start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
     made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ))
@@ -219,3 +229,79 @@ def _utc(moment: str) -> str:
     """Return an RFC 3339 moment in UTC with milliseconds and a Z."""
     at = datetime.fromisoformat(moment).astimezone(UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+FOREIGN = "no run wrote it"
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was found: records, each once, and what could not be read."""
+
+    records: tuple[Record, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def keep(
+    run_dir: Path, settings: Settings, *, quarantine: Sequence[QuarantineEntry], cells: Iterable[Cell] | None = None
+) -> None:
+    """Write a run's records beside its results and, outside of a job, into this machine's history file.
+
+    A job's files are its own, and as artifacts of many jobs they would overwrite each other. There the records beside
+    the results are added by the job that has them all.
+
+    Args:
+        cells: those that this call of the run had; all of the run without.
+
+    Raises:
+        InfraError: a file could not be written.
+    """
+    estimates = None if cells is None else {cell.id: round(estimate(cell), 1) for cell in cells}
+    records = records_of(run_dir, quarantine=quarantine, cells=estimates)
+    records = tuple(replace(record, estimate=(estimates or {}).get(record.cell, 0.0)) for record in records)
+    own = RunDir(run_dir).history
+    before = content(own) if own.exists() else b""
+    replace_file(own, united(before, *map(to_line, records)))
+    if not os.environ.get(JOB):
+        FileStore(file_of(settings)).append(records)
+
+
+def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> Collected:
+    """Return the records of runs and of history files.
+
+    Args:
+        paths: directories of runs, directories that hold some, .jsonl files. An empty directory holds no run; so does
+            one that does not exist if it is the only one: a run may have died before it began.
+
+    Raises:
+        BadInput: a path does not exist, or is no such thing.
+    """
+    runs: list[Path] = []
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            own = RunDir(path)
+            runs += [path] if own.results.is_file() else [run.path for run in RunDir.all_in(path)]
+            files += [p for p in (own.history,) if p.is_file() and path in runs] + sorted(path.glob(f"*/{HISTORY}"))
+        elif path.is_file():
+            files.append(path)
+        elif len(paths) > 1 or path.suffix:
+            said = "is neither a folder nor a regular file" if os.path.exists(path) else "does not exist"
+            raise BadInput(f"{path} {said}", hint="pass run directories or history files (.jsonl)")
+    found, skipped = _runs(runs, quarantine)
+    history: History = read((str(file), content(file)) for file in files)
+    # what a run itself wrote down comes first: it knew the quarantine of its day
+    return Collected(once([*history.records, *found]), (*skipped, *history.skipped))
+
+
+def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[list[Record], list[Skipped]]:
+    """Return the records of runs' results; results that are damaged are named."""
+    found: list[Record] = []
+    skipped: list[Skipped] = []
+    for run in runs:
+        try:
+            found += records_of(run.resolve(), quarantine=quarantine)
+            skipped += [Skipped(str(RunDir(run).results), line, FOREIGN) for line in recorded(run).foreign]
+        except (BadInput, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            skipped.append(Skipped(str(RunDir(run).results), 0, f"{type(error).__name__}: {error}"))
+    return found, skipped

@@ -3,14 +3,185 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from harness.report import controls, interruption, specs, words
-from harness.report.cell import CellResult
-from harness.report.groups import groups_of
+from harness.report import words
+from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step, groups_of
 from harness.report.results import RunResult, alike
-from harness.report.step import FAILED, NOT_RUN, PASSED, Check, Step
 from harness.sanitize import sanitized
+from harness.spec.controls import Control, controls
+from harness.spec.suites import UPSTREAM
+from harness.validate.conformance import upstream_run
+from harness.validate.conformance.upstream_run import OWN_WORDS
+
+SUITE = "hardening"
+MET, UNMET, UNSEEN = "met", "not met", "not checked"
+
+
+def told(cells: Iterable[CellResult]) -> list[str]:
+    """Return the section of a summary about controls, nothing where no cell has checks of them."""
+    looked = [
+        cell for cell in cells if any(c.suite == SUITE and c.outcome in (PASSED, FAILED) for c in cell.last_checks)
+    ]
+    if not looked:
+        return []
+    known = controls()
+    lines = ["## Controls of the CIS Kubernetes Benchmark", ""]
+    lines += ["| cell | met | not met | not checked | not met by choice | need a person |", "|---|--:|--:|--:|--:|--:|"]
+    became = {cell.id: states(known.values(), cell.last_checks) for cell in looked}
+    choices = [one for one in known.values() if one.not_met]
+    persons = [one for one in known.values() if one.person]
+    for name, found in became.items():
+        counts = [sum(state == word for state in found.values()) for word in (MET, UNMET, UNSEEN)]
+        lines.append(f"| `{name}` | {' | '.join(map(str, [*counts, len(choices), len(persons)]))} |")
+    lines.append("")
+    for name, found in became.items():
+        for word in (UNMET, UNSEEN):
+            rows = [_row(known[number]) for number, state in found.items() if state == word]
+            lines += [f"{word.capitalize()} in `{name}`:", "", *rows, ""] if rows else []
+    lines += ["Not met by choice:", "", *(_row(one, one.not_met) for one in choices), ""]
+    lines += ["A person has to look:", "", *(_row(one, one.person) for one in persons), ""]
+    return [*lines, "Met, by the checks that show it:", "", *_shown(known.values()), ""]
+
+
+def states(known: Iterable[Control], checks: Sequence[Check]) -> Mapping[str, str]:
+    """Return what became of each control that checks look at, by its number."""
+    outcomes: dict[str, list[str]] = {}
+    for check in checks:
+        outcomes.setdefault(check.title, []).append(check.outcome)
+    return {one.id: _state([o for name in one.met for o in outcomes.get(name, ())]) for one in known if one.met}
+
+
+def _state(outcomes: Sequence[str]) -> str:
+    if FAILED in outcomes:
+        return UNMET
+    return MET if PASSED in outcomes else UNSEEN
+
+
+def _shown(known: Iterable[Control]) -> list[str]:
+    by_check: dict[str, list[str]] = {}
+    for one in known:
+        for check in one.met:
+            by_check.setdefault(check, []).append(one.id)
+    return [f"- `{check}`: {', '.join(numbers)}" for check, numbers in by_check.items()]
+
+
+def _row(one: Control, why: str = "") -> str:
+    return f"- {one.id} {one.title}" + (f": {why}" if why else "")
+
+
+SPEC_PASSED, SPEC_FAILED, SPEC_SKIPPED, SPEC_NOT_STARTED = "passed", "failed", "skipped by the spec itself", "not run"
+SPEC_ITEM = "test_spec["
+AXES = ("kubernetes", "network")  # of which a spec's failure is most often a matter
+
+
+@dataclass(frozen=True)
+class SpecItem:
+    """One spec in one cell. outcome: passed, failed, or not-run, as a check's; reason: why it did not run."""
+
+    cell: str
+    suite: str
+    name: str
+    outcome: str
+    reason: str = ""
+
+    @property
+    def came_to(self) -> str:
+        """Return the word under which it is counted."""
+        if self.outcome in (SPEC_PASSED, SPEC_FAILED):
+            return self.outcome
+        return SPEC_SKIPPED if self.reason.strip().startswith(OWN_WORDS) else SPEC_NOT_STARTED
+
+
+@dataclass(frozen=True)
+class SpecCount:
+    """The specs of one suite in one cell: how many came to what, and why some were not run, with how many each."""
+
+    cell: str
+    suite: str
+    counts: Mapping[str, int]
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SpecDifference:
+    """A spec that fails with some values of an axis and with none of those with which it passes."""
+
+    suite: str
+    name: str
+    axis: str
+    fails: tuple[str, ...]
+    passes: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """Return it as a sentence."""
+        return f"{self.name} fails on {self.axis} {', '.join(self.fails)}, and passes on {', '.join(self.passes)}"
+
+
+def spec_name(suite: str, item: str) -> str | None:
+    """Return the spec that an item of a suite is about, by the item's name; None where it is about none."""
+    return item.removeprefix(SPEC_ITEM).removesuffix("]") if suite in UPSTREAM and item.startswith(SPEC_ITEM) else None
+
+
+def counted(items: Iterable[SpecItem]) -> tuple[SpecCount, ...]:
+    """Count specs by cell and suite, in the order in which these come."""
+    found: dict[tuple[str, str], list[SpecItem]] = defaultdict(list)
+    for item in items:
+        found[item.cell, item.suite].append(item)
+    return tuple(
+        SpecCount(
+            cell,
+            suite,
+            Counter(item.came_to for item in specs),
+            Counter(
+                item.reason.strip().removeprefix(upstream_run.NOT_RUN)
+                for item in specs
+                if item.came_to == SPEC_NOT_STARTED
+            ),
+        )
+        for (cell, suite), specs in found.items()
+    )
+
+
+def differences(items: Iterable[SpecItem], axes: Mapping[str, Mapping[str, str]]) -> tuple[SpecDifference, ...]:
+    """Return the specs whose failure goes with a Kubernetes version or a network plugin.
+
+    Args:
+        axes: the values of each cell.
+    """
+    seen: dict[tuple[str, str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for item in items:
+        for axis in AXES:
+            value = axes.get(item.cell, {}).get(axis)
+            if value is not None and item.came_to in (SPEC_PASSED, SPEC_FAILED):
+                seen[item.suite, item.name, axis][value].add(item.came_to)
+    found = []
+    for (suite, name, axis), values in seen.items():
+        fails = tuple(sorted(value for value, came in values.items() if came == {SPEC_FAILED}))
+        passes = tuple(sorted(value for value, came in values.items() if came == {SPEC_PASSED}))
+        if fails and passes:
+            found.append(SpecDifference(suite, name, axis, fails, passes))
+    return tuple(found)
+
+
+def table(counts: Iterable[SpecCount]) -> list[str]:
+    """Return a Markdown table of the counts, and a line for each reason for which specs were not run."""
+    words = (SPEC_PASSED, SPEC_FAILED, SPEC_SKIPPED, SPEC_NOT_STARTED)
+    every = tuple(counts)
+    rows = [
+        f"| `{one.cell}` | {one.suite} | {' | '.join(str(one.counts.get(word, 0)) for word in words)} |"
+        for one in every
+    ]
+    lines = [f"| cell | specs | {' | '.join(words)} |", f"|---|---|{'--:|' * len(words)}", *rows, ""] if rows else []
+    reasons: Counter[str] = Counter()
+    for one in every:
+        reasons.update(one.reasons)
+    said = [f"- not run, {number}: {reason}" for reason, number in reasons.most_common()]
+    return [*lines, *said, ""] if said else lines
+
 
 MACHINES = (
     "| machine | after the first phase | most | admitted with | declared | disk, new | disk, last |",
@@ -25,8 +196,8 @@ INDENT = "&nbsp;&nbsp;"  # of a step inside another
 def render(result: RunResult) -> str:
     """Return the summary as Markdown."""
     blames = words.blames(result)
-    lines = [f"# vmatrix run {result.run}", "", f"**{interruption.headline(result)}**", ""]
-    lines += [f"- {_prose(line.strip())}" for line in interruption.told(result)]
+    lines = [f"# vmatrix run {result.run}", "", f"**{words.interruption_headline(result)}**", ""]
+    lines += [f"- {_prose(line.strip())}" for line in words.interruption_lines(result)]
     lines += [f"- {_prose(sentence)}" for sentence in (*words.sessions(result), *words.foreign(result))]
     lines += [f"- product: {_prose(result.product)}"] if result.product else []
     lines += [f"- tier: {_prose(result.tier)}"] if result.tier else []
@@ -39,7 +210,7 @@ def render(result: RunResult) -> str:
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {_prose(line)}" for line in measured), ""] if measured else []
     lines += _specs(result)
-    lines += controls.told(result.cells)
+    lines += told(result.cells)
     many = len(result.cells) >= words.MANY_CELLS
     for cell in words.worth_showing(result):
         lines += _cell(cell, many=many, kept=cell.id in result.kept)
@@ -49,19 +220,19 @@ def render(result: RunResult) -> str:
 def _specs(result: RunResult) -> list[str]:
     """Return what upstream's whole sets came to, and which specs fail with one value and pass with another."""
     found = specs_of(result)
-    apart = specs.differences(found, result.values)
-    lines = specs.table(specs.counted(found))
+    apart = differences(found, result.values)
+    lines = table(counted(found))
     said = [f"- {_prose(one.told)}" for one in apart]
     return [*lines, *said, ""] if said else lines
 
 
-def specs_of(result: RunResult) -> list[specs.SpecItem]:
+def specs_of(result: RunResult) -> list[SpecItem]:
     """Return the specs of the attempts that count."""
     return [
-        specs.SpecItem(cell.id, check.suite, name, check.outcome, check.detail)
+        SpecItem(cell.id, check.suite, name, check.outcome, check.detail)
         for cell in result.cells
         for check in cell.last_checks
-        if (name := specs.spec_name(check.suite, check.name)) is not None
+        if (name := spec_name(check.suite, check.name)) is not None
     ]
 
 

@@ -8,11 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report import words
-from harness.report.cell import CellResult
-from harness.report.groups import groups_of
-from harness.report.interruption import headline
+from harness.report.cell import FAILED, PASSED, QUARANTINED, CellResult, Check, Step, groups_of
 from harness.report.results import RunResult, alike
-from harness.report.step import FAILED, PASSED, QUARANTINED, Check, Step
+from harness.report.words import interruption_headline
 from harness.rundir import SUMMARY
 
 BAD, ODD = "bold red", "yellow"
@@ -58,7 +56,7 @@ def show_checks(result: RunResult, console: Console) -> None:
 
 def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
-    lines = [Text(headline(result), "bold")]
+    lines = [Text(interruption_headline(result), "bold")]
     lines += [Text(sentence) for sentence in (*words.sessions(result), *words.foreign(result))]
     lines += [Text(f"infra cluster: {said}", ODD) for said in result.infra]
     return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])

@@ -1,18 +1,28 @@
-"""Which revision to try next between a good and a bad one, and what is known of them: halves, past what cannot tell."""
+"""Bisection: find the commit since which a cell fails, by runs of one cell at revisions between good and bad."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from harness.errors import BadInput
+from harness import proc
+from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput
 from harness.files import write_atomically
+from harness.history.record import Record
+from harness.paths import PROJECT
 from harness.reading import read_text
+from harness.report.cell import FAILED
+from harness.report.results import RunResult, load
+from harness.rundir import RunDir
+from harness.session.plan import random_id
 
 FIRST_FAILED = re.compile(r"(?P<step>[^:]+): (?P<task>task \[[^]]*\])")  # a role's task has a colon of its own
 
@@ -133,3 +143,212 @@ def ordered(search: Bisection, titles: Sequence[str] = ()) -> list[str]:
             *([f"  {': '.join(trial.failed)}"] if trial.said else []),
         )
     ]
+
+
+GIT_SECONDS = 120.0  # a checkout of a large repository on a busy disk; against hanging
+FIELDS = "%H%x00%h %s%x00%an <%ae>%x00%ad"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit: its name, its short name with the first line of its message, who wrote it and when."""
+
+    name: str
+    title: str
+    author: str
+    date: str
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The repository that a project lies in."""
+
+    root: Path
+    inside: Path  # the project, from the root
+
+    @staticmethod
+    def of(project: Path) -> Repository:
+        """Return the repository of a project. Raises BadInput where there is none."""
+        done = _git(project, "rev-parse", "--show-toplevel")
+        if done.returncode != 0:
+            raise BadInput(
+                f"{project} is in no repository of git", hint="vmatrix bisect tries the revisions of the project's own"
+            )
+        root = Path(done.stdout.strip()).resolve()
+        return Repository(root, project.resolve().relative_to(root))
+
+    def commit(self, word: str) -> str:
+        """Return the full name of a revision. Raises BadInput when git does not know it."""
+        done = _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}")
+        if done.returncode != 0:
+            raise BadInput(
+                f"git does not know the revision {word!r}",
+                hint="name a branch, tag or commit; a shallow clone lacks older ones: `git fetch --unshallow`",
+            )
+        return done.stdout.strip()
+
+    def between(self, good: str, bad: str) -> tuple[str, ...]:
+        """Return the commits on the way from a good one to a bad one, without the first, oldest first.
+
+        Raises:
+            BadInput: the one is no ancestor of the other.
+        """
+        if good == bad or _git(self.root, "merge-base", "--is-ancestor", good, bad).returncode != 0:
+            raise BadInput(
+                f"{good[:12]} is not before {bad[:12]}", hint="--good names an older commit that --bad was made from"
+            )
+        done = _git(self.root, "rev-list", "--reverse", "--ancestry-path", "--topo-order", f"{good}..{bad}")
+        return tuple(done.stdout.split())
+
+    def revision(self, name: str) -> Commit:
+        """Return a commit."""
+        done = _git(self.root, "show", "--no-patch", f"--format={FIELDS}", "--date=short", name)
+        return Commit(*done.stdout.rstrip("\n").split("\0"))
+
+    @contextmanager
+    def tree(self, folder: Path) -> Iterator[Path]:
+        """Yield a work tree of its own in a folder, and remove it; one that a killed process left is replaced."""
+        self._remove(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        done = _git(self.root, "worktree", "add", "--detach", "--force", str(folder), "HEAD")
+        if done.returncode != 0:
+            raise BadInput(
+                f"git makes no work tree in {folder}: {done.stderr.strip()}", hint="look at: git worktree list"
+            )
+        try:
+            yield folder
+        finally:
+            self._remove(folder)
+
+    def check_out(self, tree: Path, name: str) -> None:
+        """Check a commit out in a work tree, with nothing of another one left."""
+        for words in (("checkout", "--force", "--detach", name), ("clean", "-ffdxq")):
+            done = _git(tree, *words)
+            if done.returncode != 0:
+                raise BadInput(f"git {words[0]} {name[:12]}: {done.stderr.strip()}", hint=f"look at {tree}")
+
+    def _remove(self, folder: Path) -> None:
+        _git(self.root, "worktree", "remove", "--force", "--force", str(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        _git(self.root, "worktree", "prune")
+
+
+def _git(where: Path, *words: str) -> proc.Completed:
+    try:
+        return proc.run(["git", "-C", where, *words], timeout=GIT_SECONDS, check=False)
+    except proc.CommandFailed as failure:
+        raise BadInput(failure.summary, hint="vmatrix bisect needs git; is it installed?") from failure
+
+
+class Stopped(KeyboardInterrupt):
+    """A run was interrupted, and the search with it."""
+
+
+@dataclass(frozen=True)
+class CellRuns:
+    """Runs of a cell at revisions of its project.
+
+    runs: the folder of their results.  options: those that lead to the infra cluster.
+    """
+
+    repository: Repository
+    cell: str
+    runs: Path
+    options: Sequence[str]
+
+    def trial(self, tree: Path) -> RevisionTrial:
+        """Run the cell with the project in a work tree. Raises Stopped when the run was interrupted."""
+        run = random_id()
+        words = [self.cell, "--run-id", run, "--runs", str(self.runs.resolve()), *self.options]
+        project = str(tree / self.repository.inside)
+        program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
+        code = proc.attend([*program, "run", *words], env={PROJECT: project}, cwd=Path(project))
+        if proc.by_signal(code):
+            raise Stopped
+        directory = RunDir.of(self.runs, run)
+        return RevisionTrial(
+            verdict_of(code), run, first_failure(load(directory.path)) if directory.results.is_file() else ""
+        )
+
+
+def verdict_of(code: int) -> RevisionVerdict:
+    """Return what the exit code of a run says of the product."""
+    known = {EXIT_OK: RevisionVerdict.GOOD, EXIT_PRODUCT: RevisionVerdict.BAD}
+    return known.get(code, RevisionVerdict.SKIPPED)
+
+
+def first_failure(result: RunResult) -> str:
+    """Return the first step or check that failed, "" when none did."""
+    for cell in result.cells:
+        for step in cell.last_failures:
+            return f"{step.name}: {step.summary}".partition("\n")[0]
+        for check in cell.checks:
+            if check.outcome == FAILED:
+                return f"{cell.label(check)}: {check.detail.strip()}".partition("\n")[0]
+    return ""
+
+
+def search(
+    begun: Bisection,
+    repository: Repository,
+    folder: Path,
+    trial: Callable[[Path], RevisionTrial],
+    say: Callable[[str], None],
+) -> Bisection:
+    """Try revisions until the first bad one is found, or none is left that could tell; each is written down at once.
+
+    Args:
+        folder: of the search's files.  trial: runs the cell in a work tree.
+    """
+    file, found = folder / "search.json", begun
+    with repository.tree(folder / "tree") as tree:
+        while (revision := found.following) is not None:
+            said = repository.revision(revision)
+            say(f"{said.title}: {len(found.open)} revisions left, {found.runs_left} runs at most")
+            repository.check_out(tree, revision)
+            made = trial(tree)
+            found = found.tried(revision, made)
+            save(found, file)
+            say(f"{said.title}: {made.verdict.value}" + (f": {made.said}" if made.said else ""))
+    return found
+
+
+PASSED_RECORD, FAILED_RECORD, PRODUCT = "passed", "failed", "product"
+
+
+def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: str | None) -> tuple[str, str]:
+    """Return the last commit at which a cell passed, and the first one after it at which the product failed.
+
+    Args:
+        records: the history, oldest first.  good, bad: given by a person, and kept.
+
+    Raises:
+        BadInput: the history does not say.
+    """
+    own = [r for r in records if r.cell == cell and r.where.commit and not r.where.changed]
+    passed = [number for number, record in enumerate(own) if record.outcome == PASSED_RECORD]
+    since = own[passed[-1] + 1 :] if passed else own
+    failed = [record for record in since if record.outcome == FAILED_RECORD and record.blame == PRODUCT]
+    good = good or (own[passed[-1]].where.commit if passed else None)
+    bad = bad or (failed[0].where.commit if failed else None)
+    for name, found in (("--good", good), ("--bad", bad)):
+        if found is None:
+            what = "passed" if name == "--good" else "failed since by the product's fault"
+            raise BadInput(
+                f"the history has no run in which {cell} {what}",
+                hint=f"name the commit: {name} REV; or add runs to the history: `vmatrix history add`",
+            )
+    assert good is not None  # noqa: S101 - refused above
+    assert bad is not None  # noqa: S101 - refused above
+    return good, bad
+
+
+def first_failure_at(records: Sequence[Record], cell: str, commit: str) -> str:
+    """Return what failed first in the cell's last failure by the product at a commit; "" where the history has none."""
+    own = [r for r in records if (r.cell, r.where.commit, r.outcome, r.blame) == (cell, commit, FAILED_RECORD, PRODUCT)]
+    if not own:
+        return ""
+    last = own[-1]
+    steps = (f"{one.name}: {one.message}" for one in last.steps if one.outcome == FAILED_RECORD and one.message)
+    checks = (f"{one.checks[0]}: {one.message}" for one in last.notes if one.outcome == FAILED_RECORD and one.checks)
+    return next((said.partition("\n")[0] for said in (*steps, *checks)), "")

@@ -6,6 +6,7 @@ Used by a run that goes cell by cell, and by each worker of one that goes side b
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,17 +18,73 @@ from harness import providers
 from harness.artifacts.catalogue import KUBERNETES
 from harness.artifacts.product.wanted import tested
 from harness.cell.life import Life
+from harness.cell.network import mirror_of
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
-from harness.cell.steps import Listener, Steps
-from harness.errors import Blame, Leaked, VmatrixError
-from harness.kube.failures import Unreachable
+from harness.cell.steps import Listener, Steps, describe
+from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
+from harness.kube.failures import ApiFailure, Unreachable
+from harness.kube.tunnels import lost_since
+from harness.machines.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.model import Cell, Environment
 from harness.record import Recorder
-from harness.session.blame import blame_of, cut_off, of_the_guest
 from harness.session.plan import RunPlan
-from harness.session.witness import inspection_options, witness_of
+from harness.until import TimedOut
 from harness.validate.phases.witness import Witness
+
+RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
+
+
+def of_the_guest(error: BaseException | None, *, asserted: bool) -> bool:
+    """Tell whether a check found the failure in the guest.
+
+    It did so by its assertion, because it waited there in vain, or because the guest's API, the only one that checks
+    ask, refused it or did not answer.
+    """
+    return asserted or isinstance(error, TimedOut | ApiFailure | Unreachable)
+
+
+def blame_of(error: BaseException | None, *, asserted: bool, own: bool = False, check: str = "a check") -> Blame:
+    """Return whose fault a failed check is while machines and the way to them are what they were.
+
+    Args:
+        asserted: whether the check itself found the failure.
+        own: whether the error came out of the project's own code.
+    """
+    if of_the_guest(error, asserted=asserted):
+        return Blame.PRODUCT
+    if own and not isinstance(error, VmatrixError | BaseExceptionGroup):
+        return Blame.USER
+    return Blame(str(describe(error or HarnessBug(check))["blame"]))
+
+
+def cut_off(tunnels: Path | None) -> str:
+    """Say why the way to the machines was just cut; "" where it was not."""
+    broken = lost_since(tunnels, time.time() - RECENT_SECONDS)
+    return f"the tunnel to a machine broke: {broken[-1].why}" if broken else ""
+
+
+def witness_of(life: Life) -> Witness:
+    """Return who looks on while the cell lives; the life tells it of each phase."""
+    witness = Witness(
+        cell=life.cell,
+        registry=mirror_of(life.site.mirror, life.cell.vars).images,
+        timeouts=life.site.timeouts,
+        leaves=life.site.product_of(life.cell).cluster,
+        ssh_options=inspection_options,
+        ssh_command=lambda environment, machine: [*DIES_WITH_US, *ssh_command(machine, environment.private_key)],
+        step=life.steps.step,
+    )
+    life.watch = witness.watch
+    return witness
+
+
+def inspection_options(environment: Environment) -> list[str]:
+    """Return how checks connect to a cell's machines: over shared connections, whose directory is there then."""
+    control = control_directory(environment.run, environment.cell.id)
+    control.mkdir(mode=0o700, exist_ok=True)
+    seconds = max(machine.connect_seconds for machine in environment.machines)
+    return ssh_options(environment.private_key, control, environment.tunnels, connect_seconds=seconds)
 
 
 @dataclass(frozen=True)

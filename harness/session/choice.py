@@ -125,8 +125,8 @@ def sizes_of(spec: Spec, settings: Settings) -> Sizes:
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:
     """Return the cells of a run that did not pass; what is in quarantine did as far as it can."""
+    from harness.report.cell import PASSED, QUARANTINED
     from harness.report.results import excused  # results are only read where somebody asks for a run
-    from harness.report.step import PASSED, QUARANTINED
 
     result = find_run(runs, run)
     cells = (excused(cell, spec.quarantine) for cell in result.cells)

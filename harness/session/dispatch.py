@@ -20,7 +20,7 @@ from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Follower
-from harness.report.step import FAILED
+from harness.report.cell import FAILED
 from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run

@@ -13,7 +13,7 @@ from harness.history.lines import once, parse
 from harness.history.record import Record
 from harness.history.store import store_of_runs
 from harness.model import Cell
-from harness.report.analysis.figures import of_record
+from harness.report.analysis.story import of_record
 from harness.report.records import records_of
 from harness.report.results import load
 from harness.rundir import RESULTS

@@ -16,7 +16,7 @@ from harness.plan.tiers import tier_cells
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned
-from harness.report.collect import collect
+from harness.report.records import collect
 from harness.session.choice import profile_of
 from harness.spec import Spec
 from harness.spec.settings import Settings

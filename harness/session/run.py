@@ -24,21 +24,21 @@ from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
-from harness.machines import folders
+from harness.machines import access
 from harness.model import Cell
 from harness.record import Recorder
-from harness.report import interruption, outputs, records, terminal
-from harness.report.collect import keep
+from harness.report import outputs, records, terminal, words
+from harness.report.cell import PASSED
 from harness.report.live import Live, in_gitlab
+from harness.report.records import keep
 from harness.report.results import RunResult, load
-from harness.report.step import PASSED
 from harness.sanitize import sanitized
 from harness.session import refusals
 from harness.session.cells import Cells
 from harness.session.choice import profile_of
+from harness.session.exit_codes import exit_code
 from harness.session.plan import RunPlan
 from harness.session.refusals import Wish
-from harness.session.verdict import exit_code
 
 
 class Interrupted(KeyboardInterrupt):
@@ -119,7 +119,7 @@ class Run:
             ),
         )
         self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
-        folders.sweep()
+        access.sweep()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         for line in providers.coming(plan.project.settings):
@@ -247,7 +247,7 @@ class Run:
     def show_interruption(self) -> None:
         """Print as the last lines of a run that a signal ended: what ran, what did not, and how to run that."""
         result = self._result()
-        for line in interruption.told(result):
+        for line in words.interruption_lines(result):
             self.console.print(line, markup=False)
         if all(cell.outcome == PASSED for cell in result.cells):
             return

@@ -12,26 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import MATRIX, packaged_dir
-from harness.spec import (
-    downgrades,
-    left_out,
-    networks,
-    own_words,
-    phases,
-    playbook_variables,
-    product_files,
-    product_kinds,
-    recipes,
-    required,
-    reserved,
-    starts,
-)
+from harness.spec import left_out, networks, phases, playbook_variables, product_files, product_kinds, starts, variables
 from harness.spec.controls import controls
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
-from harness.spec.promises import broken
-from harness.spec.shape import unknown as unknown  # the wording that selections and plans share
+from harness.spec.phases import broken
+from harness.spec.shape import unknown
 from harness.spec.suites import KIND, misnamed, suites_of
+
+RECIPES = Path("vm-templates", "images")
+RECIPE = "recipe.yml"
+
+
+def check_recipes(content: Any, project: Path) -> Iterator[Finding]:
+    """Find recipes that neither the project nor the package has."""
+    known = [file.parent.name for root in (project, packaged_dir()) for file in (root / RECIPES).glob(f"*/{RECIPE}")]
+    for at, source in find(content, "images", EACH, "source"):
+        for inner, name in texts(source, "recipe"):
+            if name not in known:
+                yield (*at, *inner), unknown(f"recipe (a folder of {RECIPES} with {RECIPE})", name, sorted(set(known)))
+
 
 NEEDED = ("topology", "scenario", "os")
 LASTING = ("topology", "os", "scenario")  # what a cell's machines are made of stays as it is during its life
@@ -59,16 +59,20 @@ def check(
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, directory.parent, suites),
         "waivers.yml": _waivers(documents["waivers.yml"].content),
-        "images.yml": recipes.check(documents["images.yml"].content, directory.parent),
+        "images.yml": check_recipes(documents["images.yml"].content, directory.parent),
     }
     problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
     problems += [documents["tiers.yml"].problem((), message) for message in misnamed(directory.parent)]
     for document in (products or {}).values():
         whole = {**documents, "product.yml": document}
         problems += [document.problem(*found) for found in _product(document.content, directory, whole)]
-        problems += [*required.check(whole), *reserved.check(whole)]
+        problems += [*variables.check_required(whole), *variables.check_reserved(whole)]
     packaged = playbook_variables.is_packaged(documents["product.yml"].content, directory.parent)
-    problems += [*required.check(documents), *reserved.check(documents), *networks.check(documents, ipv4=packaged)]
+    problems += [
+        *variables.check_required(documents),
+        *variables.check_reserved(documents),
+        *networks.check(documents, ipv4=packaged),
+    ]
     return [*problems, *playbook_variables.check(documents, directory.parent)]
 
 
@@ -76,7 +80,7 @@ def _product(content: Any, directory: Path, documents: Mapping[str, Document]) -
     return chain(
         product_kinds.check(content, directory.parent, documents["topologies.yml"].content),
         left_out.check(content, directory.parent),
-        own_words.check(content),
+        variables.check_names(content),
         phases.of_product(content, documents["scenarios.yml"].content),
         product_files.check(content, directory.parent),
     )
@@ -95,7 +99,7 @@ def _axes(content: Any, known: Declared) -> Iterator[Finding]:
         values = [((*at, *inner), value) for inner, value in find(axis, "values", EACH)]
         yield from _slugs(values)
         yield from _cycles(values)
-        yield from downgrades.check(values)
+        yield from variables.check_downgrades(values)
         default = field(axis, "default")
         if default is not None:
             yield from _known((*at, "default"), f"value of axis {name}", default, known.axes[name].values)

@@ -6,6 +6,7 @@ A file of the project replaces the packaged one of the same name. With the line 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 from harness.paths import MATRIX, packaged_dir, product_file, project_dir
 from harness.spec import lines
 from harness.spec.amend import DEFAULT, EXTENDS, amended
-from harness.spec.declared import EACH, texts
+from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Document, Location, Problem
+from harness.spec.models.axes import PRODUCT
 from harness.spec.shape import shown
 
 # The places of paths relative to the project, in the files of matrix/: the product's, and globs of files.
@@ -84,3 +86,65 @@ def _with(content: Any, at: Location, value: str) -> Any:
         number = int(at[0])
         return [*content[:number], _with(content[number], at[1:], value), *content[number + 1 :]]
     return {**content, at[0]: _with(content[at[0]], at[1:], value)}
+
+
+SHARED = ("groups", "requires", "vars", "variables", "cluster", "checks")  # of product.yml, for what a file leaves out
+ALONE = ("sources", "artifacts", "without_effect")  # of a whole run, so that product.yml alone has them
+
+
+def read_products(directory: Path, documents: Mapping[str, Document]) -> tuple[dict[str, Document], list[Problem]]:
+    """Read the products of a matrix directory by the values that name them, and find what is wrong with that.
+
+    Args:
+        documents: axes.yml and product.yml, by file name.
+    """
+    axes, base = documents["axes.yml"], documents["product.yml"]
+    found: dict[str, Document] = {}
+    problems: list[Problem] = []
+    for at, value, name, said in _named(axes.content):
+        if said:
+            problems.append(axes.problem((*at, PRODUCT), said))
+            continue
+        file = own_file(directory, name)
+        if not os.path.lexists(file):
+            if not (packaged_dir() / MATRIX / name).exists():
+                problems.append(axes.problem((*at, PRODUCT), f"the file {file} does not exist"))
+                continue
+            if not is_packaged(base.place_of((PRODUCT, "directory"))[0]):
+                continue
+        document, wrong = read(directory, name)
+        problems += wrong
+        if document.content is not None:
+            problems += _of_all(document)
+            found[value], wrong = _over(base, document)
+            problems += wrong
+    return found, problems
+
+
+def _named(axes: Any) -> Iterator[tuple[Location, str, str, str]]:
+    """Yield where each value is that has a product, its id, the file, and what is wrong with having one."""
+    for at, axis in find(axes, "axes", EACH):
+        for inner, value in find(axis, "values", EACH):
+            name, known = field(value, PRODUCT), field(value, "id") or ""
+            if name is None:
+                continue
+            said = f"only values of the axis {PRODUCT} may have one; remove it"
+            if field(axis, "name") == PRODUCT:
+                is_default = field(axis, "default") == known
+                said = "the axis' default is what product.yml describes; remove this key" if is_default else ""
+            yield (*at, *inner), known, name, said
+
+
+def _of_all(document: Document) -> Iterator[Problem]:
+    for key in ALONE:
+        for at, _ in find(document.content, PRODUCT, key):
+            yield document.problem(at, "belongs to product.yml, for all products of a run; move it there")
+
+
+def _over(base: Document, document: Document) -> tuple[Document, list[Problem]]:
+    """Return a product with what product.yml says where its own file says nothing."""
+    given = next((inner for _, inner in find(base.content, PRODUCT) if isinstance(inner, Mapping)), None)
+    shared = {key: inner for key, inner in (given or {}).items() if key in SHARED}
+    if not isinstance(document.content, Mapping):
+        return document, []
+    return amended(Document(base.file, {PRODUCT: shared}, base.lines, base.files), document)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,11 +13,48 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import packaged_dir
-from harness.spec import crossref, dates, layers, lines, overlooked, products, sense
+from harness.spec import crossref, dates, layers, lines, sense
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
 from harness.spec.shape import validate as validate
+
+CLOSE = 0.75  # alike enough to be meant: tires.yml, scenario.yml, topology.yml
+
+
+def refuse_settings(file: Path) -> None:
+    """Refuse a settings file that does not exist and is meant: a link to nothing, or one of another name."""
+    if file.is_symlink():
+        raise BadInput(
+            f"{file} is a link to {os.readlink(file)}, which does not exist", hint="correct or remove the link"
+        )
+    other = file.with_suffix(".yaml")
+    if other.exists():
+        raise BadInput(f"{other} is not read", hint=f"name it {file.name}")
+
+
+def refuse_matrix(folder: Path, known: Collection[str]) -> None:
+    """Refuse a matrix folder that is none, and files in it that are meant to be of a known name, and are not.
+
+    A name that goes on after a known one, such as tiers.old.yml, is somebody's copy.
+    """
+    if not folder.is_dir():
+        if folder.is_symlink():
+            said = f"{folder} is a link to {os.readlink(folder)}, which is no folder"
+            raise BadInput(said, hint="correct or remove the link")
+        if folder.exists():
+            raise BadInput(f"{folder} is no folder", hint="it is the folder of the matrix; move the file away")
+        return
+    stems = {Path(name).stem for name in known}
+    for file in sorted(folder.iterdir()):
+        if file.suffix not in (".yml", ".yaml") or file.name in known:
+            continue
+        if file.stem in stems:
+            raise BadInput(f"{file} is not read", hint=f"name it {file.stem}.yml")
+        meant = get_close_matches(file.stem, stems, 1, CLOSE)
+        if meant and not file.stem.startswith(meant[0]):
+            raise BadInput(f"{file} is not read", hint=f"did you mean {meant[0]}.yml? give any other file another name")
+
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -41,8 +80,8 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
             if parsed is not None:
                 parts.update(dict(parsed))
         problems += found
-    others, found = products.read(directory, documents)
-    overlooked.refuse_matrix(directory, {*FILES, *(document.file.name for document in others.values())})
+    others, found = layers.read_products(directory, documents)
+    refuse_matrix(directory, {*FILES, *(document.file.name for document in others.values())})
     parts["products"], wrong = _products(others)
     problems += [*found, *wrong, *crossref.check(documents, directory, others)]
     space = _space(parts, {problem.file.name for problem in problems})

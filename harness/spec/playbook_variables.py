@@ -21,8 +21,8 @@ from harness.paths import packaged_dir
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Document, Problem
 from harness.spec.networks import EXAMPLES
-from harness.spec.reserved import PLACES
 from harness.spec.shape import shown
+from harness.spec.variables import PLACES
 
 PACKAGED = "playbooks"  # the folder of the packaged playbooks
 KNOWN = "roles/preflight/vars/main.yml"  # of them: the minor versions that they know, by component

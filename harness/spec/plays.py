@@ -1,13 +1,16 @@
-"""Whether the plays of a product's playbooks are about the machines that a cell has, as far as the files tell.
+"""Plays and files of a product, read leniently: the hosts of plays, what files mention, the usual names of both.
 
 The plays are read, not run: what depends on variables, on groups that a play makes or on other inventories is not
 judged. https://docs.ansible.com/ansible/latest/inventory_guide/intro_patterns.html
+
+Only what no file mentions is certain: what one mentions may be a comment.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,7 +20,7 @@ import yaml
 
 from harness import yaml_text
 from harness.errors import BadInput
-from harness.reading import read_text
+from harness.reading import read_bytes, read_text
 
 IMPORTS = ("import_playbook", "ansible.builtin.import_playbook", "include", "ansible.builtin.include")
 EVERYWHERE = frozenset({"all", "*"})
@@ -103,3 +106,110 @@ def plain(word: Any, sources: str) -> str:
     if "{{" in said or "{%" in said:
         raise Unclear
     return said
+
+
+def hosts_of(playbook: Path, seen: set[Path]) -> Iterator[str]:
+    """Yield the groups that the plays of a playbook name, and of those that it imports; templates name nothing."""
+    if playbook in seen:
+        return
+    seen.add(playbook)
+    for play in plays_of(playbook):
+        hosts = play.get("hosts", ())
+        for pattern in [hosts] if isinstance(hosts, str) else hosts if isinstance(hosts, list) else ():
+            if isinstance(pattern, str) and "{{" not in pattern:
+                words = (word.strip().lstrip("!&").partition("[")[0] for word in pattern.replace(",", ":").split(":"))
+                yield from (word for word in words if word and word.replace("_", "").replace("-", "").isalnum())
+        imported = play.get("import_playbook", play.get("ansible.builtin.import_playbook"))
+        if isinstance(imported, str):
+            yield from hosts_of(playbook.parent / imported, seen)
+
+
+class _Lenient(yaml.SafeLoader):
+    """Reads tags such as !vault as nothing: only the names of plays' hosts matter here."""
+
+
+_Lenient.add_multi_constructor("!", lambda *_: None)
+
+
+def plays_of(file: Path) -> list[dict[str, Any]]:
+    """Return the plays of a playbook; nothing where the file is none."""
+    try:
+        content = yaml.load(read_text(file), _Lenient)  # noqa: S506 - a SafeLoader
+    except (BadInput, ValueError, yaml.YAMLError, RecursionError):
+        return []
+    plays = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return [
+        one for one in plays if any(key.rpartition(".")[2] in ("hosts", "import_playbook") for key in map(str, one))
+    ]
+
+
+MADE = re.compile(rb"add_host|group_by")  # actions that make groups while a playbook runs
+NAMED = re.compile(rb"\b(?:key|groups?|groupname) *[:=] *((?:\{\{.*?\}\}|[^\n,}])*)")  # what they name
+LARGEST = 1 << 20  # bytes of a file that is searched; playbooks, templates and scripts are far smaller
+
+
+def mentions(words: tuple[str, ...], directory: Path, sources: Path | None) -> bool:
+    """Tell whether any file of the product or of its sources has one of some words."""
+    wanted = re.compile("|".join(map(re.escape, words)).encode())
+    return any(wanted.search(text) is not None for text in _all_texts(directory, sources))
+
+
+def made_later(names: Collection[str], directory: Path, sources: Path | None) -> bool:
+    """Tell whether a task of the product's may make a group of one of these names."""
+    for text in _all_texts(directory, sources):
+        if MADE.search(text) is None:
+            continue
+        for name in (found.decode(errors="replace").strip().strip("\"'[]") for found in NAMED.findall(text)):
+            pattern = ".*".join(map(re.escape, re.split(r"\{\{.*?\}\}", name)))
+            if any(re.fullmatch(pattern, word) for word in names):
+                return True
+    return False
+
+
+def _all_texts(directory: Path, sources: Path | None) -> Iterator[bytes]:
+    """Yield the files of the product and of its sources."""
+    yield from _texts(directory)
+    if sources is not None and not sources.is_relative_to(directory):
+        yield from _texts(sources)
+
+
+def _texts(folder: Path) -> Iterator[bytes]:
+    for above, below, files in os.walk(folder, followlinks=True):
+        below[:] = [name for name in below if not name.startswith(".") and name not in ("node_modules", "runs")]
+        for path in (Path(above) / name for name in files):
+            try:
+                if path.stat().st_size <= LARGEST:
+                    yield read_bytes(path, largest=LARGEST)
+            except (BadInput, OSError):
+                continue
+
+
+FIRST = "deploy"  # the phase that no product can lack
+FOLDERS = (".", "playbooks", "ansible", "deploy")  # where playbooks usually lie in a repository
+PHASES = {  # the usual names of a phase's playbook, without ending and with dashes; the likelier first
+    FIRST: ("vmatrix-deploy", "cluster", "site", "deploy", "install", "create", "main", "setup"),
+    "scale-out": ("scale-out", "scale-up", "scale", "add-node", "add-nodes", "join"),
+    "scale-in": ("scale-in", "scale-down", "remove-node", "remove-nodes", "delete-node"),
+    "remove-node": ("remove-node", "remove-nodes", "delete-node"),
+    "upgrade": ("upgrade", "upgrade-cluster", "update"),
+    "reconfigure": ("reconfigure",),
+    "backup": ("backup", "etcd-backup"),
+    "recover": ("recover", "restore", "recover-control-plane"),
+    "reset": ("reset", "uninstall", "teardown"),
+}
+GROUPS = {  # the usual names of our groups; the first of each is our own
+    "control_plane": ("control_plane", "kube_control_plane", "control_planes", "controlplane", "controlplanes",
+                      "controlplane_nodes", "k8s_control_plane", "masters", "master", "kube-master", "kube_master",
+                      "kube_masters", "k8s_master", "k8s_masters", "kubernetes_master", "kubernetes_masters",
+                      "master_nodes", "controllers", "controller", "managers", "servers", "server", "k3s_server",
+                      "k3s_servers", "k3s_master", "rke2_servers", "rke2_server", "k0s_controllers"),
+    "etcd": ("etcd", "etcds", "etcd_nodes", "etcd_cluster", "k8s_etcd"),
+    "node": ("node", "kube_node", "nodes", "workers", "worker", "kube-node", "kube_nodes", "kube_workers", "k8s_node",
+             "k8s_nodes", "k8s_worker", "k8s_workers", "kubernetes_node", "kubernetes_nodes", "kubernetes_worker",
+             "kubernetes_workers", "worker_nodes", "minions", "agents", "agent", "k3s_agent", "k3s_agents", "k3s_node",
+             "rke2_agents", "rke2_agent"),
+}  # fmt: skip
+# Groups of all nodes, control planes included.
+WHOLE = ("k8s_cluster", "k8s-cluster", "k3s_cluster", "rke2_cluster", "kube_cluster", "kubernetes_cluster",
+         "kubernetes", "k8s", "k3s", "rke2", "k0s", "kube", "cluster")  # fmt: skip
+OF_ANSIBLE = ("all", "ungrouped", "localhost")  # what plays name and no topology needs

@@ -2,13 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from harness.spec import image_archive, product_sources
+from harness.spec import product_sources
 from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding
+
+DOCKER, OCI = "manifest.json", "index.json"
+# of a manifest in an index: the second is what nerdctl and ctr write
+NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
+LISTS = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+FOR_ONE = "export it for one platform, as `skopeo copy` and `docker save --platform` do"
+LARGEST = 1 << 20  # bytes of a manifest that are read
+Member = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True)
+class ImageArchive:
+    """One image in an archive. `name`: REPOSITORY:TAG without a registry, "" where the archive has none.
+
+    `digest`: of the image's manifest, where the archive has one.
+    """
+
+    path: Path
+    form: Literal["docker", "layout", "oci"]
+    name: str
+    digest: str
+
+
+def look(path: Path) -> ImageArchive:
+    """Return what an archive holds. Raises ValueError with what is wrong with it."""
+    if path.is_dir():
+        return _layout(path, "layout", lambda name: _read(path / name))
+    if not path.is_file():
+        raise ValueError(f"the image archive {path} does not exist")
+    try:
+        with tarfile.open(path, mode="r:") as tar:
+            members = {entry.name.removeprefix("./"): entry for entry in tar if entry.isfile()}
+
+            def member(name: str) -> bytes | None:
+                stream = tar.extractfile(members[name]) if name in members else None
+                return stream.read(LARGEST) if stream is not None else None
+
+            return _docker(path, member) if DOCKER in members else _layout(path, "oci", member)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ValueError(f"the image archive {path} is no uncompressed tar archive: {error}") from error
+
+
+def _docker(path: Path, member: Member) -> ImageArchive:
+    found = _json(path, DOCKER, member)
+    if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], Mapping):
+        count = len(found) if isinstance(found, list) else 0
+        raise ValueError(f"the image archive {path} has {count} images; it needs to have one")
+    names = found[0].get("RepoTags") or []
+    for part in (found[0].get("Config"), *(found[0].get("Layers") or [None])):
+        if not isinstance(part, str) or member(part) is None:
+            raise ValueError(f"the image archive {path} is broken: it lacks {part}, which {DOCKER} names")
+    return ImageArchive(path, "docker", _plain(str(names[0])) if len(names) == 1 else "", "")
+
+
+def _layout(path: Path, form: Literal["layout", "oci"], member: Member) -> ImageArchive:
+    index = _json(path, OCI, member)
+    listed = index.get("manifests") if isinstance(index, Mapping) else None
+    if not isinstance(listed, list) or len(listed) != 1 or not isinstance(listed[0], Mapping):
+        count = len(listed) if isinstance(listed, list) else 0
+        raise ValueError(f"the image archive {path} has {count} images; it needs to have one")
+    (entry,) = listed
+    if entry.get("mediaType") in LISTS:
+        raise ValueError(f"the image archive {path} has an image for several platforms; {FOR_ONE}")
+    digest = str(entry.get("digest", ""))
+    blob = f"blobs/{digest.replace(':', '/')}"
+    manifest = _json(path, blob, member)
+    for part in (manifest.get("config"), *(manifest.get("layers") or ())) if isinstance(manifest, Mapping) else ():
+        inner = f"blobs/{str(part.get('digest', '')).replace(':', '/')}" if isinstance(part, Mapping) else "?"
+        if member(inner) is None:
+            raise ValueError(f"the image archive {path} is broken: it lacks {inner}")
+    notes = entry.get("annotations") or {}
+    name = next((str(notes[key]) for key in NAMES if notes.get(key)), "")
+    return ImageArchive(path, form, _plain(name) if ":" in name else "", digest)
+
+
+def _json(path: Path, name: str, member: Member) -> Any:
+    raw = member(name)
+    if raw is None:
+        raise ValueError(f"the image archive {path} is broken: it lacks {name}")
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the image archive {path} is broken: {name} is no JSON") from error
+
+
+def _read(file: Path) -> bytes | None:
+    if not file.is_file():
+        return None
+    with file.open("rb") as stream:
+        return stream.read(LARGEST)
+
+
+def _plain(name: str) -> str:
+    """Return REPOSITORY:TAG of a full name, without the registry's host."""
+    host, _, rest = name.partition("/")
+    without = rest if rest and re.search(r"[.:]|^localhost$", host) else name
+    return without if ":" in without.rpartition("/")[2] else f"{without}:latest"
+
 
 HINT = "add `name: REPOSITORY:TAG`"
 
@@ -42,9 +144,9 @@ def _images(content: Any, project: Path) -> Iterator[Finding]:
         if archive is None or product_sources.marked(archive):
             continue
         try:
-            name = given or image_archive.look(project / archive).name
+            name = given or look(project / archive).name
             if given is not None:
-                image_archive.look(project / archive)
+                look(project / archive)
         except (ValueError, OSError) as error:
             yield (*at, "archive"), str(error)
             continue

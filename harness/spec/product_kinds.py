@@ -2,15 +2,239 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from pathlib import Path
+from shutil import which
 from typing import Any
 
-from harness.spec import ansible_kind, command_kind, declared_kind, product_sources
-from harness.spec.ansible_kind import is_there
-from harness.spec.declared import EACH, find, texts
+from harness.errors import BadInput
+from harness.paths import MATRIX, packaged_dir
+from harness.reading import read_text
+from harness.spec import product_sources
+from harness.spec.ansible_configuration import Configuration, configuration
+from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding, below
+from harness.spec.playbook_files import PlaybookFiles
+from harness.spec.plays import Groups, Unclear, made_later, mentions, patterns
+
+FILES = ("install", "requirements", "config")
+FOLDERS = ("offline",)
+PACKAGED = "playbooks"  # the folder of the packaged playbooks
+VARS_FOLDERS = ("group_vars", "host_vars")
+KUBECONFIG = "cluster_kubeconfig_path"  # the variable that says where the product has to leave one
+
+
+def playbook(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
+    """Find a phase without a playbook, or with one that is not there."""
+    if phase.get("playbook") is None:
+        yield ("playbook",), "missing; this key is required"
+    named = field(phase, "playbook")
+    if named is not None and not is_there((directory / named).is_file):
+        yield ("playbook",), f"the playbook {directory / named} does not exist; create it, or remove the phase"
+
+
+def ansible_options(content: Any, directory: Path) -> Iterator[Finding]:
+    """Find files of `ansible` that are not there; `content` is the product's."""
+    for key in (*FILES, *FOLDERS):
+        for at, name in texts(content, "ansible", key):
+            path = directory / name
+            if not is_there(path.is_dir if key in FOLDERS else path.is_file):
+                yield at, f"the {'folder' if key in FOLDERS else 'file'} {path} does not exist"
+    for at, name in texts(content, "ansible", "path"):
+        program = (directory / name).expanduser() / "ansible-playbook"
+        if not is_there(lambda program=program: program.is_file() and os.access(program, os.X_OK)):  # type: ignore[misc]
+            yield at, f"no program {program}; `path` is the folder of ansible-playbook, such as .venv/bin"
+    seen: set[str] = set()
+    for at, name in texts(content, "ansible", "inventories", EACH):
+        path = directory / name
+        if not is_there(path.exists):
+            yield at, f"the inventory {path} does not exist"
+        if path.name in VARS_FOLDERS and path.name in seen:
+            yield at, f"a second folder {path.name}; Ansible reads one beside an inventory"
+        seen.add(path.name)
+
+
+def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) -> Iterator[Finding]:
+    """Find the first phase whose plays are about none of the machines that it has; a deployment is about all.
+
+    Args:
+        content: the product's.  sources: the folder of its sources, if it is there.
+    """
+    inventories = [name for _, name in texts(content, "ansible", "inventories", EACH)]
+    if any(Path(name).name not in VARS_FOLDERS for name in inventories):
+        return  # they may have groups of their own
+    groups = _groups(content, topologies)
+    none = {str(at[-1]) for at, names in find(content, "groups", EACH) if names == []}  # their topologies are left out
+    kinds = {frozenset(word for _, word in texts(one, EACH)) for _, one in _group_lists(topologies)}
+    kinds = {kind for kind in kinds if not kind <= none}
+    for at, name in texts(content, "phases", EACH, "playbook"):
+        try:
+            found = list(patterns(directory / name, str(sources) if sources is not None else ""))
+            reached = frozenset().union(*(groups.within(hosts) for hosts in found))
+        except Unclear:
+            continue
+        left = sorted({", ".join(sorted(kind)) for kind in kinds if not kind & reached})
+        said = ", ".join(dict.fromkeys(pattern for hosts in found for pattern in hosts))
+        if not found or not left or (reached and at[-2] != "deploy") or _made(said, groups, directory, sources):
+            continue
+        names = ", ".join(groups.names)
+        yield (
+            at,
+            f"no play of {name} is about machines of {left[0]}: its plays name {said}, the inventory has {names}; "
+            "give the product's own names under `groups`",
+        )
+        return
+
+
+def files(content: Any, directory: Path, sources: Path | None) -> Iterator[Finding]:
+    """Find files, roles and collections that the playbooks of phases name and that are not there: one a phase."""
+    if directory.resolve() == (packaged_dir() / PACKAGED).resolve():
+        return  # what ships is whole
+    own = any(True for key in ("path", "install", "requirements") for _ in find(content, "ansible", key))
+    config = next((directory / name for _, name in texts(content, "ansible", "config")), None)
+
+    for at, name in texts(content, "phases", EACH, "playbook"):
+        playbook = directory / name
+
+        def ask(playbook: Path = playbook) -> Configuration:
+            env = {"ANSIBLE_CONFIG": str((config or playbook.parent / "ansible.cfg").absolute())}
+            return configuration(Path(sys.executable).parent, playbook.parent, env, ssh=False)
+
+        search = PlaybookFiles(str(sources) if sources is not None else "", ask, later=own)
+        lacking = next(search.missing(playbook), None)
+        if lacking is not None:
+            yield at, lacking
+
+
+def kubeconfig(content: Any, directory: Path, sources: Path | None) -> Iterator[Finding]:
+    """Find a product that cannot leave a kubeconfig, because nothing in its files says where to."""
+    deploys = [at for at, _ in find(content, "phases", "deploy", "playbook")]
+    elsewhere = any(True for _ in find(content, "ansible", "requirements"))  # roles that are not here yet
+    if deploys and not elsewhere and _has_plays(content, directory) and not mentions((KUBECONFIG,), directory, sources):
+        yield (
+            deploys[0],
+            f"no file of {directory} mentions {KUBECONFIG}, so no cluster could be reached after the deployment; "
+            "write the admin kubeconfig to the path in that variable (docs/product.md)",
+        )
+
+
+def _has_plays(content: Any, directory: Path) -> bool:
+    try:
+        named = texts(content, "phases", "deploy", "playbook")
+        return any(True for _, name in named for _ in patterns(directory / name, ""))
+    except Unclear:
+        return True
+
+
+def _made(said: str, groups: Groups, directory: Path, sources: Path | None) -> bool:
+    missing = [word for word in re.findall(r"[\w.-]+", said) if word not in groups.names]
+    return made_later(missing, directory, sources)
+
+
+def _groups(content: Any, topologies: Any) -> Groups:
+    names: dict[str, frozenset[str]] = {}
+    ours = {word for _, one in _group_lists(topologies) for _, word in texts(one, EACH)}
+    for group in sorted(ours):
+        given = [*texts(content, "groups", group), *texts(content, "groups", group, EACH)]
+        for name in (group, *(word for _, word in given)):
+            names[name] = names.get(name, frozenset()) | {group}
+    machines = "|".join(re.escape(word) for _, word in texts(topologies, "topologies", EACH, "machines", EACH, "name"))
+    return Groups(names, re.compile(rf"(?:{machines or '(?!)'})-\d+"))
+
+
+def _group_lists(topologies: Any) -> Iterator[tuple[Any, Any]]:
+    return find(topologies, "topologies", EACH, "machines", EACH, "groups")
+
+
+def is_there(asked: Callable[[], bool]) -> bool:
+    """Ask about a path that a person wrote: one that cannot be (too long, a null byte) is not there."""
+    try:
+        return asked()
+    except (OSError, ValueError):
+        return False
+
+
+def program(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
+    """Find a phase without a program, or with one that cannot be run."""
+    if phase.get("command") is None:
+        yield ("command",), "missing; this key is required"
+    for at, folder in texts(phase, "working_directory"):
+        if not is_there((directory / folder).is_dir):
+            yield at, f"the directory {directory / folder} does not exist"
+    for at, name in islice(texts(phase, "command", EACH), 1):
+        why = _not_run(name, directory)
+        if at == ("command", 0) and why:
+            yield at, why
+
+
+def _not_run(program: str, directory: Path) -> str:
+    """Say why a program cannot be run; "" when it can."""
+    if "/" not in program:
+        found = which(program) if "\0" not in program else None
+        return "" if found else f"no folder of the PATH has the program {program}; install it, or write ./{program}"
+    file = directory / program
+    if not is_there(file.exists):
+        return f"the program {file} does not exist; create it, or remove the phase"
+    if not file.is_file():
+        return f"the program {file} is not a file"
+    return "" if os.access(file, os.X_OK) else f"the program {file} is not executable; run `chmod +x {file}`"
+
+
+def edit(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
+    """Find a phase that edits nothing, or applies what is not there."""
+    if phase.get("apply") is None and phase.get("delete") is not True:
+        yield ("apply",), "missing; a phase has `apply: TEMPLATE`, `delete: true`, or both"
+    for key in ("until", "confirm"):
+        if phase.get("apply") is None and phase.get(key) is not None:
+            yield (key,), "there is nothing to wait for in a phase that applies nothing; add `apply: TEMPLATE`"
+    for at, name in texts(phase, "apply"):
+        yield from below(at, _template(name, directory))
+
+
+def declared_options(product: Any, directory: Path) -> Iterator[Finding]:
+    """Find a product that does not say which object it is about, and files to install that are not there."""
+    if isinstance(product, Mapping) and product.get("declared") is None:
+        yield ("declared",), "missing; a product of kind declared says here which object it edits (docs/product.md)"
+    for where in ("cluster", "namespace"):
+        for at, name in texts(product, "declared", "install", where, EACH):
+            yield from below(at, _template(name, directory))
+    for at, name in texts(product, "declared", "makes", "apply"):
+        yield from below(at, _template(name, directory))
+
+
+def _template(name: str, directory: Path) -> Iterator[Finding]:
+    file = directory / name
+    if not is_there(file.is_file):
+        yield (), f"the file {file} does not exist"
+        return
+    if file.suffix != ".j2" or file.is_relative_to(packaged_dir() / MATRIX):  # those are parsed by our tests
+        return
+    try:
+        wrong = _mistake(read_text(file))
+    except BadInput as error:
+        yield (), error.summary
+        return
+    if wrong:
+        yield (), f"{file}:{wrong}"
+
+
+@cache
+def _mistake(text: str) -> str:
+    """Return the line of a template and what is wrong there, "" for one that can be read."""
+    import jinja2  # which most commands need for nothing else
+
+    try:
+        jinja2.Environment(autoescape=False).parse(text)  # noqa: S701 - objects, no HTML
+    except jinja2.TemplateSyntaxError as error:
+        return f"{error.lineno}: not a template: {error.message}"
+    return ""
+
 
 DEFAULT, DECLARED = "ansible", "declared"
 OPTIONS = (DEFAULT, DECLARED)  # the kinds with options in a key of that name
@@ -59,14 +283,14 @@ def _files(product: Any, directory: Path, topologies: Any, sources: Path | None)
     for other in (name for name in OPTIONS if name != kind):
         found += ((at, f"belongs to kind {other}; this product is of kind {kind}") for at, _ in find(product, other))
     if kind == DECLARED:
-        found += declared_kind.options(product, directory)
+        found += declared_options(product, directory)
     elif kind == DEFAULT and not any(product_sources.marked(part) for _, part in find(product, DEFAULT)):
-        found += ansible_kind.options(product, directory)
+        found += ansible_options(product, directory)
     yield from found
     if kind == DEFAULT and not found and not marked:
-        yield from ansible_kind.files(product, directory, sources)
-        yield from ansible_kind.plays(product, directory, topologies, sources)
-        yield from ansible_kind.kubeconfig(product, directory, sources)
+        yield from files(product, directory, sources)
+        yield from plays(product, directory, topologies, sources)
+        yield from kubeconfig(product, directory, sources)
 
 
 def _marks_without_sources(product: Any) -> Iterator[Finding]:
@@ -120,7 +344,7 @@ class Way:
 
 
 KINDS: Mapping[str, Way] = {
-    "ansible": Way("playbook", ("args",), ansible_kind.playbook),
-    "command": Way("command", ("working_directory", "environment"), command_kind.program),
-    "declared": Way("apply", ("delete",), declared_kind.edit),
+    "ansible": Way("playbook", ("args",), playbook),
+    "command": Way("command", ("working_directory", "environment"), program),
+    "declared": Way("apply", ("delete",), edit),
 }

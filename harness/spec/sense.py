@@ -12,11 +12,10 @@ from typing import Any
 
 from harness.spec import starts
 from harness.spec.declared import EACH, find, parsed
-from harness.spec.feasible import Rulebook, conflict
 from harness.spec.lines import Document, Finding, Problem, below
 from harness.spec.models import DiskImage, Space, Tier
 from harness.spec.models.axes import ID_LENGTH, completed, counted
-from harness.spec.rules import Rule, lacking, matching, possible, rules
+from harness.spec.rules import Rule, Rulebook, conflict, lacking, matching, possible, rules
 
 Narrow = Mapping[str, frozenset[str]]
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from harness.errors import BadInput
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
 from harness.reading import wrong_path
-from harness.spec import lines, overlooked, product_sources, renamed
+from harness.spec import lines, loader, product_sources, renamed
 from harness.spec.base import Model, Name
 from harness.spec.chaos import checked
 from harness.spec.image_mirror import ImageMirror
@@ -298,7 +298,7 @@ def _meant(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if not file.exists():
-        overlooked.refuse_settings(file)
+        loader.refuse_settings(file)
         return {}, {}
     document, problems = lines.read(file)
     document = _with_present_names(document)

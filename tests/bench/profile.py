@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from harness.machines.runner.given import Listener
+from harness.machines.runner.call import Listener
 
 ANSIBLE_START = "ansible-playbook starts"
 NO_ROLE = "tasks of the play"

@@ -20,8 +20,7 @@ from harness.errors import EXIT_RETRY, BadImage, Blame, InfraError, InfraRetriab
 from harness.kube import Cluster
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_VOLUME, STORAGE_CLASS
-from harness.machines.kubevirt.disk_trouble import TOO_SMALL, CloneStuck
-from harness.machines.kubevirt.failed_imports import condition
+from harness.machines.kubevirt.disks import TOO_SMALL, CloneStuck, condition
 from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.until import TimedOut
 from tests.chaos.cells import Ground, bring_up, cell_of, told

@@ -20,7 +20,7 @@ from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
 from harness.record import Recorder
-from harness.session.witness import inspection_options
+from harness.session.cells import inspection_options
 from harness.spec import Spec, load_spec
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.report.output.fault_score import FILE
+from harness.report.output.badges import FILE
 from tests.faults.fault import Fault
 from tests.faults.trial import Verdict
 

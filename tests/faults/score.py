@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.files import write_atomically
-from harness.report.output.fault_score import ENOUGH, FILE, FaultScore, SuiteScore
+from harness.report.output.badges import ENOUGH, FILE, FaultScore, SuiteScore
 from tests.faults import kept
 from tests.faults.cells import offers
 from tests.faults.fault import Fault, Need

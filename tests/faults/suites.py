@@ -16,7 +16,7 @@ import pytest
 
 from harness.errors import Blame
 from harness.model import Cell, Mirror
-from harness.session.blame import blame_of
+from harness.session.cells import blame_of
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST

@@ -37,7 +37,7 @@ QUESTIONS = {
     "Where is it decided how much memory a cell counts by?": ("harness/schedule/sizes.py", "Sizes"),
     "Where does a failed check get its blame?": ("harness/session/cells.py", "Cells"),
     "Where are exit codes defined?": ("harness/errors.py", "VmatrixError"),
-    "Where does a run get its exit code?": ("harness/session/verdict.py", "exit_code"),
+    "Where does a run get its exit code?": ("harness/session/exit_codes.py", "exit_code"),
     "Where is KubeVirt's admission?": ("harness/embedded/admission/vm.py", "validate_vm"),
     "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "KubeconfigDefinition"),
     "Where is the number of seconds of a time-out?": ("matrix/timeouts.yml", "golden_stall"),
@@ -78,7 +78,7 @@ QUESTIONS = {
     "Where does an executor's pod run a playbook?": ("harness/operator/execute/operation_run.py", "OperationRun"),
     "Where is a command refused before anything is made?": ("harness/session/refusals.py", "refuse"),
     "Where does an error of the operating system become a message?": ("harness/system.py", "of"),
-    "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/answers.py", "refuse_foreign"),
+    "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/api.py", "refuse_foreign"),
 }
 # Folders of tests/unit about something else than a folder of harness/.
 ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusals", "slowness"}

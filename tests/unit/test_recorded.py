@@ -11,7 +11,7 @@ from harness.errors import BadInput
 from harness.record import Follower, Recorder
 from harness.recorded import event_of, recorded
 from harness.report import terminal, words
-from harness.report.collect import collect
+from harness.report.records import collect
 from harness.report.results import load
 from harness.rundir import RESULTS
 

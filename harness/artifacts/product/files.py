@@ -29,7 +29,7 @@ from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
 from harness.files import sha256_of, write_atomically
 from harness.spec.models import ProductArtifacts
-from harness.spec.models.product_artifacts import ARCHIVES, ServedProgram
+from harness.spec.models.product import ARCHIVES, ServedProgram
 
 BLOCK = 65535  # bytes, the most that a stored block may have
 HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # gzip, no name, no time, no system

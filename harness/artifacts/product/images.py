@@ -17,9 +17,9 @@ from harness.artifacts.recipe import Ref
 from harness.artifacts.store import FILES, Store
 from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
-from harness.spec import image_archive
+from harness.spec import product_files
 from harness.spec.models import ProductArtifacts
-from harness.spec.models.product_artifacts import OwnImage
+from harness.spec.models.product import OwnImage
 
 UNPACKED = ".unpacked"  # in the cache: archives while they are pushed
 
@@ -71,7 +71,7 @@ def own_images(
 def _named(entry: OwnImage, project: Path) -> tuple[str, Path]:
     path = project / entry.archive
     try:
-        name = entry.name or image_archive.look(path).name
+        name = entry.name or product_files.look(path).name
     except (ValueError, OSError) as error:
         raise BadInput(f"product.yml: artifacts: {error}", hint="write the archive again") from error
     return name, path
@@ -89,7 +89,7 @@ def pushable(upload: Upload, store: Store) -> Iterator[tuple[Path, str]]:
         yield artifact.directory / FILES, str(artifact.facts["digest"])
         return
     try:
-        found = image_archive.look(upload.source)
+        found = product_files.look(upload.source)
     except (ValueError, OSError) as error:
         raise BadInput(f"product.yml: artifacts: {error}", hint="write the archive again") from error
     if found.form == "docker":

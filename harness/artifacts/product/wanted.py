@@ -13,7 +13,7 @@ from harness.artifacts.catalogue import IMAGE_PREFIX, KUBERNETES, Catalogue
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
 from harness.spec.models import ProductArtifacts
-from harness.spec.models.product_artifacts import OwnImage, RenamedImage
+from harness.spec.models.product import OwnImage, RenamedImage
 
 VERSION = "cluster_kubernetes_version"
 CLIENT = "kubectl"  # with which upstream's tests are run

@@ -23,7 +23,7 @@ from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, V
 from harness.files import write_atomically
 from harness.interpreter import call
 from harness.machines.access import DIES_WITH_US
-from harness.machines.runner.connections import blamed
+from harness.machines.runner.playbook import blamed
 from harness.model import Environment
 from harness.paths import project_dir
 from harness.proc import CommandTimedOut, Completed, follow, pasteable

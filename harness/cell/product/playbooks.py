@@ -8,11 +8,9 @@ from pathlib import Path
 from harness.cell.product import requirements
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.machines.access import control_directory
-from harness.machines.runner.call import AnsibleCall
-from harness.machines.runner.given import Listener, PlaybookInputs
+from harness.machines.runner.call import AnsibleCall, Listener, PlaybookInputs
 from harness.machines.runner.playbook import run_playbook
-from harness.machines.runner.playbook_events import changed_by
-from harness.machines.runner.playbook_output import recap
+from harness.machines.runner.playbook_output import changed_by, recap
 from harness.model import Environment
 from harness.proc import pasteable
 from harness.spec.models import AnsibleOptions, Product, Timeouts

@@ -17,7 +17,7 @@ from harness.cell.product import cached
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
 from harness.interpreter import call
-from harness.machines.runner.ansible_settings import COLLECTIONS, ROLES
+from harness.machines.runner.call import COLLECTIONS, ROLES
 from harness.proc import CommandFailed, run
 
 PLAYBOOK = "ansible-playbook"

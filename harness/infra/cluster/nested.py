@@ -17,7 +17,7 @@ from harness.kube import Cluster
 from harness.reading import read_text
 from harness.spec import lines
 from harness.spec.base import VARIABLE
-from harness.spec.reserved import SET_BY_THE_RUN
+from harness.spec.variables import SET_BY_THE_RUN
 from harness.urls import PORTS
 
 POD_NETWORK, SERVICE_NETWORK = "cluster_pod_cidr", "cluster_service_cidr"

@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from harness.errors import ProductError
+from harness.errors import InfraRetriable, ProductError, VmatrixError
+from harness.kube.tunnels import lost_since
 from harness.machines.access import DIES_WITH_US
-from harness.machines.runner import ansible_settings
-from harness.machines.runner.call import AnsibleCall
-from harness.machines.runner.connections import blamed
-from harness.machines.runner.given import Listener, PlaybookInputs
-from harness.machines.runner.playbook_events import ended_by, touched_by
-from harness.machines.runner.playbook_output import failed_hosts, failure_of, last_task, recap
+from harness.machines.runner.call import AnsibleCall, Listener, PlaybookInputs, variables
+from harness.machines.runner.playbook_output import ended_by, failed_hosts, failure_of, last_task, recap, touched_by
 from harness.proc import CommandFailed, follow, pasteable
+
+
+def blamed(
+    failure: VmatrixError,
+    failed: Collection[str],
+    names: Mapping[tuple[str, int], str],
+    tunnels: Path | None,
+    began: float,
+) -> VmatrixError:
+    """Return a failed phase's error, or the infrastructure's if the connection to the machine that failed was lost.
+
+    What was cut in the middle may be done again, and can then fail for no fault of the product.
+
+    Args:
+        failed: the machines that did; none where that is not known.
+        names: all machines' names, by address and port.
+        tunnels: the file that says how they are reached through the API; None: they are reached directly.
+        began: when the phase did, in seconds since the epoch.
+    """
+    lost = lost_since(tunnels, began)
+    machines = {where: name for where, name in names.items() if name in failed or not failed}
+    cuts = [cut for cut in lost if (cut.address, cut.port) in machines]
+    if not cuts:
+        return failure
+    first = cuts[0]
+    return InfraRetriable(
+        f"the connection to {machines[first.address, first.port]} was lost {len(cuts)} times during the phase: "
+        f"{first.why}",
+        paths=failure.paths,
+        hint="this says nothing about the product; run the cell again, with --access direct if that is possible",
+        detail=f"what failed then: {failure.summary}\n{failure.detail}".rstrip(),
+    )
+
 
 OURS = AnsibleCall()
 DEAF = Listener()
@@ -47,7 +78,7 @@ def run_playbook(
     began = time.time()
     argv = call.argv(playbook, given.hosts, given.variables)
     call.link_vars(given.hosts)
-    settings = ansible_settings.variables(given, call.config_for(playbook), call, playbook.parent)
+    settings = variables(given, call.config_for(playbook), call, playbook.parent)
     given.events.unlink(missing_ok=True)
     _note(log, f"$ ANSIBLE_CONFIG={settings['ANSIBLE_CONFIG']} {pasteable(argv)}")
     command, folder = [*DIES_WITH_US, *argv], playbook.parent

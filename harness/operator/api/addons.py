@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.cel import Cel
-from harness.kube.kinds.models import ApiModel, StatusModel
+from harness.kube.kinds.models import ApiModel, Cel, StatusModel
 from harness.operator.api.base import ComponentVersion, Line, ObjectName
 
 BUILT_IN = ("metrics-server", "local-path-provisioner")

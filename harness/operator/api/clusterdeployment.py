@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.cel import Cel
-from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
+from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.base import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.components import Components, ContainerRuntime, KubernetesSettings

@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from harness.kube.kinds.cel import Cel
-from harness.kube.kinds.form import SpecMistake
-from harness.kube.kinds.models import ApiModel, mapped, part
+from harness.kube.kinds.models import ApiModel, Cel, mapped, part
+from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.base import Arguments, ComponentVersion, FreeForm
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"

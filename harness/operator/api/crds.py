@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from harness.kube.client import Cluster
 from harness.kube.failures import Json
-from harness.kube.kinds.definition import KindOfObject, as_yaml, column, condition_path, digest_annotation
-from harness.kube.kinds.older import older
+from harness.kube.kinds.definition import KindOfObject, as_yaml, column, condition_path, digest_annotation, older
 from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from harness.kube.kinds.cel import Cel
-from harness.kube.kinds.models import ApiModel, part
+from harness.kube.kinds.models import ApiModel, Cel, part
 from harness.operator.api.base import ObjectName
 from harness.operator.api.components import Flags
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.cel import Cel, unchanged
-from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel
+from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, unchanged
 from harness.operator.api.base import Line, ObjectName
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import BackupDestination

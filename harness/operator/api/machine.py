@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.cel import Cel
-from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel
+from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel
 from harness.operator.api.base import Hostname, Line, LoginUser, ObjectName
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.made import KubevirtMachine, MachineInfrastructure

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.cel import Cel, unchanged
-from harness.kube.kinds.models import ApiModel, mapped, part
+from harness.kube.kinds.models import ApiModel, Cel, mapped, part, unchanged
 
 Cidr = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$", max_length=43)]
 Domain = Annotated[

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from harness.kube.failures import Json
-from harness.kube.kinds.form import SpecMistake, mistakes_of_form, path_of
+from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.network import network_of
 from harness.operator.api.variables import variable_mistakes

@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.kube.kinds.cel import Cel, unchanged
-from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
+from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, mapped, part, unchanged
 from harness.operator.api.base import LabelValue, ObjectName, ShortName
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.made import KubevirtMachines

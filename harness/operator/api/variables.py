@@ -16,12 +16,12 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import FLAG_PATTERN, FLAGS, number_mistakes
-from harness.spec.own_words import known_variables
 from harness.spec.shape import nearest
+from harness.spec.variables import known_variables
 
 Part = Literal["version", "source", "settings", "machines", "addons"]
 HOSTS = "cluster_hosts"

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from harness.artifacts.download import download
 from harness.errors import BadInput, VmatrixError
-from harness.kube.applyset_member import ApplySetLook, title
-from harness.kube.applyset_parent import ApplySetParent
+from harness.kube.applyset import ApplySetLook, ApplySetParent, title
 from harness.kube.client import Cluster, Json
 from harness.kube.manifests import digest_of, objects_of
 from harness.kube.resources import (

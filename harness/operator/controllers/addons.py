@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.errors import VmatrixError
-from harness.kube.applyset import ApplySet
-from harness.kube.applyset_member import ApplySetLook, Known
+from harness.kube.applyset import ApplySet, ApplySetLook, Known
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.manifests import digest_of
 from harness.kube.objects import deleting, dig
-from harness.kube.owners import follow
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.addons import BUILT_IN, AddonStatus, ClusterAddon
 from harness.operator.api.clusterdeployment import ClusterDeployment

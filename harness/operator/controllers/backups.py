@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import deleting, dig, owner_reference, phase, stamp
-from harness.kube.owners import follow
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, STORAGE_CLASS
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.conditions import FAILED, new, with_conditions

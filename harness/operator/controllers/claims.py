@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig
-from harness.kube.owners import follow
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext

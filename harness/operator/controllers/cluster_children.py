@@ -13,7 +13,7 @@ from harness.errors import InfraRetriable
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, key_of, labels_of
 from harness.kube.objects import controller_of, deleting, dig, owner_reference
-from harness.kube.owners import owner_key
+from harness.kube.reconcile import owner_key
 from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.clusterdeployment import ClusterDeployment

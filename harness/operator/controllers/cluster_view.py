@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.reconcile import Queue
 from harness.kube.resources import CONFIG_MAP, JOB, POD

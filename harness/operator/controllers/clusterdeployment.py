@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from harness.kube.client import Json
 from harness.kube.informer import Key, labels_of
 from harness.kube.objects import deleting, dig
-from harness.kube.owners import follow, follow_children
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow, follow_children
 from harness.operator.api.addons import BUILT_IN, AddonStatus
 from harness.operator.api.cluster import AppliedHost, CurrentOperation, DeclaredCluster
 from harness.operator.api.conditions import (

@@ -14,8 +14,7 @@ from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.kinds.models import StatusModel
 from harness.kube.objects import dig, now
-from harness.kube.owners import follow, follow_children
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER

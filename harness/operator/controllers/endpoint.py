@@ -10,8 +10,7 @@ from harness.kube.client import Json
 from harness.kube.ensure import ensure, holds
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig, owner_reference
-from harness.kube.owners import follow, follow_children
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import ENDPOINT_SLICE, SERVICE
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.network import service_name

@@ -13,8 +13,7 @@ from harness.errors import Blame
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import condition, deleting, dig, now, parse_time, phase
-from harness.kube.owners import follow, follow_children
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.cluster import Obstacle
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GIVEN_UP

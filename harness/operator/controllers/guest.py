@@ -20,8 +20,8 @@ from harness.kube.forwarder import forwarding
 from harness.kube.informer import Key
 from harness.kube.objects import dig, owner_reference
 from harness.kube.resources import NODE, SECRET
-from harness.machines.private import PrivateFiles
-from harness.machines.ways import through
+from harness.machines.access import through
+from harness.machines.keys import PrivateFiles
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, MACHINE

@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, Key, key_of
 from harness.kube.objects import deleting, dig, is_condition, without_condition
-from harness.kube.owners import follow
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, VM, VMI
 from harness.machines.kubevirt.launchers import launcher_address, useless
 from harness.machines.kubevirt.presence import KnownMachine, Presence, Standing, presence
-from harness.machines.kubevirt.stages import Halt, Stage
+from harness.machines.kubevirt.starting import Halt, Stage
 from harness.operator.api.conditions import INFRASTRUCTURE_READY, new
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.context import OperatorContext

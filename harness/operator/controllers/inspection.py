@@ -20,9 +20,8 @@ from cryptography import x509
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Informer, Key
 from harness.kube.objects import condition, deleting, dig, stamp
-from harness.kube.owners import follow
-from harness.kube.reconcile import Controller
-from harness.machines.inspection_program import Inspected, inspected, inspection_command
+from harness.kube.reconcile import Controller, follow
+from harness.machines.programs import Inspected, inspected, inspection_command
 from harness.operator.api.conditions import ANSWERING, SETTINGS_AS_APPLIED, new
 from harness.operator.api.machine import FILES
 from harness.operator.api.resources import CLUSTER, MACHINE

@@ -18,8 +18,7 @@ from harness.kube.resources import DATA_VOLUME, SECRET, VM, Resource
 from harness.machines.keys import new_private_key, public_line
 from harness.machines.kubevirt.disks import FOR_A_CONSUMER
 from harness.machines.kubevirt.manifests import GoldenImage, MachinePlan, Origin, golden, machine
-from harness.machines.kubevirt.stages import Halt, Stage, of_disk, of_image, of_start, said
-from harness.machines.kubevirt.starting import Start
+from harness.machines.kubevirt.starting import Halt, Stage, Start, of_disk, of_image, of_start, said
 from harness.model import LABEL_MANAGED, MANAGED_BY, PlannedMachine
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.made import ZONE_LABEL, KubevirtMachine, KubevirtMachines

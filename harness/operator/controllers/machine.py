@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig, is_condition
-from harness.kube.owners import follow, owner_key
-from harness.kube.reconcile import Controller
-from harness.machines.private import PrivateFiles
-from harness.machines.probe_program import ProbedFacts, command, facts_of
+from harness.kube.reconcile import Controller, follow, owner_key
+from harness.machines.keys import PrivateFiles
+from harness.machines.programs import ProbedFacts, facts_of, probe_command
 from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, REACHABLE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE_SET
@@ -142,7 +141,7 @@ def booted(outcome: Outcome) -> Outcome:
 
 def ssh_probe(context: OperatorContext) -> Probe:
     """Return the probe that logs in by SSH with the key of the Machine's Secret."""
-    return ssh_login(context, command(), facts_of)
+    return ssh_login(context, probe_command(), facts_of)
 
 
 def ssh_login(

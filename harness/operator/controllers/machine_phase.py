@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from harness.kube.client import Json
 from harness.kube.informer import Informer, Key, key_of, labels_of
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import condition, controller_of, deleting, dig, is_condition
 from harness.kube.reconcile import Queue
 from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, deleting, dig, without_condition
-from harness.machines.probe_program import ProbedFacts
+from harness.machines.programs import ProbedFacts
 from harness.operator.api.conditions import EMPTY, NODE_READY, REACHABLE, new, with_conditions
 from harness.operator.api.resources import CLUSTER, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext

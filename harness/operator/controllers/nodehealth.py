@@ -19,8 +19,7 @@ from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import dig
-from harness.kube.owners import follow, owner_key
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow, owner_key
 from harness.kube.resources import NODE
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext

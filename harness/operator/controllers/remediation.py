@@ -12,8 +12,7 @@ from harness.errors import VmatrixError
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, deleting, dig, is_condition, parse_time, stamp, without_condition
-from harness.kube.owners import follow
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import VMI, Resource
 from harness.operator.api.clusterdeployment import HealthPolicy
 from harness.operator.api.conditions import HEALTHY, REMEDIATING, new

@@ -26,8 +26,8 @@ from harness.kube.portforward import OPEN_SECONDS
 from harness.kube.resources import SECRET
 from harness.kube.tunnels import Tunnels
 from harness.machines.access import CONNECT_SECONDS, SSH_FAILED, TUNNEL_START_SECONDS, run_on
-from harness.machines.private import PrivateFiles
-from harness.machines.probe_program import ProbedFacts, command, facts_of
+from harness.machines.keys import PrivateFiles
+from harness.machines.programs import ProbedFacts, facts_of, probe_command
 from harness.model import Machine, PlannedMachine
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.context import OperatorContext
@@ -88,7 +88,7 @@ class MachineLogin:
 
     def ask(self, key: bytes, files: PrivateFiles) -> Outcome:
         """Log in once with a key, and return what was found."""
-        return self.run(key, files, command(), facts_of)
+        return self.run(key, files, probe_command(), facts_of)
 
     def run(
         self, key: bytes, files: PrivateFiles, program: str, read: Callable[[str], Found | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.kube.failures import Json
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import SAME_PLACE

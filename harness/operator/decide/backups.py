@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.etcdbackup import MISSING, EtcdBackup, OperationSnapshot
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL

@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.errors import BadInput
 from harness.kube.failures import ApiFailure
-from harness.kube.kinds.form import SpecMistake
 from harness.kube.kinds.models import Metadata
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, PlannedStep

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.kube.failures import Json
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import dig
-from harness.spec import own_words
+from harness.spec import variables
 from harness.spec.declared import find
 from harness.spec.lines import Document, Finding, Problem, below, parse
 from harness.spec.models import FILES, Product
@@ -124,7 +124,7 @@ def _judged(document: Document) -> Iterator[Finding]:
         yield from ((place, said) for place, _ in find(content, *steps))
     for at, groups in find(content, "product", "groups"):
         yield from below(at, wrong_groups(groups))
-    yield from own_words.check(content)
+    yield from variables.check_names(content)
     for name, phase in content["product"]["phases"].items():
         if not (phase or {}).get("playbook"):
             yield ("product", "phases", name), "has no playbook; expected `playbook: FILE`"

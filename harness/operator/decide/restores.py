@@ -8,7 +8,7 @@ of another EtcdBackup of the same name, it is another one. Nothing has to be rem
 
 from __future__ import annotations
 
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import stamp
 from harness.operator.api.resources import RESTORE_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS

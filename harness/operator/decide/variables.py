@@ -15,7 +15,7 @@ from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.network import service_names
 from harness.operator.api.variables import API_NAMES, HOSTS, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
 from harness.operator.decide.releases import KnownReleases
-from harness.spec.merged import merged
+from harness.spec.variables import merged
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.

@@ -16,8 +16,7 @@ import yaml
 from harness.errors import BadInput, VmatrixError
 from harness.history.scrub import scrubber
 from harness.machines.access import close_connections, control_directory
-from harness.machines.runner.call import AnsibleCall
-from harness.machines.runner.given import Listener
+from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.machines.runner.playbook_output import task_of
 from harness.operator.execute import termination

@@ -18,8 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from harness.errors import Blame, InfraRetriable, VmatrixError
 from harness.kube.failures import Json
 from harness.kube.objects import dig, is_condition
-from harness.machines.runner.playbook_events import TaskFailure, ended_by
-from harness.machines.runner.playbook_output import recap
+from harness.machines.runner.playbook_output import TaskFailure, ended_by, recap
 from harness.operator.execute.progress import PlayProgress
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]

@@ -13,14 +13,13 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.kube.tunnels import Tunnels
 from harness.machines.access import control_directory, ssh_options
-from harness.machines.runner.call import AnsibleCall
-from harness.machines.runner.given import PlaybookInputs
+from harness.machines.runner.call import AnsibleCall, PlaybookInputs
 from harness.operator.decide.product_file import KnownProduct, phase_of
 from harness.operator.execute.folder import KEY_FILE, OperationFolder
 from harness.operator.execute.inputs import KUBECONFIG
 from harness.paths import packaged_dir
 from harness.spec.models import AnsibleOptions
-from harness.spec.own_words import in_both
+from harness.spec.variables import in_both
 
 OURS = "playbooks"  # the folder of those that ship with vmatrix
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from harness.kube.admission import ALLOWED, AdmissionResponse
 from harness.kube.client import Cluster, Json
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import deleting, dig
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.etcdbackup import EtcdBackup

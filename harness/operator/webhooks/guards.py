@@ -12,7 +12,7 @@ from dataclasses import replace
 from harness.kube.admission import ALLOWED, FORBIDDEN, UNPROCESSABLE, AdmissionResponse, StatusCause, change
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import key_of
-from harness.kube.kinds.form import SpecMistake
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import deleting, dig
 from harness.operator.api.resources import (
     APPROVE_ANNOTATION,

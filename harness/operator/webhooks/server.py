@@ -13,11 +13,11 @@ from functools import partial
 from harness.errors import VmatrixError
 from harness.files import write_atomically
 from harness.kube.access import own_name
+from harness.kube.admission import Answered, Judge, listen
 from harness.kube.client import Cluster
 from harness.kube.https import HttpsServer
-from harness.kube.reviews import Answered, Judge, listen
 from harness.kube.serving import ServingPair, expires
-from harness.machines.private import PrivateFiles
+from harness.machines.keys import PrivateFiles
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import CLAIMS, CLUSTERS, DEFAULTS, DELETIONS, DEPLOYMENTS, SETS
 from harness.operator.webhooks.deployments import DeploymentJudge

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from itertools import combinations
 
 from harness.history.record import Record
+from harness.report.analysis.checks import FAILURES, RECENT
 from harness.report.analysis.failures import FailureLog
 from harness.report.analysis.nights import Night
-from harness.report.analysis.streaks import FAILURES, RECENT
 from harness.spec.models import QuarantineEntry
 
 RAN = ("passed", *FAILURES)

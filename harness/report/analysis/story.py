@@ -3,17 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 
 from harness.history.record import Record
-from harness.report.analysis.checks import Checks, checks_of
+from harness.report.analysis.checks import (
+    FAILURES,
+    Checks,
+    Habit,
+    Range,
+    Rate,
+    checks_of,
+    fixed,
+    flaky,
+    habit,
+    series_of,
+    since,
+    streak,
+)
 from harness.report.analysis.failures import Failure, FailureLog
-from harness.report.analysis.figures import FigureHistory, figures_of
-from harness.report.analysis.flaky import Rate, flaky
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Planned
-from harness.report.analysis.streaks import FAILURES, Habit, Range, fixed, habit, series_of, since, streak
-from harness.report.analysis.trend import Trend, trend
+from harness.validate.performance.comparison import Comparison, by_key, compare
+from harness.validate.performance.figures import KINDS, Figure, Key, named, took
+
+NOW = 3  # runs that are "now"
+PAST = 20  # runs before them that are "usual"
+FEWEST = 5  # of the past, below which nothing is said
+SIGMA = 1.4826  # of a normal distribution, in median absolute deviations
+SCORE = 3.5
+NOTICED_SECONDS = 5.0  # not a wait: a smaller change is not shown
+NOTICED_RATIO = 1.1
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Medians in seconds, of `n_now` runs now and `n` before; `mad` is the spread of those before."""
+
+    now: float
+    usual: float
+    mad: float
+    n: int
+    n_now: int
+
+    @property
+    def ratio(self) -> float:
+        """Return now in terms of usual."""
+        return self.now / self.usual if self.usual > 0 else 1.0
+
+    @property
+    def notable(self) -> bool:
+        """Tell whether it is slower by more than chance and more than nothing."""
+        more = self.now - self.usual
+        return more > SCORE * SIGMA * self.mad and more > NOTICED_SECONDS and self.ratio > NOTICED_RATIO
+
+
+def trend(seconds: Sequence[float]) -> Trend | None:
+    """Return how durations (oldest first) have changed; None when there are too few."""
+    now, past = seconds[-NOW:], seconds[-NOW - PAST : -NOW]
+    if len(past) < FEWEST:
+        return None
+    usual = median(past)
+    mad = median(abs(s - usual) for s in past)
+    return Trend(round(median(now), 1), round(usual, 1), round(mad, 2), len(past), len(now))
+
+
+@dataclass(frozen=True)
+class FigureHistory:
+    """What a cell's figures were.
+
+    series: by kind, the worst of all places after the last phase by night; None: not measured, or of another phase.
+    compared: the last record against those before, by phase.
+    """
+
+    series: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    compared: Mapping[str, Comparison] = field(default_factory=dict)
+
+
+def figures_of(records: Sequence[tuple[int, Record]], nights: int) -> FigureHistory:
+    """Return the figures of a cell's records, each with its night, oldest first."""
+    measured = [(night, record) for night, record in records if record.figures]
+    if not measured:
+        return FigureHistory()
+    last = measured[-1][1]
+    stage = [*last.figures][-1]
+    by_night = {night: of_record(record, stage) for night, record in measured if stage in record.figures}
+    kinds = dict.fromkeys(name for found in by_night.values() for name, _ in found)
+    ordered = [name for name in KINDS if name in kinds] + [name for name in kinds if name not in KINDS]
+    return FigureHistory(
+        {name: tuple(_worst(by_night.get(night, {}), name) for night in range(nights)) for name in ordered},
+        {one: _compared([record for _, record in measured], one) for one in last.figures},
+    )
+
+
+def of_record(record: Record, stage: str) -> dict[Key, Figure]:
+    """Return what a record says of a phase."""
+    return by_key(named(text, *amounts) for text, amounts in record.figures[stage].items())
+
+
+def _worst(found: Mapping[Key, Figure], name: str) -> float | None:
+    places = [figure for (kind, _), figure in found.items() if kind == name]
+    return max(places, key=took).value if places else None
+
+
+def _compared(records: Sequence[Record], stage: str) -> Comparison:
+    *past, now = [of_record(record, stage) for record in records if stage in record.figures]
+    return compare(now, past)
+
 
 CHECKS = "checks"  # what a cell's time is beside its steps
 WAITING = "admission"

@@ -5,22 +5,181 @@ Texts are as they were said: whoever shows them escapes them. What is the same f
 
 from __future__ import annotations
 
-from collections import defaultdict
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import count
 from typing import Any
 
 from harness.history.lines import History
-from harness.history.record import cut, telling
+from harness.history.record import Record, cut, telling
 from harness.report.analysis.analyse import Analysis
-from harness.report.analysis.checks import CheckStory
+from harness.report.analysis.checks import CheckStory, Range
 from harness.report.analysis.failures import Failure
+from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Quarantined
-from harness.report.analysis.story import CellStory, Slower
-from harness.report.analysis.streaks import Range
-from harness.report.output import pieces
-from harness.report.output.figures import figures, kinds_of, series
-from harness.report.output.numbers import commits, compare_url, summary
+from harness.report.analysis.story import CellStory, Slower, Trend
+from harness.validate.performance.figures import KINDS, over_slo, rounded
+
+
+def kinds_of(analysis: Analysis) -> list[str]:
+    """Return the kinds of figures that some cell has, in their order."""
+    seen = {name: None for cell in analysis.cells for name in cell.figures.series}
+    return [*(name for name in KINDS if name in seen), *(name for name in seen if name not in KINDS)]
+
+
+def figures(analysis: Analysis, places: Mapping[str, int]) -> dict[str, Any]:
+    """Return what is said across cells; `places` are the cells' numbers."""
+    tonight = [cell for cell in analysis.tonight if cell.last is not None and cell.last.figures]
+    compared = [(cell, one) for cell in tonight for one in cell.figures.compared.values()]
+    slower = [(places[cell.id], slow) for cell, found in compared for slow in found.slower]
+    over = [(places[cell.id], figure) for cell, found in compared for figure, _ in found.over]
+    return {
+        "kinds": [_kind(name) for name in kinds_of(analysis)],
+        "slower": [
+            {"cell": cell, "ratio": rounded(slow.ratio), "said": slow.told}
+            for cell, slow in sorted(slower, key=lambda one: -one[1].ratio)
+        ],
+        "over": [{"cell": cell, "said": figure.told, "slo": over_slo(figure)} for cell, figure in over],
+        "compared": sum(found.compared for _, found in compared),
+        "young": sum(found.young for _, found in compared),
+    }
+
+
+def series(cell: CellStory, kinds: list[str]) -> list[dict[str, Any]]:
+    """Return a cell's series, each with the number of its kind."""
+    return [
+        {"kind": kinds.index(name), "values": [rounded(v) if v is not None else None for v in values]}
+        for name, values in cell.figures.series.items()
+    ]
+
+
+def _kind(name: str) -> dict[str, Any]:
+    known = KINDS.get(name)
+    if known is None:
+        return {"name": name, "label": name, "unit": "", "higher": False, "slo": None}
+    return {key: value for key, value in asdict(known).items() if key != "work"}
+
+
+MOST_SKIPPED = 100  # lines that could not be read, of which each is named
+ARTIFACTS = "/artifacts/browse/"  # of a job's page
+
+
+def axes(analysis: Analysis) -> dict[str, tuple[str, ...]]:
+    """Return the axes and those of their values that some cell has, in the matrix's order."""
+    used: dict[str, dict[str, None]] = {axis: {} for axis in analysis.planned.axes}
+    for cell in analysis.cells:
+        for axis, value in cell.axes.items():
+            used.setdefault(axis, {})[value] = None
+    ordered: dict[str, tuple[str, ...]] = {}
+    for axis, values in used.items():
+        known = [v for v in analysis.planned.axes.get(axis, ()) if v in values]
+        ordered[axis] = (*known, *sorted(v for v in values if v not in known))
+    return {axis: values for axis, values in ordered.items() if values}
+
+
+def plain_night(night: Night) -> dict[str, Any]:
+    """Return a night: when, of which commit, how many cells ended how."""
+    where = night.where
+    return {
+        "date": night.start.date().isoformat(),
+        "started": night.started,
+        "finished": night.finished,
+        "commit": where.commit,
+        "branch": where.branch,
+        "pipeline": where.pipeline,
+        "url": where.pipeline_url,
+        "project_url": where.project_url,
+        "run": night.run,
+        "tier": night.tier,
+        "counts": night.counts,
+        "infra_outage": night.outage,
+    }
+
+
+def history(history: History) -> dict[str, Any]:
+    """Return how much of the history was read, and what could not be."""
+    return {
+        "records": len(history.records),
+        "duplicates": history.duplicates,
+        "skipped": [asdict(line) for line in history.skipped[:MOST_SKIPPED]],
+        "skipped_total": len(history.skipped),
+        "sources": list(history.sources),
+        "forgotten": sum(r.forgotten for r in history.records),
+    }
+
+
+def attempts(record: Record) -> list[dict[str, Any]]:
+    """Return how each attempt of a cell ended."""
+    return [{"number": a.number, "outcome": a.outcome, "blame": a.blame} for a in record.attempts]
+
+
+def logs(record: Record) -> list[dict[str, str]]:
+    """Return where a cell's logs are: a page of its job, or a folder."""
+    relative = record.where.job_url and not record.logs.startswith("/")
+    url = f"{record.where.job_url}{ARTIFACTS}{record.logs}" if relative else ""
+    return [{"label": "logs", "url": url, "path": record.logs}]
+
+
+def index(values: Sequence[str], value: str | None) -> int:
+    """Return a value's place among its axis' values; -1 when it is none of them."""
+    return values.index(value) if value in values else -1
+
+
+def rounded_seconds(seconds: float | None) -> float | None:
+    """Return seconds, whole from 10 on: nobody reads more, and the page is smaller."""
+    return None if seconds is None else round(seconds) if seconds >= 10 else round(seconds, 1)
+
+
+def trend(trend: Trend | None) -> dict[str, Any] | None:
+    """Return how long it takes now against usually, in seconds; nothing when too little is known."""
+    if trend is None:
+        return None
+    return {**asdict(trend), "ratio": round(trend.ratio, 2), "notable": trend.notable}
+
+
+def reproduce(cell: str, record: Record | None) -> str:
+    """Return the command that runs a cell at a desk, with the suites of its tier."""
+    argv = ["vmatrix", "run", cell]
+    if record is not None and record.tier:
+        argv += ["--tier", record.tier]
+    return shlex.join(argv)
+
+
+def summary(analysis: Analysis) -> dict[str, Any]:
+    """Return the numbers of the last night."""
+    tonight = analysis.tonight
+    quarantined = [cell for cell in tonight if cell.last is not None and cell.last.outcome == "quarantined"]
+    failing = [cell for cell in tonight if cell.failing and cell not in quarantined]
+    failed = [cell.last for cell in failing if cell.last is not None and cell.last.outcome == "failed"]
+    return {
+        "cells": len(analysis.planned.cells) if analysis.planned.cells is not None else len(analysis.cells),
+        "ran": len(tonight),
+        "outcomes": analysis.last.counts if analysis.last is not None else {},
+        "blames": dict(Counter(record.blame or "unknown" for record in failed)),
+        "new": sum(cell.news == "new" for cell in failing),
+        "known": sum(cell.news == "known" for cell in failing),
+        "fixed": sum(cell.news == "fixed" for cell in tonight),
+        "sometimes": sum(cell.habit == "sometimes" for cell in tonight),
+        "slower": len({slower.cell for slower in analysis.slower}),
+        "not_run": len(analysis.not_run),
+        "quarantined": len(quarantined),
+    }
+
+
+def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
+    """Return the last good and the first bad commit; an empty text for what is not known."""
+    good = nights[found.good].where.commit if found.good >= 0 else ""
+    return good, nights[found.bad].where.commit
+
+
+def compare_url(night: Night, good: str, bad: str) -> str:
+    """Return GitLab's page of what changed between two commits; empty when there is none."""
+    if not (night.where.project_url and good and bad) or good == bad:
+        return ""
+    return f"{night.where.project_url}/-/compare/{good}...{bad}"
+
 
 VERSION = 1
 OUTCOMES = {
@@ -53,7 +212,7 @@ class _Document:
         # texts that are said once: each gets the next number
         self.checks: dict[str, int] = defaultdict(count().__next__)
         self.messages: dict[str, int] = defaultdict(count().__next__)
-        self.axes = pieces.axes(analysis)
+        self.axes = axes(analysis)
         self.kinds = kinds_of(analysis)
         self.places = {cell.id: number for number, cell in enumerate(analysis.cells)}
         shown = analysis.clusters[:MOST_CLUSTERS]
@@ -71,7 +230,7 @@ class _Document:
             "selection": {name: getattr(found.selection, name) for name in SELECTION},
             "freshness": {**asdict(fresh), "missing": [day.isoformat() for day in fresh.missing]},
             "axes": [{"name": name, "values": list(values)} for name, values in self.axes.items()],
-            "nights": [pieces.night(night) for night in found.nights],
+            "nights": [plain_night(night) for night in found.nights],
             "summary": summary(found),
             "cells": cells,
             "checks": list(self.checks),
@@ -82,7 +241,7 @@ class _Document:
             "figures": figures(found, self.places),
             "quarantine": [self.quarantined(entry) for entry in found.quarantine],
             "coverage": self.coverage(),
-            "history": pieces.history(self.history),
+            "history": history(self.history),
         }
 
     def cell(self, cell: CellStory) -> dict[str, Any]:
@@ -91,17 +250,17 @@ class _Document:
         last = cell.last
         return {
             "id": cell.id,
-            "values": [pieces.index(values, cell.axes.get(axis)) for axis, values in self.axes.items()],
+            "values": [index(values, cell.axes.get(axis)) for axis, values in self.axes.items()],
             "planned": cell.planned,
             "outcomes": "".join(OUTCOMES.get(r.outcome, ABSENT) if r is not None else ABSENT for r in records),
             "blames": "".join(BLAMES.get(r.blame, NOBODY) if r is not None else NOBODY for r in records),
-            "seconds": [pieces.rounded(r.seconds) if r is not None else None for r in records],
+            "seconds": [rounded_seconds(r.seconds) if r is not None else None for r in records],
             "jobs": [r.where.job if r is not None else "" for r in records],
             "steps": [
-                {"name": s.name, "seconds": [pieces.rounded(x) for x in s.seconds], "trend": pieces.trend(s.trend)}
+                {"name": s.name, "seconds": [rounded_seconds(x) for x in s.seconds], "trend": trend(s.trend)}
                 for s in cell.steps
             ],
-            "trend": pieces.trend(cell.trend),
+            "trend": trend(cell.trend),
             "figures": series(cell, self.kinds),
             "last": {"night": cell.last_night, "outcome": last.outcome, "blame": last.blame} if last else None,
             **self.judged(cell),
@@ -109,16 +268,16 @@ class _Document:
                 {"night": night, "items": [self.failure(cell.id, night, f) for f in found]}
                 for night, found in sorted(cell.failures.items())
             ],
-            "attempts": {str(n): pieces.attempts(r) for n, r in cell.records.items() if len(r.attempts) > 1},
+            "attempts": {str(n): attempts(r) for n, r in cell.records.items() if len(r.attempts) > 1},
             "logs": {
-                str(n): pieces.logs(r)
+                str(n): logs(r)
                 for n, r in cell.records.items()
                 if r.logs and (r.outcome != "passed" or n == cell.last_night)
             },
             "checks": [self.check(check) for check in cell.checks.stories],
             "passed_checks": [self.checks[title] for title in cell.checks.passed],
             "not_run_checks": [[self.checks[title], self.message(why)] for title, why in cell.checks.not_run.items()],
-            "command": pieces.reproduce(cell.id, last),
+            "command": reproduce(cell.id, last),
         }
 
     def failure(self, cell: str, night: int, failure: Failure) -> dict[str, Any]:
@@ -189,7 +348,7 @@ class _Document:
         ]
 
     def slower(self, slower: Slower) -> dict[str, Any]:
-        return {"cell": self.places[slower.cell], "step": slower.step, **(pieces.trend(slower.trend) or {})}
+        return {"cell": self.places[slower.cell], "step": slower.step, **(trend(slower.trend) or {})}
 
     def quarantined(self, found: Quarantined) -> dict[str, Any]:
         return {

@@ -15,8 +15,7 @@ from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
 from harness.report.analysis.story import CellStory
-from harness.report.output.numbers import commits, compare_url, summary
-from harness.report.output.pieces import reproduce
+from harness.report.output.document import commits, compare_url, reproduce, summary
 from harness.report.words import plural
 from harness.validate.performance.figures import label_of
 

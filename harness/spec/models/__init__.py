@@ -8,12 +8,10 @@ from pydantic import Field, create_model
 
 from harness.spec.base import Model, Name
 from harness.spec.controls import Waiver
-from harness.spec.models.ansible import AnsibleOptions, Sources
 from harness.spec.models.axes import Axis, AxisValue, Extension, Support
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
-from harness.spec.models.product import Product, ProductPhase
-from harness.spec.models.product_artifacts import ProductArtifacts
+from harness.spec.models.product import AnsibleOptions, Product, ProductArtifacts, ProductPhase, Sources
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
 from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec
 from harness.spec.models.tiers import Budget, Cover, Tier, Together

@@ -5,17 +5,204 @@ What a kind of product asks of a phase is checked in `spec.product_kinds`, at th
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from string import Formatter
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from harness.spec.base import Group, GroupNames, Model, Name, Text, Variable, Variables
-from harness.spec.models.ansible import AnsibleOptions, Sources
+from harness.spec.base import ARTIFACT, REPOSITORY, TAGGED, Group, GroupNames, Model, Name, Text, Variable, Variables
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
-from harness.spec.models.product_artifacts import ProductArtifacts
-from harness.spec.models.product_command import CommandPhase
 from harness.spec.models.product_declared import DeclaredOptions, DeclaredPhase
 from harness.spec.models.topologies import Topology
+from harness.spec.phase_environment import PREFIX
+
+
+class AnsibleOptions(Model):
+    """Which Ansible runs the playbooks, and how. Paths are relative to the product's directory.
+
+    path: folder with the ansible-playbook to run; without it and `install`, vmatrix's own Ansible.
+    install: requirements file of Python packages, with ansible-core. vmatrix installs them once, in an environment
+    in its cache.
+    requirements: requirements file of ansible-galaxy. vmatrix installs its collections and roles once, in its cache.
+    offline: folder with the archives of all `requirements`; nothing is then asked of a Galaxy server.
+    config: the ansible.cfg to use; default: the one beside each phase's playbook.
+    inventories: more inventories, without machines, or folders group_vars and host_vars; vmatrix's inventory wins.
+    args: more arguments of ansible-playbook, in every phase.
+    become: run the playbooks with --become.
+    """
+
+    path: Text | None = None
+    install: Text | None = None
+    requirements: Text | None = None
+    offline: Text | None = None
+    config: Text | None = None
+    inventories: tuple[Text, ...] = ()
+    args: tuple[Text, ...] = ()
+    become: bool = False
+
+    @model_validator(mode="after")
+    def _agree(self) -> AnsibleOptions:
+        if self.path is not None and self.install is not None:
+            raise ValueError("has both `path` and `install`; one of them says which Ansible is used")
+        if self.offline is not None and self.requirements is None:
+            raise ValueError("has `offline` without `requirements`, whose archives it would hold")
+        return self
+
+
+class Sources(Model):
+    """Where the sources of a product are that lie outside of the project.
+
+    git: address of a Git repository, as `git clone` takes it.
+    revision: a tag, or a commit by its full id, of the Git repository.
+    path: folder with the sources, relative to the project.
+    """
+
+    git: Text | None = None
+    revision: Text | None = None
+    path: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Sources:
+        if (self.git is None) == (self.path is None):
+            raise ValueError("needs either `git` and `revision`, or `path`")
+        if (self.git is None) != (self.revision is None):
+            raise ValueError("needs `git` and `revision` together: a run tells which revision was tested")
+        return self
+
+
+def _not_ours(name: str) -> str:
+    if name.startswith(PREFIX):
+        raise ValueError(f"names that begin with {PREFIX} are vmatrix's own; use another one")
+    return name
+
+
+class CommandPhase(Model):
+    """A phase that is a program."""
+
+    command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="With kind `command`: the program of the phase and its arguments. A path with a slash starts at "
+        "the product's directory; a name without one is looked for on the PATH.",
+    )
+    working_directory: Text | None = Field(
+        default=None,
+        description="With kind `command`: where the program runs, relative to the product's directory; default: there.",
+    )
+    environment: dict[Annotated[Variable, AfterValidator(_not_ours)], str] = Field(
+        default_factory=dict,
+        description="With kind `command`: environment variables for the program, in addition to those of vmatrix.",
+    )
+
+
+FIELDS = ("name", "version", "minor", "major_number", "minor_number", "arch", "mixed_arch")  # of a template
+ARCHIVES = (".tar.gz", ".tgz", ".tar")  # what a path ends with that is served as an archive
+PACKED = re.compile(r"\.(zip|gz|bz2|xz|zst|tbz2|txz)$")
+RELATIVE = r"^[A-Za-z0-9_~][^\s/]*(/[^\s/]+)*$"
+
+
+def _known_fields(template: str) -> str:
+    """Refuse a template with a field that nothing fills."""
+    try:
+        parsed = [field for field in Formatter().parse(template) if field[1] is not None]
+        found = [f"{name}{':' if form else ''}{form}{'!' if how else ''}{how or ''}" for _, name, form, how in parsed]
+    except ValueError as error:
+        raise ValueError(f"not a template: {error}") from error
+    for name in found:
+        if name not in FIELDS:
+            raise ValueError(f"unknown field {{{name}}} in {template!r}; known: {', '.join(FIELDS)}")
+    return template
+
+
+def _served_path(template: str) -> str:
+    """Refuse what no file of a mirror can be called, and archives of kinds that are not made."""
+    _known_fields(template)
+    if re.match(RELATIVE, template) is None or ".." in template.split("/"):
+        raise ValueError(f"{template!r} is not a path below the mirror's files, such as host/folder/NAME-{{version}}")
+    if PACKED.search(template) and not template.endswith(ARCHIVES):
+        raise ValueError(f"{template!r}: only {', '.join(ARCHIVES)} archives can be made")
+    return template
+
+
+ServedPath = Annotated[str, AfterValidator(_served_path)]
+Inside = Annotated[str, AfterValidator(_known_fields)]
+ArtifactName = Annotated[str, StringConstraints(pattern=ARTIFACT)]
+Repository = Annotated[str, StringConstraints(pattern=REPOSITORY)]
+ImageName = Annotated[str, StringConstraints(pattern=TAGGED)]
+
+
+class ServedProgram(Model):
+    """A program of vmatrix's that the mirror serves at a path of the product's choice.
+
+    artifact: NAME, in the version of the cell, or NAME@VERSION.
+    as: the path below the mirror's files; one that ends in .tar.gz, .tgz or .tar is an archive.
+    inside: the folder of the program's files in the archive.
+    checksums: the path of the file that has the checksum; by default that of the file with .sha256 at its end.
+    """
+
+    artifact: ArtifactName
+    as_: ServedPath = Field(alias="as")
+    inside: Inside = ""
+    checksums: ServedPath | None = None
+
+
+class RenamedImage(Model):
+    """An image of vmatrix's that the registry has by another name, too.
+
+    artifact: NAME or NAME@TAG of an image.
+    as: REPOSITORY, with the image's own tag, or REPOSITORY:TAG.
+    """
+
+    artifact: ArtifactName
+    as_: Repository = Field(alias="as")
+
+
+class OwnImage(Model):
+    """An image of the product's that is pushed into the registry.
+
+    archive: a file that `docker save` wrote, an OCI archive, or the folder of an OCI layout; relative to the project.
+    name: REPOSITORY:TAG in the registry; by default what the archive calls its image, without the registry's host.
+    """
+
+    archive: Text
+    name: ImageName | None = None
+
+
+SERVE = "expected NAME, NAME@VERSION or {artifact: NAME, as: PATH, inside: FOLDER, checksums: PATH}"
+IMAGE = "expected NAME, NAME@TAG, {artifact: NAME, as: REPOSITORY} or {archive: PATH, name: REPOSITORY:TAG}"
+
+
+def _form(given: Any) -> str | None:
+    """Tell which form an entry has, by its keys."""
+    if isinstance(given, str):
+        return "name"
+    if isinstance(given, OwnImage) or (isinstance(given, dict) and "archive" in given):
+        return "own"
+    return "ours" if isinstance(given, dict | ServedProgram | RenamedImage) else None
+
+
+Served = Annotated[
+    Annotated[ArtifactName, Tag("name")] | Annotated[ServedProgram, Tag("ours")],
+    Discriminator(_form, custom_error_type="unfit", custom_error_message=SERVE),
+]
+WantedImage = Annotated[
+    Annotated[ArtifactName, Tag("name")] | Annotated[RenamedImage, Tag("ours")] | Annotated[OwnImage, Tag("own")],
+    Discriminator(_form, custom_error_type="unfit", custom_error_message=IMAGE),
+]
+
+
+class ProductArtifacts(Model):
+    """What guests find on the mirror because the product asks for it. A run obtains this, and what its checks need.
+
+    folder: of files that the mirror serves as they are, relative to the project.
+    serve: programs of vmatrix's; a bare name is served at its address upstream, without the https://.
+    images: container images in the registry: names of vmatrix's, or archives of the product's own.
+    """
+
+    folder: Text | None = None
+    serve: tuple[Served, ...] = ()
+    images: tuple[WantedImage, ...] = ()
+
 
 Kind = Literal["ansible", "command", "declared"]
 

@@ -26,7 +26,7 @@ from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels
 from harness.machines import inventory
 from harness.machines.access import close_connections, control_directory, run_on, ssh_options
-from harness.machines.runner.given import Listener
+from harness.machines.runner.call import Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir

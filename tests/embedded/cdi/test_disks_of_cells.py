@@ -23,7 +23,7 @@ from harness.errors import BadImage
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM
-from harness.machines.kubevirt.disk_trouble import CloneStuck
+from harness.machines.kubevirt.disks import CloneStuck
 from harness.machines.kubevirt.manifests import GoldenImage, Origin
 from harness.model import PlannedMachine
 from harness.paths import project_dir

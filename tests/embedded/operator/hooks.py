@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from harness.kube.admission import untold
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
 from harness.kube.failures import ApiFailure
 from harness.kube.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
-from harness.kube.reviews import untold
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import configuration_name, webhook_objects

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from harness.kube.client import Json
-from harness.machines.probe_program import ProbedFacts
+from harness.machines.programs import ProbedFacts
 from harness.operator.controllers.ssh import Outcome
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS

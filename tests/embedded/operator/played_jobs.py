@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from harness.embedded.node.pods import running, write_status
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
-from harness.kube.informer import Key, key_of
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers, Key, key_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition, now, owner_reference, phase
-from harness.kube.owners import follow_children
-from harness.kube.reconcile import Controller
+from harness.kube.reconcile import Controller, follow_children
 from harness.kube.resources import JOB, POD, Resource
 from harness.operator.controllers.execution_end import has_ended
 from harness.until import Deadline, NotYet, until

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.kube.applyset_parent import ID, KINDS, PART_OF
+from harness.kube.applyset import ID, KINDS, PART_OF
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import labels_of
 from harness.kube.objects import condition, deleting, dig

@@ -10,7 +10,7 @@ import pytest
 
 from harness.kube.client import Json
 from harness.kube.objects import condition, dig
-from harness.machines.inspection_program import Inspected
+from harness.machines.programs import Inspected
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import inspection

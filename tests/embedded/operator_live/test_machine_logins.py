@@ -20,9 +20,8 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import NAMESPACE, SECRET, VM
 from harness.machines.access import close_connections
-from harness.machines.keys import make_key_pair
+from harness.machines.keys import PREFIX, make_key_pair
 from harness.machines.kubevirt.manifests import GoldenImage
-from harness.machines.private import PREFIX
 from harness.model import Machine
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.controllers import inspection

@@ -16,7 +16,7 @@ from harness.kube.resources import NODE
 from harness.model import Cell
 from harness.plan import make_cell
 from harness.spec import load_spec
-from harness.spec.merged import merged
+from harness.spec.variables import merged
 from tests.embedded.playbooks.conftest import Bench, cell_of
 
 KUBECTL = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf"

@@ -9,7 +9,7 @@ import pytest
 from harness.cell import disks
 from harness.cell.disks import DiskPatience, DiskWatch
 from harness.errors import BadImage, Blame, InfraError, InfraRetriable, VmatrixError
-from harness.machines.kubevirt.disk_trouble import CloneStuck
+from harness.machines.kubevirt.disks import CloneStuck
 from harness.until import NotYet, TimedOut
 from tests.unit.cell.disk_cluster import DiskCluster, event, volume
 

@@ -12,7 +12,7 @@ from harness.cell.place import Place
 from harness.errors import Blame, InfraError
 from harness.kube.client import Cluster, Listing
 from harness.kube.resources import VMI, Resource
-from harness.machines.kubevirt.sighting import Sighting
+from harness.machines.kubevirt.presence import Sighting
 from harness.machines.kubevirt.starting import Start
 from harness.spec.models import Timeouts
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from harness.cell.usage import UsageWatch
 from harness.kube import Cluster
 from harness.kube.failures import Answer, Unreachable
-from harness.machines.kubevirt.sighting import Sighting
+from harness.machines.kubevirt.presence import Sighting
 
 MIB = 2**20
 SEEN = (Sighting("cp-0", "vmi-1", "pod-1", "n", "10.1.0.2"), Sighting("w-0", "vmi-2", "pod-2", "n", "10.1.0.3"))

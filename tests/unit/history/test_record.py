@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.history.record import Outcome, Unreadable, from_line, to_line
 from harness.history.scrub import scrubber
-from harness.report.step import OUTCOMES
+from harness.report.cell import OUTCOMES
 from harness.sanitize import sanitized
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import records

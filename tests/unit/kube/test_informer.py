@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.kube.client import Cluster, Listing
-from harness.kube.informer import Informer
-from harness.kube.informers import Informers
+from harness.kube.informer import Index, Informer, Informers
 from harness.kube.resources import NODE, VMI, Resource
 from harness.until import Deadline, NotYet, until
 
@@ -138,3 +137,28 @@ def test_the_last_word_of_an_object_that_is_gone_is_not_kept() -> None:
     found = Informer(cast(Cluster, Written(deletionTimestamp="x")), VMI)
     found.merge(vmi(5), {"metadata": {"finalizers": []}})
     assert found.get("a", "x") is None
+
+
+def rack(obj: dict[str, Any]) -> str | None:
+    return obj.get("rack")
+
+
+def test_an_object_is_found_by_what_it_has_now() -> None:
+    index = Index(rack)
+    for name in ("a", "b", "c"):
+        index.put(("ns", name), {"rack": "one"})
+    index.put(("ns", "b"), {"rack": "two"})
+    index.put(("ns", "c"), {})
+    assert list(index.keys("one")) == [("ns", "a")]
+    assert list(index.keys("two")) == [("ns", "b")]
+    index.put(("ns", "a"), None)
+    index.put(("ns", "a"), None)
+    assert list(index.keys("one")) == []
+
+
+def test_nothing_is_kept_of_what_is_gone() -> None:
+    index = Index(rack)
+    for number in range(100):
+        index.put(("ns", "a"), {"rack": str(number)})
+    index.put(("ns", "a"), None)
+    assert (index._keys, index._values) == ({}, {})

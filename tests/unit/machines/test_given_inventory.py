@@ -11,7 +11,7 @@ import pytest
 from harness.errors import BadInput
 from harness.machines.given_inventory import given_inventory
 from harness.model import Machine
-from harness.spec.usual_names import GROUPS
+from harness.spec.plays import GROUPS
 
 YAML = """all:
   vars: {ansible_user: admin}

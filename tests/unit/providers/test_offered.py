@@ -21,7 +21,7 @@ from harness.providers.registry import named
 from harness.session import plan_run
 from harness.session.plan import RunPlan
 from harness.spec.models import ProductArtifacts
-from harness.spec.models.ansible import Sources
+from harness.spec.models.product import Sources
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
 from tests.image_archives import docker_files, write_tar

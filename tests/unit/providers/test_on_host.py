@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.machines.access import control_directory
-from harness.machines.folders import Owner, held
+from harness.machines.access import Owner, control_directory, held
 from harness.providers.on_host import take_down
 
 

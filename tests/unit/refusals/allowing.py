@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.cell.place import place_of
-from harness.kube.remedies import right_of
+from harness.kube.failures import right_of
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MACHINE, LABEL_MANAGED, LABEL_RUN, MANAGED_BY
 from tests.unit.refusals.lying import kubeconfig
 

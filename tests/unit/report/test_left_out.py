@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.record import Recorder
 from harness.report.results import load
-from harness.session.verdict import exit_code
+from harness.session.exit_codes import exit_code
 from harness.spec.models import QuarantineEntry
 
 ENTRY = QuarantineEntry(cell="*", issue="https://example.org/1", reason="known", until=date(2100, 1, 1))

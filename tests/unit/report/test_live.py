@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.cell.steps import Outcome, StepEvent
-from harness.report.live import Live
-from harness.report.progress import Progress
+from harness.report.live import Live, Progress
 
 ONE, TWO = "k1363-d13-c2-fl-nf-a1-fresh-m-2b3a44", "k1344-u24-c2-fl-nf-c1w2-scale-u-93cc01"
 

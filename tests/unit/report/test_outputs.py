@@ -21,9 +21,9 @@ from harness.record import Recorder
 from harness.report import outputs, terminal
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
-from harness.report.collect import collect
 from harness.report.live import Live
 from harness.report.output.files import FORMATS, files
+from harness.report.records import collect
 from harness.report.results import load
 from harness.rundir import RunDir
 from harness.speech import escaping

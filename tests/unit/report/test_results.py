@@ -10,7 +10,7 @@ import pytest
 from harness.errors import EXIT_INFRA, EXIT_LEAKED, EXIT_OK, EXIT_PRODUCT
 from harness.report.cell import CellResult
 from harness.report.results import RunResult, load
-from harness.session.verdict import exit_code
+from harness.session.exit_codes import exit_code
 from harness.spec.models import QuarantineEntry
 from tests.unit.report.written import ISSUE, Written
 

@@ -7,13 +7,26 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness.errors import BadInput
-from harness.session.bisect_runs import Stopped, search, verdict_of
-from harness.session.bisection import Bisection, RevisionTrial, RevisionVerdict, ordered, resumed, save
-from harness.session.revisions import Repository
+from harness.session.bisection import (
+    Bisection,
+    Repository,
+    RevisionTrial,
+    RevisionVerdict,
+    Stopped,
+    first_failure_at,
+    good_and_bad,
+    ordered,
+    resumed,
+    save,
+    search,
+    verdict_of,
+)
 
 GOOD, BAD, SKIPPED = RevisionVerdict.GOOD, RevisionVerdict.BAD, RevisionVerdict.SKIPPED
 COMMITS = 10
@@ -178,3 +191,57 @@ def test_revisions_that_cannot_be(root: Path, tmp_path: Path) -> None:
         repository.commit("nope")
     with pytest.raises(BadInput, match="is in no repository"):
         Repository.of(tmp_path)
+
+
+def ran(commit: str, outcome: str, blame: str = "", *, cell: str = "c", changed: bool = False) -> Any:
+    return SimpleNamespace(
+        cell=cell, outcome=outcome, blame=blame, where=SimpleNamespace(commit=commit, changed=changed)
+    )
+
+
+HISTORY = [
+    ran("a", "failed", "product"),
+    ran("b", "passed"),
+    ran("c", "passed", cell="other"),
+    ran("d", "failed", "infra"),
+    ran("e", "failed", "product", changed=True),
+    ran("f", "failed", "product"),
+    ran("g", "failed", "product"),
+]
+
+
+def test_the_last_pass_and_the_first_failure_of_the_product_since() -> None:
+    assert good_and_bad(HISTORY, "c", None, None) == ("b", "f")
+
+
+def test_what_a_person_names_counts() -> None:
+    assert good_and_bad(HISTORY, "c", "v1", None) == ("v1", "f")
+    assert good_and_bad(HISTORY, "c", None, "main") == ("b", "main")
+
+
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        ([], "in which c passed"),
+        (HISTORY[:1], "in which c passed"),
+        (HISTORY[:4], "failed since by the product's fault"),
+    ],
+)
+def test_a_history_that_does_not_say(records: list[Any], says: str) -> None:
+    with pytest.raises(BadInput, match=says) as refused:
+        good_and_bad(records, "c", None, None)
+    assert "REV" in refused.value.hint
+
+
+def test_what_failed_first_at_a_commit_is_the_last_runs_step_or_check() -> None:
+    def failed(steps: list[Any], notes: list[Any]) -> Any:
+        made = ran("f", "failed", "product")
+        made.steps, made.notes = steps, notes
+        return made
+
+    step = SimpleNamespace(name="deploy", outcome="failed", message="task [x] failed\nmore")
+    note = SimpleNamespace(checks=("nodes: test_a", "nodes: test_b"), outcome="failed", message="not true: y")
+    passed = SimpleNamespace(name="provision", outcome="passed", message="")
+    assert first_failure_at([failed([passed, step], [note])], "c", "f") == "deploy: task [x] failed"
+    assert first_failure_at([failed([passed], [note])], "c", "f") == "nodes: test_a: not true: y"
+    assert first_failure_at([failed([passed], [])], "c", "g") == ""

@@ -12,10 +12,12 @@ from jsonschema import Draft202012Validator
 
 from harness.errors import BadInput
 from harness.files import write_new
+from harness.paths import packaged_dir
 from harness.proc import run
 from harness.spec import load_spec
-from harness.spec.new_project import NewProject
-from harness.spec.new_project_playbooks import TeamPlaybooks, named
+from harness.spec import new_project as packaged
+from harness.spec.new_project import NewProject, TeamPlaybooks, look, named
+from harness.spec.plays import GROUPS, PHASES
 
 GITLAB = "group/vmatrix"
 PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
@@ -161,3 +163,153 @@ def test_the_playbook_that_hands_out_a_kubeconfig(tmp_path: Path, server: str) -
     port = ":6443" if server.endswith("6443") else ""
     assert out.read_text(encoding="utf-8") == f"    server: https://{address}{port}\n    token: x\n"
     assert out.stat().st_mode & 0o777 == 0o600
+
+
+HEAD = "# yaml-language-server: $schema=../../../docs/schemas/{}.json\n"
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An example in a package."""
+    root = tmp_path / "package" / "examples" / "one"
+    for name in ("matrix", "bin", "runs/x"):
+        (root / name).mkdir(parents=True)
+    (root / "matrix/product.yml").write_text(HEAD.format("product") + "product: {kind: command}\n", encoding="utf-8")
+    (root / "matrix/tiers.yml").write_text(HEAD.format("tiers") + "tiers: {first: {}, second: {}}\n", encoding="utf-8")
+    (root / "bin/deploy.sh").write_text("true\n", encoding="utf-8")
+    (root / "bin/deploy.sh").chmod(0o755)
+    (root / "runs/x/log").touch()
+    (root / "README.md").touch()
+    (tmp_path / "package/examples/notes").mkdir()
+    monkeypatch.setattr(packaged, "packaged_dir", lambda: tmp_path / "package")
+    return root
+
+
+def test_an_example_is_a_folder_with_a_product(example: Path) -> None:
+    assert packaged.examples() == ("one",)
+    assert packaged.kind_of("one") == "command"
+    assert packaged.tier_of("one") == "first"
+
+
+def test_its_files_become_the_projects(example: Path, tmp_path: Path) -> None:
+    made = NewProject(tmp_path / "new", "ours", "one").files()
+    assert made["bin/deploy.sh"] == ("true\n", 0o755)
+    assert not [name for name in made if name.startswith("runs") or name == "README.md"]
+    assert made["matrix/tiers.yml"][0].splitlines()[0] == "# yaml-language-server: $schema=../docs/schemas/tiers.json"
+    assert {"docs/schemas/product.json", "docs/schemas/tiers.json", ".gitignore"} <= made.keys()
+    (include,) = yaml.safe_load(made[".gitlab-ci.yml"][0])["include"]
+    assert include["inputs"]["smoke_tier"] == "first"
+
+
+SHIPPED = sorted(file.parts[-3] for file in (packaged_dir() / "examples").glob("*/matrix/product.yml"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_example_that_ships_makes_a_valid_project(name: str, tmp_path: Path) -> None:
+    project = NewProject(tmp_path / "new", "ours", name)
+    files = project.files()
+    write_new({project.directory / file: content for file, content in files.items()})
+    assert project.tier in load_spec(project.directory / "matrix").tiers
+    for file, (text, mode) in packaged.files(name).items():
+        shipped = packaged_dir() / "examples" / name / file
+        assert text.splitlines()[1:] == shipped.read_text(encoding="utf-8").splitlines()[1:]
+        assert mode & 0o100 == shipped.stat().st_mode & 0o100
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("new", [True, False], ids=["in a project", "in the checkout"])
+def test_each_file_of_an_example_fits_the_schema_that_it_names(name: str, new: bool, tmp_path: Path) -> None:
+    root = tmp_path / "new" if new else packaged_dir() / "examples" / name
+    if new:
+        write_new({root / file: content for file, content in NewProject(root, "ours", name).files().items()})
+    files = list((root / "matrix").glob("*.yml"))
+    assert files
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        schema = json.loads((file.parent / text.partition("$schema=")[2].partition("\n")[0]).read_text("utf-8"))
+        assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
+
+
+def test_the_examples_that_the_help_names_ship() -> None:
+    assert SHIPPED == ["kubespray", "operator", "script"]
+    kinds = {"kubespray": "ansible", "operator": "declared", "script": "command"}
+    assert {name: packaged.kind_of(name) for name in SHIPPED} == kinds
+
+
+TEAM_PLAY = "- hosts: all\n  tasks: []\n"
+
+
+def lay_out(folder: Path, **files: str) -> None:
+    """Write playbooks; double underscores stand for dots."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+
+
+def test_file_names_propose_phases(tmp_path: Path) -> None:
+    names = ("site__yml", "scale__yml", "remove_node__yaml", "upgrade__yml", "reset__yml", "users__yml")
+    lay_out(tmp_path, **dict.fromkeys(names, TEAM_PLAY))
+    found = look(tmp_path)
+    assert found.folder == "."
+    assert found.phases == {
+        "deploy": "site.yml",
+        "scale-out": "scale.yml",
+        "scale-in": "remove_node.yaml",
+        "remove-node": "remove_node.yaml",
+        "upgrade": "upgrade.yml",
+        "reset": "reset.yml",
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\n", "- name: a task\n  debug:\n", "[", "", "- 1\n", "\x00"], ids=["map", "tasks", "[", "", "1", "0"]
+)
+def test_what_is_no_playbook_proposes_nothing(tmp_path: Path, text: str) -> None:
+    lay_out(tmp_path, site__yml=text)
+    assert look(tmp_path).phases == {}
+
+
+def test_the_usual_folders_are_looked_into_in_turn(tmp_path: Path) -> None:
+    lay_out(tmp_path / "playbooks", reset__yml=TEAM_PLAY)
+    lay_out(tmp_path / "ansible", cluster__yml=TEAM_PLAY)
+    assert look(tmp_path).folder == "ansible"
+    assert look(tmp_path, "playbooks").phases == {"reset": "reset.yml"}
+
+
+def test_plays_and_imports_propose_groups(tmp_path: Path) -> None:
+    plays = '- hosts: masters:&amd64\n- hosts: "workers[0],bastion"\n- hosts: "{{ x }}"\n- import_playbook: etcd.yml\n'
+    lay_out(tmp_path, site__yml=plays, etcd__yml="- hosts: [etcd, all]\n- ansible.builtin.import_playbook: site.yml\n")
+    found = look(tmp_path)
+    assert found.groups == {"control_plane": "masters", "etcd": "etcd", "node": "workers"}
+    assert found.others == ("amd64", "bastion")
+
+
+@pytest.mark.parametrize("hosts", ["all", "control_plane:node:etcd", "etcd:control_plane:all"])
+def test_our_own_groups_need_no_names(tmp_path: Path, hosts: str) -> None:
+    lay_out(tmp_path, site__yml=f"- hosts: {hosts}\n  vars: {{secret: !vault x}}\n")
+    found = look(tmp_path)
+    assert found.phases == {"deploy": "site.yml"}
+    assert found.groups == {}
+    assert found.others == ()
+
+
+def test_what_lies_beside_the_playbooks_says_how_ansible_is_called(tmp_path: Path) -> None:
+    lay_out(tmp_path / "playbooks", site__yml=TEAM_PLAY, requirements__yml="roles: []\n")
+    lay_out(tmp_path, requirements__txt="# ours\nansible-core==2.18.1\n", ansible__cfg="[defaults]\n")
+    assert look(tmp_path).ansible == {
+        "install": "../requirements.txt",
+        "requirements": "requirements.yml",
+        "config": "../ansible.cfg",
+    }
+
+
+def test_packages_without_ansible_are_not_installed(tmp_path: Path) -> None:
+    lay_out(tmp_path, site__yml=TEAM_PLAY, requirements__txt="netaddr\n")
+    assert look(tmp_path).ansible == {}
+
+
+def test_only_phases_and_groups_that_there_are_can_be_proposed(tmp_path: Path) -> None:
+    packaged = load_spec(tmp_path / "nowhere")
+    assert set(PHASES) == set(packaged.product.phases)
+    assert set(GROUPS) == {group for one in packaged.topologies.values() for m in one.machines for group in m.groups}
+    assert [names[0] for names in GROUPS.values()] == list(GROUPS)

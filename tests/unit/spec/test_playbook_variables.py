@@ -11,10 +11,8 @@ import yaml
 from harness.errors import BadInput
 from harness.paths import packaged_dir
 from harness.spec import load_spec
-from harness.spec.own_words import DEFAULTS, known_variables
 from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
-from harness.spec.required import BY_THE_RUN
-from harness.spec.reserved import SET_BY_THE_RUN
+from harness.spec.variables import BY_THE_RUN, DEFAULTS, SET_BY_THE_RUN, known_variables
 
 # A value of the wrong form for each variable.
 TRUTHS: tuple[Any, ...] = ("maybe", 2, [], {})
@@ -55,7 +53,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "one of mirror, upstream": ("registry", ""),
     "one of amd64, arm64": ("x86_64", ""),
 }
-# Made by the playbooks of what callers set: nobody gives them, and `harness/spec/reserved.py` has those of a run.
+# Made by the playbooks of what callers set: nobody gives them, and `harness/spec/variables.py` has those of a run.
 CONSTANTS = {
     *("cluster_container_runtimes", "cluster_release_places", "cluster_releases", "cluster_etcd_tools"),
     *("cluster_etcd_release", "cluster_network_plugins", "cluster_extra_volumes", "cluster_hardening"),

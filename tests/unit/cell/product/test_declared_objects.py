@@ -26,7 +26,7 @@ from harness.operator.decide.variables import variables_of, versions_of
 from harness.paths import packaged_dir
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
-from harness.spec.merged import merged
+from harness.spec.variables import merged
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 SPEC = load_spec(packaged_dir() / "matrix")

@@ -14,7 +14,7 @@ import yaml
 
 from harness.cell.product import cached, requirements
 from harness.errors import BadInput
-from harness.machines.runner.ansible_settings import COLLECTIONS, ROLES
+from harness.machines.runner.call import COLLECTIONS, ROLES
 from harness.proc import run
 from tests.unit.cell.product.conftest import NAME, wheel
 

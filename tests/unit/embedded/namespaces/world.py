@@ -9,7 +9,7 @@ from harness.embedded.context import Context
 from harness.embedded.namespaces.controller import ALL, Ending, Namespaces
 from harness.kube.client import ApiFailure, Cluster, Unreachable
 from harness.kube.events import Events
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers
 from harness.kube.resources import NAMESPACE
 from harness.model import LABEL_CELL
 

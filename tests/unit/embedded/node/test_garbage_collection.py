@@ -13,8 +13,7 @@ from harness.embedded.node.garbage_collection import ForeignPods
 from harness.embedded.vmi.launcher import LAUNCHER
 from harness.kube.client import Cluster
 from harness.kube.events import Events
-from harness.kube.informer import key_of
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers, key_of
 from harness.kube.resources import POD
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from harness.embedded.context import Context
 from harness.embedded.node.placement import MACHINES_ONLY, RUNS_PODS, TOLERATION, Placement, placed
 from harness.kube.client import Cluster
 from harness.kube.events import Events
-from harness.kube.informers import Informers
+from harness.kube.informer import Informers
 from harness.kube.resources import NODE
 
 Json = dict[str, Any]

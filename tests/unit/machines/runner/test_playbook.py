@@ -10,11 +10,10 @@ import yaml
 
 from harness.cell.product.playbooks import inputs_of
 from harness.errors import ProductError
-from harness.machines.runner import ansible_settings, callbacks
-from harness.machines.runner.call import AnsibleCall
-from harness.machines.runner.given import Listener
+from harness.machines.runner import callbacks
+from harness.machines.runner.call import COLLECTIONS, OWN_CALLBACKS, ROLES, AnsibleCall, Listener, variables
 from harness.machines.runner.playbook import run_playbook
-from harness.machines.runner.playbook_events import ended_by
+from harness.machines.runner.playbook_output import ended_by
 from harness.model import Cell, Environment, Machine, PlannedMachine
 
 SECONDS = 120.0  # against hanging: a run takes about two
@@ -117,7 +116,7 @@ def told(folder: Path, config: str) -> dict[str, str]:
     (folder / "product").mkdir()
     (folder / "product" / "ansible.cfg").write_text(config, encoding="utf-8")
     made = inputs_of(environment(folder), folder / "deploy.log")
-    return ansible_settings.variables(made, folder / "product" / "ansible.cfg", AnsibleCall(), folder / "product")
+    return variables(made, folder / "product" / "ansible.cfg", AnsibleCall(), folder / "product")
 
 
 def test_sockets_of_connections_are_the_cells_own_whatever_the_product_says(tmp_path: Path) -> None:
@@ -161,8 +160,8 @@ EXPANDED = {  # what ansible.cfg says, and what Ansible makes of it in the produ
     "a:b": "{product}/a:{product}/b",
     "../a": "{above}/a",
 }
-LISTED = {"callback_plugins": ansible_settings.OWN_CALLBACKS, "roles_path": ansible_settings.ROLES,
-          "collections_path": ansible_settings.COLLECTIONS}  # fmt: skip
+LISTED = {"callback_plugins": OWN_CALLBACKS, "roles_path": ROLES,
+          "collections_path": COLLECTIONS}  # fmt: skip
 
 
 @pytest.mark.parametrize("words", EXPANDED)
@@ -175,9 +174,9 @@ def test_paths_in_ansible_cfg_are_ansibles_own(words: str, tmp_path: Path, monke
     libraries = {variable: tmp_path / variable for variable in LISTED.values() if "CALLBACK" not in variable}
     call = AnsibleCall(libraries=libraries)
     given = inputs_of(environment(tmp_path), tmp_path / "deploy.log")
-    variables = ansible_settings.variables(given, product / "ansible.cfg", call, product)
+    variables = variables(given, product / "ansible.cfg", call, product)
     expected = EXPANDED[words].format(product=product, above=tmp_path, home=Path.home())
-    own = {**libraries, ansible_settings.OWN_CALLBACKS: callbacks.FOLDER}
+    own = {**libraries, OWN_CALLBACKS: callbacks.FOLDER}
     assert {name: variables[name] for name in own} == {name: f"{first}:{expected}" for name, first in own.items()}
 
 

@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InfraError, InfraRetriable, ProductError
-from harness.machines.runner.playbook_events import Ended, TaskFailure
-from harness.machines.runner.playbook_output import Recap, failure_of, last_task, recap
+from harness.machines.runner.playbook_output import (
+    Ended,
+    Recap,
+    TaskFailure,
+    changed_by,
+    ended_by,
+    failure_of,
+    last_task,
+    recap,
+)
 from harness.proc import Completed
 
 FAILED = """
@@ -86,3 +94,51 @@ def test_an_error_is_told_once_and_a_long_message_is_cut_between_words() -> None
     words = failure_of(DONE, Path("cluster.yml"), Path("log"), long).summary.split()
     assert words[-1] == "..."
     assert set(words[5:-1]) == {address}
+
+
+FAILED_EVENT = (
+    '{"event": "failed", "task": "t", "handler": false, "host": "a", "pardon": "", "item": null, "tolerant": false,'
+    ' "result": {"msg": "m"}}\n'
+)
+END = '{"event": "end", "failed": {"a": 1}, "unreachable": {}}\n'
+CLEAN = '{"event": "end", "failed": {}, "unreachable": {}}\n'
+
+
+@pytest.mark.parametrize(
+    "text", ["", FAILED_EVENT, FAILED_EVENT[:40], f"{FAILED_EVENT}{END[:20]}", CLEAN, f"{FAILED_EVENT}{CLEAN}"]
+)
+def test_a_run_without_an_end_or_without_guilt_was_ended_by_nothing(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(text, encoding="utf-8")
+    assert ended_by(path) is None
+    assert ended_by(tmp_path / "missing") is None
+
+
+def test_a_whole_run_was_ended_by_its_failure(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(FAILED_EVENT + END, encoding="utf-8")
+    ended = ended_by(path)
+    assert ended is not None
+    assert (ended.first.what, ended.first.host, list(ended.others)) == ("task [t]", "a", [])
+
+
+CHANGED = (
+    '{"event": "changed", "play": "all", "task": "copy", "handler": false, "host": "a", "pardon": "", "item": null,'
+    ' "tolerant": false, "result": {}}\n'
+)
+
+
+def test_tasks_that_changed_something_are_told_in_words_and_ended_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(CHANGED + CHANGED.replace("false", "true", 1) + CLEAN, encoding="utf-8")
+    assert changed_by(path) == ("task [copy] of play [all] on a", "handler [copy] of play [all] on a")
+    assert ended_by(path) is None
+    path.write_text(CHANGED + FAILED_EVENT + END, encoding="utf-8")
+    assert ended_by(path) is not None
+
+
+def test_a_run_of_which_no_end_is_written_down_says_nothing_of_changes(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(CHANGED, encoding="utf-8")
+    assert changed_by(path) is None
+    assert changed_by(tmp_path / "missing") is None

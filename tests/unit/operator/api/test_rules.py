@@ -7,8 +7,7 @@ from typing import get_args
 
 import pytest
 
-from harness.kube.kinds.cel import Cel
-from harness.kube.kinds.models import ApiModel
+from harness.kube.kinds.models import ApiModel, Cel
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import read
 from tests.unit.operator.api.mistakes import BAD, Json

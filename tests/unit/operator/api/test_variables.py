@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.operator.api.variables import KNOWN, MAPPINGS, OPERATORS_OWN, variable_mistakes
-from harness.spec.own_words import known_variables
+from harness.spec.variables import known_variables
 from tests.unit.operator.api.objects import defaulted, deployment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.machines.probe_program import ProbedFacts
+from harness.machines.programs import ProbedFacts
 from tests.unit.operator.api import objects
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from harness.kube.applyset_member import ApplySetLook
+from harness.kube.applyset import ApplySetLook
 from harness.kube.client import Cluster
 from harness.kube.objects import dig
 from harness.kube.resources import DEPLOYMENT, Resource

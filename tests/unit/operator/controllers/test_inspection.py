@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from harness.kube.objects import condition as found_condition
-from harness.machines.inspection_program import OWNED, Inspected
+from harness.machines.programs import OWNED, Inspected
 from harness.operator.controllers.inspection import (
     AGAIN_SECONDS,
     EACH_SECONDS,

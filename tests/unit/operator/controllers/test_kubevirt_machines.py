@@ -10,7 +10,7 @@ import pytest
 
 from harness.kube.client import ApiFailure, Cluster, Listing
 from harness.kube.resources import Resource
-from harness.machines.kubevirt.stages import Halt
+from harness.machines.kubevirt.starting import Halt
 from harness.operator.api.made import ZONE_LABEL
 from harness.operator.controllers.kubevirt_machines import MachineMaking, hopeless, key_object, missing, new_machines
 from harness.operator.controllers.machine_choice import Claimant

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from harness.kube.client import Cluster
 from harness.kube.resources import SECRET, Resource
-from harness.machines.keys import make_key_pair
-from harness.machines.private import PrivateFiles
-from harness.machines.probe_program import facts_of
+from harness.machines.keys import PrivateFiles, make_key_pair
+from harness.machines.programs import facts_of
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.controllers.ssh import (
     KEY_SECONDS,

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.analysis.flaky import Rate, flaky, wilson
-from harness.report.analysis.signature import signature
-from harness.report.analysis.streaks import Judged, Range, fixed, habit, series_of, since, streak
-from harness.report.analysis.trend import trend
+from harness.report.analysis.checks import Judged, Range, Rate, fixed, flaky, habit, series_of, since, streak, wilson
+from harness.report.analysis.failures import signature
+from harness.report.analysis.story import trend
 from tests.unit.history.make import record
 
 

@@ -11,9 +11,9 @@ from harness.history.lines import History, Skipped
 from harness.history.record import Record
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
-from harness.report.output import badges, numbers
-from harness.report.output.annotations import MOST, links
+from harness.report.output import badges, document
 from harness.report.output.badges import Badge, svg
+from harness.report.output.files import MOST, links
 from harness.report.output.note import MARKER, ago, code, lines_of, render
 from tests.unit.history import synthetic
 from tests.unit.history.make import checked, record
@@ -145,7 +145,7 @@ def test_the_last_night_is_said(made: list[Record], value: str) -> None:
 
 def test_a_failure_in_quarantine_is_not_counted_as_one() -> None:
     records = [record(0, "a", of=2, outcome="quarantined"), record(0, "b", of=2, outcome="failed", blame="product")]
-    found = numbers.summary(analyse(records, Planned(), RecordFilter(), NOW))
+    found = document.summary(analyse(records, Planned(), RecordFilter(), NOW))
     assert (found["new"], found["known"], found["quarantined"], found["blames"]) == (1, 0, 1, {"product": 1})
 
 

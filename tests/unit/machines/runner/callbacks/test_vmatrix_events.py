@@ -11,8 +11,7 @@ import yaml
 
 from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.machines.runner import callbacks
-from harness.machines.runner.playbook_events import Ended, ended_by
-from harness.machines.runner.playbook_output import failure_of
+from harness.machines.runner.playbook_output import Ended, ended_by, failure_of
 from harness.proc import run
 
 ANSIBLE = str(Path(sys.executable).parent / "ansible-playbook")
