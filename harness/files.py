@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from harness import system
 
 
@@ -115,3 +117,11 @@ def write_new(files: Mapping[Path, tuple[str, int]]) -> None:
         for path in reversed(made):
             path.rmdir() if path.is_dir() else path.unlink()
         raise
+
+
+class IndentedDumper(yaml.SafeDumper):
+    """Writes such YAML: `yaml.dump(content, Dumper=IndentedDumper)`."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Begin a list or a mapping."""
+        super().increase_indent(flow, False)

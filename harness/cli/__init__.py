@@ -7,8 +7,8 @@ import traceback
 from typing import Any
 
 from harness.cli import ending
-from harness.garbage import unsearched
 from harness.interpreter import begin_anew
+from harness.startup import unsearched
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Annotated
 
@@ -13,27 +15,75 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from harness.artifacts import catalogue as entries
-from harness.artifacts import go_toolchain, gomod, refs
+from harness.artifacts import go_toolchain, gomod, refs, upstream_releases
 from harness.artifacts.product.offer import Offer
 from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import Supply, serving
 from harness.artifacts.store import Store, remove_stale, stale_artifacts
 from harness.cell.product import prune as products
 from harness.cli import complete
-from harness.cli.artifacts_newer import newer
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
+from harness.cli.output import show_rows
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput
-from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, settings_dir
+from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, project_dir, settings_dir
 from harness.providers import offer_of
 from harness.session import refusals
 from harness.session.choice import choose
+from harness.spec import load_spec
+from harness.spec.dates import ending
 from harness.spec.project import Project, timeouts_of
 from harness.spec.settings import load_settings
 
-app = CommandSet(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
+SOON = timedelta(days=90)
+
+
+def newer(
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Print what adds the Kubernetes releases, for `git apply`, and nothing else.")
+    ] = False,
+) -> None:
+    """Say which newer releases the Go module proxy lists, and which values' support ends within 90 days."""
+    limits = ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings))
+    catalogue = entries.load()
+    search = upstream_releases.find_newer(catalogue, limits)
+    found = search.found
+    if diff:
+        _print_diff(found, limits)
+        return
+    rows = [(one.module, one.version, one.listed) for one in found]
+    if rows:
+        show_rows(out, ("module", "newer", "the catalogue has"), rows)
+    else:
+        out.print("nothing is newer")
+    for name, said in search.unlisted.items():
+        out.print(f"{name}: not known: {said.splitlines()[0]}", highlight=False, markup=False, soft_wrap=True)
+    for line in _support(datetime.now(UTC).date()):
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
+    if any(one.module == entries.KUBERNETES for one in found):
+        out.print("`vmatrix artifacts newer --diff` prints what adds these Kubernetes releases", highlight=False)
+
+
+def _print_diff(found: Sequence[upstream_releases.Newer], limits: ArtifactLimits) -> None:
+    if PACKAGED.is_dir():
+        raise BadInput("--diff is for a checkout of vmatrix", hint="clone vmatrix, or leave out --diff")
+    wanted = [one.version for one in found if one.module == entries.KUBERNETES]
+    parts = [upstream_releases.read_parts(version, limits) for version in wanted]
+    text = upstream_releases.render_diff(parts, PACKAGED.parents[1])
+    out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+
+
+def _support(today: date) -> list[str]:
+    axes = load_spec(project_dir() / "matrix").axes
+    return [
+        f"{axis} {value}: support {'ends' if day >= today else 'ended'} on {day}"
+        for axis, value, day in ending(axes, today + SOON)
+    ]
+
+
+app = CommandSet(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 app.command()(newer)
 WIDEST = 200  # columns of a table, wherever it is printed
 

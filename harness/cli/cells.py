@@ -15,10 +15,8 @@ from harness.cell import teardown
 from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
 from harness.cell.labels import is_label_value, own_project
 from harness.cli import complete
-from harness.cli.countdown import Countdown
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
-from harness.cli.output import wide_console
-from harness.cli.rows import show_rows
+from harness.cli.output import Countdown, show_rows, wide_console
 from harness.errors import BadInput
 from harness.machines import access
 from harness.spec.project import timeouts_of

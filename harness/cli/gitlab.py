@@ -12,17 +12,16 @@ import harness
 from harness import providers
 from harness.cli import doctor, run
 from harness.cli.gitlab_doctor import doctor as gitlab_doctor
-from harness.cli.output import wide_console
+from harness.cli.output import show_rows, wide_console
 from harness.cli.plain import CommandSet
-from harness.cli.rows import show_rows
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget, without_authority
-from harness.gitlab.fit import refuse_other_release
+from harness.gitlab.child import job_times
+from harness.gitlab.doctor import refuse_other_release
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
-from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
 from harness.plan.changed import Changes

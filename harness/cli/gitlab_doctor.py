@@ -12,8 +12,8 @@ import harness
 from harness import providers
 from harness.cli.doctor import show, use_of_plan
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
-from harness.gitlab import clock, fit, token, upload
 from harness.gitlab.access import forget
+from harness.gitlab.doctor import USUAL_MIB, clock_findings, job_findings, token_findings, upload_findings
 from harness.gitlab.job import job_context
 from harness.gitlab.variables import read_job
 from harness.infra.findings import Finding, fatal
@@ -21,9 +21,7 @@ from harness.infra.findings import Finding, fatal
 
 def doctor(
     tag: Annotated[str, typer.Option(envvar="MATRIX_RUNNER_TAG", help="Tag of the runners for cells.")] = "vmatrix",
-    artifacts_limit: Annotated[
-        int, typer.Option(min=1, help="GitLab's maximum artifacts size (MiB).")
-    ] = upload.USUAL_MIB,
+    artifacts_limit: Annotated[int, typer.Option(min=1, help="GitLab's maximum artifacts size (MiB).")] = USUAL_MIB,
 ) -> None:
     """Check what a job needs of GitLab, its runner, its image and the infra cluster, and print how to fix it.
 
@@ -31,10 +29,10 @@ def doctor(
     """
     job = read_job(os.environ)
     found = [
-        *fit.findings(os.environ, tag=tag, version=harness.__version__),
-        *token.findings(os.environ),
-        *clock.findings(os.environ),
-        *upload.findings(job.directory, limit_mib=artifacts_limit, prefix=job.prefix),
+        *job_findings(os.environ, tag=tag, version=harness.__version__),
+        *token_findings(os.environ),
+        *clock_findings(os.environ),
+        *upload_findings(job.directory, limit_mib=artifacts_limit, prefix=job.prefix),
         *_infra(os.environ, job.run),
     ]
     show("this job", found)

@@ -20,8 +20,8 @@ from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.cli.output import show_rows
 from harness.cli.plain import CommandSet, WordedCommand
-from harness.cli.rows import show_rows
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command, not_up
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State

@@ -3,20 +3,147 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from harness.cli import init_choice
-from harness.cli.init_choice import NO_PIPELINE
-from harness.cli.init_questions import asked
 from harness.errors import BadInput
 from harness.files import write_new
 from harness.paths import MATRIX
+from harness.spec import new_project as packaged_examples
 from harness.spec.loader import load_spec
-from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, refuse_project
+from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, look, named, refuse_project
+from harness.spec.plays import FIRST, PHASES
+from harness.spec.shape import unknown
+
+LONGEST_NAME = 100
+PLAYBOOKS, PACKAGED, NO_PIPELINE = "playbooks", "packaged", "none"
+KINDS = {"ansible": PLAYBOOKS, "command": "script", "declared": "operator"}  # what a product of a kind begins with
+
+
+def starts() -> tuple[str, ...]:
+    """Return what --from accepts."""
+    return PLAYBOOKS, *packaged_examples.examples()
+
+
+def start_of(product: str | None, begin: str | None, *, own: bool, packaged: bool) -> str | None:
+    """Return what the options say to begin with, None where they say nothing.
+
+    Args:
+        own: whether --playbooks or --phase is given.
+
+    Raises:
+        BadInput: an unknown word, or options that exclude each other.
+    """
+    if product is not None and product not in KINDS:
+        raise BadInput(unknown("kind of product", product, KINDS), hint="--product KIND")
+    if begin is not None and begin not in starts():
+        raise BadInput(unknown("beginning", begin, starts()), hint="--from WHAT")
+    if packaged and (product or begin or own):
+        raise BadInput("--packaged excludes --product, --from, --playbooks and --phase", hint="leave out one of them")
+    start = begin or KINDS.get(product or "") or (PLAYBOOKS if own else PACKAGED if packaged else None)
+    if own and start != PLAYBOOKS:
+        raise BadInput(f"--playbooks and --phase exclude {_said(product, begin)}", hint="leave out one of them")
+    kind = "ansible" if start in (PLAYBOOKS, PACKAGED, None) else packaged_examples.kind_of(start)
+    if product is not None and product != kind:
+        raise BadInput(f"--from {start} makes a product of kind {kind}", hint="leave out --product or --from")
+    return start
+
+
+def beginning(
+    directory: Path, start: str, playbooks: str | None, phases: Mapping[str, str]
+) -> TeamPlaybooks | str | None:
+    """Return what a new project begins with; phases that are given replace all that playbooks propose but `deploy`."""
+    if start != PLAYBOOKS:
+        return None if start == PACKAGED else start
+    found = look(directory, playbooks)
+    if not phases:
+        return found
+    first = {FIRST: found.phases[FIRST]} if FIRST in found.phases else {}
+    return named(directory, found.folder, {**first, **phases})
+
+
+def phases_of(words: Sequence[str]) -> dict[str, str]:
+    """Return the playbooks of --phase, by phase. Raises BadInput."""
+    made: dict[str, str] = {}
+    for word in words:
+        phase, is_pair, playbook = word.partition("=")
+        if not (phase and is_pair and playbook):
+            raise BadInput(f"--phase {word!r} is not PHASE=PLAYBOOK", hint=f"for example --phase {FIRST}=site.yml")
+        made[phase] = playbook
+    return made
+
+
+def refuse_name(name: str | None) -> None:
+    """Refuse a product's name that is none: empty, over a line, or nothing that a file in UTF-8 can have."""
+    if name is not None and not (name.strip() and name.isprintable() and len(name) <= LONGEST_NAME):
+        raise BadInput(
+            f"--name {name[:LONGEST_NAME]!r} is no name", hint=f"one line of at most {LONGEST_NAME} characters"
+        )
+
+
+def pipeline(given: str | None) -> str:
+    """Return the path of vmatrix on a GitLab, "" for no pipeline."""
+    if given == "":
+        raise BadInput("'' is no path of a GitLab project", hint=f"--gitlab GROUP/PROJECT, or `{NO_PIPELINE}`")
+    return GITLAB if given is None else "" if given == NO_PIPELINE else given
+
+
+def _said(product: str | None, begin: str | None) -> str:
+    return f"--from {begin}" if begin is not None else f"--product {product}"
+
+
+ABOUT = {
+    PLAYBOOKS: "your own playbooks",
+    "kubespray": "kubespray, called by an adapter of thin playbooks",
+    "operator": "declared objects that vmatrix's operator acts on",
+    "script": "a shell script that calls kubeadm",
+    PACKAGED: "vmatrix's own playbooks",
+}
+
+
+def asked(directory: Path, name: str, gitlab: str | None) -> NewProject:
+    """Ask for everything that makes a project. Raises BadInput or KeyboardInterrupt where the answers end early."""
+    try:
+        return _asked(directory, name, gitlab)
+    except typer.Abort as abort:
+        typer.echo("\nnothing was written", err=True)
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise BadInput("the answers ended early", hint="`vmatrix init --help` lists the options") from None
+
+
+def _asked(directory: Path, name: str, gitlab: str | None) -> NewProject:
+    choices = (*starts(), PACKAGED)
+    typer.echo("A project can begin with:")
+    for choice in choices:
+        typer.echo(f"  {choice:<10} {ABOUT.get(choice, 'an example')}")
+    start = typer.prompt("Begin with", default=PLAYBOOKS)
+    if start not in choices:
+        raise BadInput(unknown("beginning", start, choices), hint="nothing was written; begin again")
+    begins = _playbooks(directory) if start == PLAYBOOKS else beginning(directory, start, None, {})
+    if not isinstance(begins, str):
+        name = typer.prompt("Name of the product", default=name)
+    where = gitlab or typer.prompt(f"Path of vmatrix on your GitLab ({NO_PIPELINE}: no pipeline)", default=GITLAB)
+    return NewProject(directory, name, begins, pipeline(where))
+
+
+def _playbooks(directory: Path) -> TeamPlaybooks:
+    folder = typer.prompt("Folder of your playbooks", default=look(directory).folder)
+    found = look(directory, folder)
+    for phase, playbook in found.phases.items():
+        typer.echo(f"  {phase}: {playbook}")
+    if found.phases and typer.confirm("Are these the playbooks of the phases?", default=True):
+        return found
+    answers = {
+        phase: typer.prompt(f"Playbook of phase {phase} (empty: none)", default="", show_default=False).strip()
+        for phase in PHASES
+    }
+    return named(directory, folder, {phase: playbook for phase, playbook in answers.items() if playbook})
+
 
 out = Console(soft_wrap=True, highlight=False)
 
@@ -55,21 +182,19 @@ def init(
 ) -> None:
     """Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file."""
     refuse_project(directory)
-    init_choice.refuse_name(name)
-    phases = init_choice.phases_of(phase or [])
-    start = init_choice.start_of(product, begin, own=bool(playbooks or phases), packaged=packaged)
+    refuse_name(name)
+    phases = phases_of(phase or [])
+    start = start_of(product, begin, own=bool(playbooks or phases), packaged=packaged)
     title = name or directory.resolve().name
     if start is None:
         if not sys.stdin.isatty():
-            raise BadInput(
-                "nothing says what to begin with", hint=f"--from {', '.join(init_choice.starts())}; or --packaged"
-            )
+            raise BadInput("nothing says what to begin with", hint=f"--from {', '.join(starts())}; or --packaged")
         project = asked(directory, title, gitlab)
     else:
-        begins = init_choice.beginning(directory, start, playbooks, phases)
+        begins = beginning(directory, start, playbooks, phases)
         if name is not None and not isinstance(begins, TeamPlaybooks):
             raise BadInput("--name is for a product of your own playbooks", hint="leave out --name; product.yml has it")
-        project = NewProject(directory, title, begins, init_choice.pipeline(gitlab))
+        project = NewProject(directory, title, begins, pipeline(gitlab))
     _write(project)
     _judge(project)
     there = [] if directory.resolve() == Path.cwd() else [f"cd {directory}"]

@@ -11,8 +11,7 @@ import typer
 
 from harness.cli.plain import CommandSet, WordedCommand, WordedGroup
 from harness.errors import EXIT_BAD_INPUT
-from harness.garbage import unsearched
-from harness.unplugged import unplugged
+from harness.startup import unplugged, unsearched
 
 KNOWN = {
     "init": "Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file.",

@@ -11,11 +11,8 @@ from rich.markup import escape
 
 from harness.cli import complete
 from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.cli.output import folding, wide_console
-from harness.cli.rows import show_rows
-from harness.cli.warnings import tell_idle
+from harness.cli.output import folding, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
-from harness.garbage import unsearched
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
@@ -25,7 +22,7 @@ from harness.session.choice import choose, profile_of, refuse_wrong_checks, size
 from harness.spec import Spec
 from harness.spec.origin import origins
 from harness.spec.project import Project
-from harness.unplugged import unplugged
+from harness.startup import unplugged, unsearched
 
 out = wide_console()
 

@@ -12,9 +12,7 @@ import typer
 
 from harness.cli import complete
 from harness.cli.options import AsJson, former, takes
-from harness.cli.output import wide_console
-from harness.cli.rows import show_rows
-from harness.cli.warnings import tell_idle
+from harness.cli.output import show_rows, tell_idle, wide_console
 from harness.errors import BadInput
 from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage

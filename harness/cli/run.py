@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.cli import complete
 from harness.cli.options import Given, takes
-from harness.cli.warnings import tell_idle
+from harness.cli.output import tell_idle
 from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir

@@ -21,7 +21,7 @@ import yaml
 from pydantic import Field, StringConstraints
 
 from harness.errors import BadInput
-from harness.indented import IndentedDumper
+from harness.files import IndentedDumper
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import cell_id, chosen_of

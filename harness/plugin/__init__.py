@@ -12,7 +12,7 @@ import pytest
 
 from harness.beginnings import end_without_threads
 from harness.errors import VmatrixError
-from harness.plugin import heard, judged, state
+from harness.plugin import heard, items, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.guest_fixtures import (
     api,
@@ -28,9 +28,8 @@ from harness.plugin.guest_fixtures import (
 )
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
-from harness.plugin.own_checks import make_importable, own_checks_of, refuse_conftest
+from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
 from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
-from harness.plugin.uncollected import Uncollected
 
 __all__ = [
     "api",
@@ -196,14 +195,14 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 @pytest.hookimpl(wrapper=True, trylast=True)  # within the wrapper that keeps what is logged
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """Leave out the checks that the product leaves out, and those whose fixtures cannot be had in this cluster."""
-    judged.leave_out(item)
-    return (yield from judged.judged(item))
+    items.leave_out(item)
+    return (yield from items.judged(item))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Write down what a check does not judge."""
-    return (yield from judged.judged(item))
+    return (yield from items.judged(item))
 
 
 @pytest.hookimpl(wrapper=True)

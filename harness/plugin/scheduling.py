@@ -7,15 +7,44 @@ with the worker until the next cell comes or the run ends; a cell counts as done
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from xdist.workermanage import WorkerController
 
-from harness.errors import BadInput
-from harness.plugin.lives import items_of
+from harness.errors import BadInput, NothingSelected
 from harness.session.dispatch import Dispatch
+
+LAST_ITEM = "::test_gone["
+
+
+def items_of(cells: Iterable[str], collection: Sequence[str]) -> dict[str, list[int]]:
+    """Return the items of each cell that has any, as indices of the collection.
+
+    Args:
+        cells: ids.  collection: the names of all items, those of a cell in the order in which they run.
+
+    Raises:
+        NothingSelected: no cell has an item.  BadInput: the items of a cell do not end as its life does.
+    """
+    found = {cell: _items(cell, collection) for cell in cells}
+    begun = {cell: items for cell, items in found.items() if items}
+    if not begun:
+        raise NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
+    for cell, items in begun.items():
+        if LAST_ITEM not in collection[items[-1]]:
+            raise BadInput(
+                f"{cell}: the selection leaves out the last step",
+                hint="run the whole of tests/cells, or run without -n",
+            )
+    return begun
+
+
+def _items(cell: str, collection: Sequence[str]) -> list[int]:
+    marks = (f"[{cell}]", f"[{cell}-")
+    return [number for number, name in enumerate(collection) if any(mark in name for mark in marks)]
+
 
 TICK_SECONDS = 0.5  # how late a cell may be sent to a worker that waits
 

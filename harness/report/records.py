@@ -39,7 +39,7 @@ from harness.history.record import (
 from harness.history.scrub import scrubber
 from harness.history.store import file_of
 from harness.model import Cell
-from harness.recorded import recorded
+from harness.record import recorded
 from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
 from harness.report.results import RunResult, load
 from harness.rundir import HISTORY, RunDir

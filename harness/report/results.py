@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.plan.quarantine import match
-from harness.recorded import recorded
+from harness.record import recorded
 from harness.report.cell import (
     FAILED,
     OUTCOMES,

@@ -17,7 +17,7 @@ import yaml
 from harness import yaml_text
 from harness.errors import BadInput
 from harness.reading import read_text
-from harness.recorded import recorded
+from harness.record import recorded
 from harness.rundir import RunDir
 from harness.spec.suites import CERTIFICATION
 from harness.validate.conformance.ginkgo import LOG, REPORT

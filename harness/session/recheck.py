@@ -21,8 +21,7 @@ from harness.machines.access import control_directory
 from harness.model import Cell, Environment, Machine
 from harness.plan import make_cell
 from harness.reading import read_text
-from harness.record import Recorder
-from harness.recorded import Event, recorded
+from harness.record import Event, Recorder, recorded
 from harness.report.records import started_fields
 from harness.report.results import load
 from harness.rundir import AttemptDir, RunDir

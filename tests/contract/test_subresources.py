@@ -16,6 +16,7 @@ from harness.kube.bridge import bridge
 from harness.kube.client import Answer, ApiFailure, Cluster
 from harness.kube.connection import ApiRequest
 from harness.kube.forwarder import forwarding
+from harness.kube.patience import timeouts
 from harness.kube.portforward import open_stream
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, refused_inside
@@ -70,7 +71,7 @@ def test_the_api_server_finds_it_available(admin: Cluster) -> None:
 def asking(cluster: Cluster, accept: str | None, method: str, url: str) -> tuple[int, str, str]:
     """Send a request that takes certain media types; return code, text and header Allow of the answer."""
     headers = {"Accept": accept} if accept is not None else {}
-    answer = cluster.connection.send(ApiRequest(method, url, headers))
+    answer = cluster.connection.send(ApiRequest(method, url, headers, timeouts=timeouts(limits.patience(), None)))
     return answer.status, answer.data.decode(), answer.headers.get("Allow", "")
 
 

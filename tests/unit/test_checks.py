@@ -11,7 +11,7 @@ from harness import checks
 from harness.checks import Inventory, after, eventually
 from harness.machines.inventory import inventory
 from harness.model import Cell, Environment, Machine, Phase, PlannedMachine
-from harness.plugin.own_items import PUBLIC
+from harness.plugin.own_checks import PUBLIC
 from harness.spec.models import Product
 from tests.unit.pages import ROOT
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from harness.indented import IndentedDumper
+from harness.files import IndentedDumper
 from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.kinds.models import VALIDATIONS, Schema

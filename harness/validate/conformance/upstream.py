@@ -19,7 +19,7 @@ import yaml
 
 from harness import proc, yaml_text
 from harness.errors import BadInput, InfraError
-from harness.indented import IndentedDumper
+from harness.files import IndentedDumper
 from harness.paths import MATRIX, packaged_dir
 from harness.reading import read_text
 from harness.spec.project import matrix_dir

@@ -76,7 +76,7 @@ class World:
 
         monkeypatch.setattr(logs, "find", find)
         monkeypatch.setattr(logs, "sources_of", lambda *_: cast(Mapping[str, LogSource], self.now))
-        monkeypatch.setattr(logs, "LOOK_SECONDS", 0.1)
+        monkeypatch.setattr(logs, "CELL_LOOK_SECONDS", 0.1)
         monkeypatch.setattr(logs, "AGAIN_SECONDS", 0.01)
 
 

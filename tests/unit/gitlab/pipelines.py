@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from harness.gitlab.child import CellJob, Child, render, text
-from harness.gitlab.times import JobTimes
+from harness.gitlab.child import CellJob, Child, JobTimes, render, text
 from harness.paths import project_dir
 
 TIMES = JobTimes(script=100, after=10, job=120)

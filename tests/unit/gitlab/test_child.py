@@ -12,8 +12,7 @@ import yaml
 
 from harness.errors import EXIT_RETRY
 from harness.gitlab import child, limits
-from harness.gitlab.child import CellJob, Child
-from harness.gitlab.times import job_times
+from harness.gitlab.child import CellJob, Child, job_times
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
 from harness.schedule.durations import estimate

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cell.labels import cell_labels, own_project
 from harness.errors import BadInput
-from harness.gitlab import access, fit, links, note, token
+from harness.gitlab import access, doctor, links, note
 from harness.gitlab.variables import Job, read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, wanted
 from harness.history.origin import root, where
@@ -111,8 +111,8 @@ def _labels(environment: Mapping[str, str]) -> dict[str, str]:
 READERS: dict[str, Reader] = {
     "job": lambda e: read_job(e).run,
     "pipeline": lambda e: wanted(read_pipeline(e), Tiers("smoke", "mr", "nightly"), SPEC),
-    "fit": lambda e: list(fit.findings(e, tag="vmatrix", version="1.2.3")),
-    "token": lambda e: list(token.findings(e)),
+    "fit": lambda e: list(doctor.job_findings(e, tag="vmatrix", version="1.2.3")),
+    "token": lambda e: list(doctor.token_findings(e)),
     "note": note.merge_request,
     "withheld": lambda e: access.without_authority(BadInput("x", hint="y"), e),
     "origin": lambda e: where(Path("/"), e),

@@ -10,12 +10,16 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED
 from harness.paths import PROJECT, packaged_dir
+from harness.plugin.own_checks import Uncollected
 from harness.spec.suites import own_suites
+from tests.unit.plugin.test_unreached import run
 
 VMATRIX = ("-c", "from harness.cli import main; main()")
 SECONDS = 300.0  # against hanging: a call collects a few hundred checks
@@ -170,14 +174,14 @@ def call(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_vmatrix(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Call `vmatrix run`."""
     return call(project, *VMATRIX, "run", *words)
 
 
 def pytest_call(project: Path, *words: str) -> list[str]:
     """Return the words of the pytest call that a run makes; it ends there, for want of a check."""
-    said = run(project, *words, "-k", "no_such_check")
+    said = run_vmatrix(project, *words, "-k", "no_such_check")
     assert said.returncode == EXIT_NOTHING_SELECTED, said.stdout + said.stderr
     command = next(line for line in said.stderr.splitlines() if line.startswith("$ pytest "))
     return shlex.split(command.removesuffix(" -k no_such_check"))[2:]
@@ -219,7 +223,7 @@ def test_without_a_tier_that_names_them_the_call_is_as_ever(project: Path) -> No
 @PROCESSES
 def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_made(project: Path, words: tuple[str, ...]) -> None:
     write(project, {f"checks/{name}": source for name, (source, _) in WRONG.items()})
-    said = run(project, *words)
+    said = run_vmatrix(project, *words)
     assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
     assert said.stderr.count("error (user): ") == 1
     told = said.stderr.partition("error (user): ")[2]
@@ -268,7 +272,7 @@ def test_a_conftest_that_cannot_be_loaded_is_said_the_same_way(
     project: Path, name: str, words: tuple[str, ...]
 ) -> None:
     write(project, {f"checks/{name}": "\n\n1 / 0\n"})
-    said = run(project, *words)
+    said = run_vmatrix(project, *words)
     assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
     assert said.stderr.count("error (user): ") == 1
     place = f"{project / 'checks' / name}:3: raises ZeroDivisionError when it is loaded: division by zero"
@@ -320,3 +324,33 @@ def test_files_in_folders_below_a_suite_are_of_it(tmp_path: Path) -> None:
         write(tmp_path, {f"checks/{name}": ""})
     found = {suite.name: [file.name for file in suite.files] for suite in own_suites(tmp_path)}
     assert found == {"own": ["b_test.py", "test_a.py"], "disks": ["test_d.py", "test_c.py"]}
+
+
+GENERATES = "def pytest_generate_tests(metafunc):\n    raise KeyError('our_variable')\n"
+PASSES = "def test_it():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("assert 1 == 2, 'no flux'\n", "AssertionError: no flux"),
+        (GENERATES + PASSES, "KeyError: 'our_variable'"),
+        ("def broken(:\n", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_the_cause_is_said_once(tmp_path: Path, text: str, cause: str) -> None:
+    (tmp_path / "test_broken.py").write_text(text)
+    done = run(tmp_path, "", str(tmp_path / "test_broken.py"))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.count("cannot be collected: ") == 1
+    assert f"cannot be collected: {cause}" in done.stderr
+    assert "hint: fix that and try again" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_cause_is_said_of_checks_that_are_no_run(capsys: pytest.CaptureFixture[str]) -> None:
+    session = SimpleNamespace(config=SimpleNamespace(stash=pytest.Stash()))
+    listening = Uncollected()
+    listening.pytest_collectreport(pytest.CollectReport("nodes/test_a.py", "failed", "E   ImportError: no b", []))
+    listening.pytest_sessionfinish(cast(pytest.Session, session))
+    assert "nodes/test_a.py cannot be collected: ImportError: no b" in capsys.readouterr().err

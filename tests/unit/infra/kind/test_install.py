@@ -189,7 +189,7 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
     provider.kind = type("Kind", (), {"say": lambda *_: None, "limits": KindLimits()})()
     monkeypatch.setattr(providing, "_releases", lambda _: None)
     monkeypatch.setattr(providing, "fetch", lambda _: {})
-    monkeypatch.setattr(trial, "choose", lambda _: KvmChoice(False, "it is emulated"))
+    monkeypatch.setattr(trial, "choose_kvm", lambda _: KvmChoice(False, "it is emulated"))
     monkeypatch.setattr(hiding, "hide", lambda _: False)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
 

@@ -174,10 +174,10 @@ def test_paths_in_ansible_cfg_are_ansibles_own(words: str, tmp_path: Path, monke
     libraries = {variable: tmp_path / variable for variable in LISTED.values() if "CALLBACK" not in variable}
     call = AnsibleCall(libraries=libraries)
     given = inputs_of(environment(tmp_path), tmp_path / "deploy.log")
-    variables = variables(given, product / "ansible.cfg", call, product)
+    told = variables(given, product / "ansible.cfg", call, product)
     expected = EXPANDED[words].format(product=product, above=tmp_path, home=Path.home())
     own = {**libraries, OWN_CALLBACKS: callbacks.FOLDER}
-    assert {name: variables[name] for name in own} == {name: f"{first}:{expected}" for name, first in own.items()}
+    assert {name: told[name] for name in own} == {name: f"{first}:{expected}" for name, first in own.items()}
 
 
 def heard(folder: Path, tasks: list[object]) -> list[str]:

@@ -122,7 +122,7 @@ def test_the_way_through_the_api_is_written_down_for_ssh(tmp_path: Path) -> None
     assert found.tunnels is not None
     content = json.loads(found.tunnels.read_text(encoding="utf-8"))
     assert (content["namespace"], content["instances"]) == ("ns", {"192.0.2.5": "vm-0"})
-    assert (content["kubeconfig"], content["open_seconds"]) == ("/kubeconfig", 40.0)
+    assert (content["kubeconfig"], content["open_seconds"]) == (["/kubeconfig"], 40.0)
 
 
 def test_a_manager_that_goes_directly_asks_no_api(tmp_path: Path) -> None:

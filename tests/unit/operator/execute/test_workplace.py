@@ -45,7 +45,7 @@ def test_only_machines_that_need_it_are_reached_through_the_api(tmp_path: Path) 
     assert given.tunnels is not None
     way = json.loads(given.tunnels.read_text(encoding="utf-8"))
     assert (way["namespace"], way["instances"]) == ("clusters", {"10.9.9.3": "vm-w-0"})
-    assert way["kubeconfig"] == str(tmp_path / "kubeconfig")
+    assert way["kubeconfig"] == [str(tmp_path / "kubeconfig")]
 
 
 def test_without_a_way_to_a_machine_nothing_begins(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.gitlab.run_process import process_of, wait_for_end
+from harness.gitlab.job_end import process_of, wait_for_end
 from harness.record import Recorder
 
 RUN = "abc123"

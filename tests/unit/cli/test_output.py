@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.cli.rows import show_rows
+from harness.cli.output import SECONDS, Countdown, show_rows
 
 ID, NAMESPACE = "k1363-d13-c2-fl-nf-c1w1-fresh-m-o-e99977", "vmatrix-k1363-d13-c2-fl-nf-c1w1-fresh-m-o-e99977-abcdef-1"
 HEADINGS = ("run", "cell", "namespace", "status")
@@ -42,3 +42,13 @@ def test_the_last_column_alone_is_folded() -> None:
     folded = printed(120)
     assert len(folded) > 1 + len(ROWS)
     assert all(NAMESPACE in line for line in folded[1:] if "abcdef " in line)
+
+
+def test_it_says_where_it_stands_now_and_then_and_not_of_the_last() -> None:
+    said = list[str]()
+    moment = [0.0]
+    countdown = Countdown(said.append, clock=lambda: moment[0])
+    for at, left in ((1.0, 9), (SECONDS, 8), (SECONDS + 1, 7), (2 * SECONDS, 6), (4 * SECONDS, 0)):
+        moment[0] = at
+        countdown.told(left)
+    assert said == ["2 cells are gone, 8 to go", "4 cells are gone, 6 to go"]

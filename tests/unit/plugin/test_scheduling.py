@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput, NothingSelected
 from harness.paths import project_dir
-from harness.plugin.lives import items_of
+from harness.plugin.scheduling import items_of
 
 ONE, TWO = "k1-aaaaaa", "k1-bbbbbb"
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.record import Follower, Recorder
-from harness.recorded import event_of, recorded
+from harness.record import Follower, Recorder, event_of, recorded
 from harness.report import terminal, words
 from harness.report.records import collect
 from harness.report.results import load
