@@ -22,7 +22,7 @@ from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, refused_inside
 from harness.model import Access
 from harness.until import NotYet, until
-from tests.contract.limits import lasting, within
+from tests.contract.limits import lasting, patience, within
 from tests.contract.machines import Machines
 from tests.contract.streams import RECORDED as RECORDINGS
 from tests.contract.test_guards import too_large
@@ -71,7 +71,7 @@ def test_the_api_server_finds_it_available(admin: Cluster) -> None:
 def asking(cluster: Cluster, accept: str | None, method: str, url: str) -> tuple[int, str, str]:
     """Send a request that takes certain media types; return code, text and header Allow of the answer."""
     headers = {"Accept": accept} if accept is not None else {}
-    answer = cluster.connection.send(ApiRequest(method, url, headers, timeouts=timeouts(limits.patience(), None)))
+    answer = cluster.connection.send(ApiRequest(method, url, headers, timeouts=timeouts(patience())))
     return answer.status, answer.data.decode(), answer.headers.get("Allow", "")
 
 

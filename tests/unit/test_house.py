@@ -44,7 +44,7 @@ QUESTIONS = {
     "Where does a run get its exit code?": ("harness/session/exit_codes.py", "exit_code"),
     "Where is KubeVirt's admission?": ("harness/embedded/admission/vm.py", "validate_vm"),
     "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "KubeconfigDefinition"),
-    "Where does a key of a kubeconfig get its type?": ("harness/kube/kubeconfig.py", "CONFIG"),
+    "Where does a key of a kubeconfig get its type?": ("harness/kube/kubeconfig.py", "read_kubeconfig"),
     "Where is it decided which proxy leads to an API?": ("harness/kube/proxies.py", "proxy_of"),
     "Where is the number of seconds of a time-out?": ("matrix/timeouts.yml", "golden_stall"),
     "Where is a check that runs on a machine?": ("harness/validate/machine/node.py", "main"),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.plan.quarantine import match, unmatched
+from harness.paths import PROJECT, packaged_dir
+from harness.plan.quarantine import idle_globs, match, unmatched
+from harness.spec import load_spec
 from harness.spec.models import QuarantineEntry
 
 LAST = date(2026, 12, 31)
@@ -50,3 +52,64 @@ def test_an_entry_that_no_planned_cell_fits_is_said_at_its_line(tmp_path: Path) 
     (said,) = unmatched([entry("k1-*"), entry("k9-*")], ["k1-a", "k2-a"], tmp_path)
     assert (said.line, said.path) == (4, "quarantine[1].cell")
     assert said.message.startswith("'k9-*' matches no planned cell; ")
+
+
+QUARANTINE = """quarantine:
+  - {cell: "%s", issue: "https://tracker.example/1", reason: r, until: 2099-01-01}
+"""
+AXES = """extends: default
+axes:
+  - name: kubernetes
+    values:
+      - id: "1.36.3"
+        paths: [%s]
+"""
+
+
+@pytest.fixture
+def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "matrix" / "README.yml").write_text("# a project\n", encoding="utf-8")
+    monkeypatch.setenv(PROJECT, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "matrix"
+
+
+def idle(matrix: Path) -> list[str]:
+    return idle_globs(load_spec(matrix), matrix)
+
+
+def far(text: str) -> str:
+    """Return a quarantine that is valid for long: load_spec judges it by the day."""
+    from datetime import UTC, datetime, timedelta
+
+    return text.replace("2099-01-01", f"{datetime.now(UTC) + timedelta(days=5):%Y-%m-%d}")
+
+
+def test_an_entry_of_quarantine_that_fits_no_cell_is_told(matrix: Path) -> None:
+    (matrix / "quarantine.yml").write_text(far(QUARANTINE % "nope-*"), encoding="utf-8")
+    (said,) = idle(matrix)
+    assert said.startswith(f"{matrix}/quarantine.yml:2: quarantine[0].cell: 'nope-*' matches no planned cell")
+
+
+def test_an_entry_that_fits_one_is_not(matrix: Path) -> None:
+    (matrix / "quarantine.yml").write_text(far(QUARANTINE % "k1363-*"), encoding="utf-8")
+    assert idle(matrix) == []
+
+
+def test_paths_that_match_no_file_are_told(matrix: Path) -> None:
+    (matrix / "axes.yml").write_text(AXES % "nope/**, matrix/**, 'matrix/*.yml', nope.yml", encoding="utf-8")
+    assert [said.partition(": ")[2].partition(",")[0] for said in idle(matrix)] == [
+        "axes[0].values[3].paths[0]: 'nope/**' matches no file",
+        "axes[0].values[3].paths[3]: 'nope.yml' matches no file",
+    ]
+
+
+def test_globs_of_the_package_are_not_the_projects_to_mend(matrix: Path) -> None:
+    assert idle(matrix) == []
+
+
+def test_no_glob_of_our_own_matrix_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PROJECT, str(packaged_dir()))
+    own = packaged_dir() / "matrix"
+    assert idle_globs(load_spec(own), own) == []
