@@ -46,6 +46,7 @@ from harness.operator.controllers.machine_phase import follow_claims
 from harness.operator.controllers.machine_status import API_UNREACHABLE
 from harness.operator.decide.observed import RESET
 from harness.operator.decide.operations import Nothing
+from harness.operator.decide.unsettled import RECOVER
 from harness.operator.decide.waits import Wait, WaitReason
 
 
@@ -135,8 +136,16 @@ def _degraded(view: DeclaredView) -> Said:
     verdict = view.verdict
     if isinstance(verdict, Wait) and verdict.reason in NO_HELP:
         return True, str(verdict.reason), verdict.message
-    silent = _silent_api(view)
+    silent = None if _recovers(view) else _silent_api(view)
     return (True, API_UNREACHABLE, silent) if silent is not None else (False, "AsExpected", "")
+
+
+def _recovers(view: DeclaredView) -> bool:
+    """Tell whether what a lost quorum silences is being mended: while it is, the silence is no news."""
+    running, verdict = view.observed.running, view.verdict
+    if running is not None:
+        return running.operation == RECOVER
+    return isinstance(verdict, CurrentOperation) and verdict.operation == RECOVER
 
 
 def _silent_api(view: DeclaredView) -> str | None:

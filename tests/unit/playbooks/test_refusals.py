@@ -162,3 +162,23 @@ def test_a_crio_that_does_not_go_with_kubernetes_or_comes_from_elsewhere_is_refu
     assert "set the latter to mirror" in ended.said
     assert "disagree" not in ended.said
     assert ended.spoken_to == ""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "systemd", "driver", "differ"),
+    [
+        ("containerd", True, "none", True),
+        ("containerd", False, "none", True),
+        ("containerd", False, "cgroupfs", False),
+        ("crio", False, "systemd", True),
+    ],
+)
+def test_cgroup_drivers_of_the_runtime_and_of_kubelets_that_differ_are_refused(
+    tmp_path: Path, mirror: str, runtime: str, systemd: bool, driver: str, differ: bool
+) -> None:
+    settings = {"cluster_container_runtime": runtime, f"cluster_{runtime}_systemd_cgroup": systemd}
+    kubelet = {"cgroupDriver": driver}
+    ended = attempt(tmp_path, "preflight", STACKED, **served(mirror), **settings, cluster_kubelet_config=kubelet)
+    mistake = f"cluster_{runtime}_systemd_cgroup and cgroupDriver of cluster_kubelet_config disagree"
+    assert (mistake in ended.said) is differ
+    assert ended.spoken_to == ""
