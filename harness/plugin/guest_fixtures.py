@@ -10,6 +10,8 @@ import pytest
 from harness.plugin.state import PLAN
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from harness.checks import Hosts, Inventory
     from harness.kube import Cluster
     from harness.model import GuestCluster, Mirror
@@ -48,6 +50,14 @@ def expected(inspection: Inspection) -> ExpectedGuest:
 def api(inspection: Inspection) -> Cluster:
     """The guest's API, as its admin."""
     return inspection.api
+
+
+@pytest.fixture(scope="session")
+def kubernetes_client(api: Cluster) -> ApiClient:
+    """The guest's API for the models of the Python client of Kubernetes, as its admin."""
+    from harness.kube.typed_client import typed_client
+
+    return typed_client(api)
 
 
 @pytest.fixture(scope="session")
