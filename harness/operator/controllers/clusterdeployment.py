@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from harness.kube.client import Json
 from harness.kube.informer import Key, labels_of
-from harness.kube.objects import deleting, dig
+from harness.kube.objects import deleting, dig, parse_time
 from harness.kube.reconcile import Controller, follow, follow_children
 from harness.operator.api.addons import BUILT_IN, AddonStatus
 from harness.operator.api.cluster import AppliedHost, CurrentOperation, DeclaredCluster
@@ -44,9 +44,8 @@ from harness.operator.controllers.cluster_view import (
 )
 from harness.operator.controllers.machine_phase import follow_claims
 from harness.operator.controllers.machine_status import API_UNREACHABLE
-from harness.operator.decide.observed import RESET
+from harness.operator.decide.observed import RECOVER, RESET
 from harness.operator.decide.operations import Nothing
-from harness.operator.decide.unsettled import RECOVER
 from harness.operator.decide.waits import Wait, WaitReason
 
 
@@ -74,6 +73,7 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
     return True, "AllReady" if found else "NoAddons", ""
 
 
+RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
 # Waits that only a person ends, because something went wrong or cannot be.
@@ -97,7 +97,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
-        DEGRADED: _degraded(view),
+        DEGRADED: _degraded(view, moment),
         MACHINES_READY: machines,
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
@@ -132,11 +132,11 @@ def _progressing(view: DeclaredView) -> Said:
     return False, "UpToDate", "there is nothing to do"
 
 
-def _degraded(view: DeclaredView) -> Said:
+def _degraded(view: DeclaredView, moment: datetime) -> Said:
     verdict = view.verdict
     if isinstance(verdict, Wait) and verdict.reason in NO_HELP:
         return True, str(verdict.reason), verdict.message
-    silent = None if _recovers(view) else _silent_api(view)
+    silent = None if _recovers(view) else _silent_api(view, moment)
     return (True, API_UNREACHABLE, silent) if silent is not None else (False, "AsExpected", "")
 
 
@@ -148,8 +148,11 @@ def _recovers(view: DeclaredView) -> bool:
     return isinstance(verdict, CurrentOperation) and verdict.operation == RECOVER
 
 
-def _silent_api(view: DeclaredView) -> str | None:
-    """Return why the API of a deployed cluster does not answer, also while an operation runs; None where it answers."""
+def _silent_api(view: DeclaredView, moment: datetime) -> str | None:
+    """Return why the API of a deployed cluster does not answer; None where it answers.
+
+    An operation that runs restarts API servers, so its silence counts once it lasts longer than a restart may.
+    """
     deployed = {host.machine for host in view.observed.applied.hosts} if view.observed.applied is not None else set()
     nodes = [
         one
@@ -157,7 +160,11 @@ def _silent_api(view: DeclaredView) -> str | None:
         for one in machine.status.conditions
         if one.type == NODE_READY and machine.metadata.name in deployed
     ]
-    return nodes[0].message if nodes and all(one.reason == API_UNREACHABLE for one in nodes) else None
+    if not nodes or any(one.reason != API_UNREACHABLE for one in nodes):
+        return None
+    since = max(parse_time(one.last_transition_time) for one in nodes)
+    short = (moment - since).total_seconds() < RESTART_SECONDS
+    return None if short and view.observed.running is not None else nodes[0].message
 
 
 def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from harness.kube.objects import condition
+from harness.kube.objects import condition, stamp
 from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.addon_objects import source_digest
 from harness.operator.controllers.cluster_view import DeclaredView
-from harness.operator.controllers.clusterdeployment import addons_ready, status_of
+from harness.operator.controllers.clusterdeployment import RESTART_SECONDS, addons_ready, status_of
 from harness.operator.controllers.clusterinstall import begun
 from tests.unit.operator.controllers.looks import cluster, declared, given, seen
 
@@ -123,15 +123,16 @@ def test_failure_degrades_only_once_nobody_tries_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "said"),
+    ("operation", "seconds", "said"),
     [
-        ("reconfigure", ("True", "ApiUnreachable")),
-        ("upgrade", ("True", "ApiUnreachable")),
-        ("recover", ("False", "AsExpected")),  # the quorum that it restores is why the API does not answer
+        ("reconfigure", RESTART_SECONDS, ("True", "ApiUnreachable")),
+        ("upgrade", RESTART_SECONDS, ("True", "ApiUnreachable")),
+        ("upgrade", RESTART_SECONDS - 1, ("False", "AsExpected")),  # an API server that is being restarted
+        ("recover", RESTART_SECONDS, ("False", "AsExpected")),  # its quorum is why the API does not answer
     ],
 )
 def test_cluster_whose_api_does_not_answer_is_degraded_unless_an_operation_mends_it(
-    operation: str, said: tuple[str, str]
+    operation: str, seconds: float, said: tuple[str, str]
 ) -> None:
     body = declared()
     status = deployed(body, given("m-0"))
@@ -142,7 +143,7 @@ def test_cluster_whose_api_does_not_answer_is_degraded_unless_an_operation_mends
             "status": "Unknown",
             "reason": "ApiUnreachable",
             "message": "the API of cluster guest does not answer: connection refused",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": stamp(NOW - timedelta(seconds=seconds)),
         }
     ]
     other = declared(kubernetes={"apiServer": {"extraArgs": {"event-ttl": "2h"}}})
