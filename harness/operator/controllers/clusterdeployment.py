@@ -73,6 +73,7 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
     return True, "AllReady" if found else "NoAddons", ""
 
 
+SILENCING = (RECOVER, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
@@ -136,16 +137,16 @@ def _degraded(view: DeclaredView, moment: datetime) -> Said:
     verdict = view.verdict
     if isinstance(verdict, Wait) and verdict.reason in NO_HELP:
         return True, str(verdict.reason), verdict.message
-    silent = None if _recovers(view) else _silent_api(view, moment)
+    silent = None if _silences(view) else _silent_api(view, moment)
     return (True, API_UNREACHABLE, silent) if silent is not None else (False, "AsExpected", "")
 
 
-def _recovers(view: DeclaredView) -> bool:
-    """Tell whether what a lost quorum silences is being mended: while it is, the silence is no news."""
+def _silences(view: DeclaredView) -> bool:
+    """Tell whether the operation of the moment explains a silent API: a quorum is restored, or the cluster is reset."""
     running, verdict = view.observed.running, view.verdict
     if running is not None:
-        return running.operation == RECOVER
-    return isinstance(verdict, CurrentOperation) and verdict.operation == RECOVER
+        return running.operation in SILENCING
+    return isinstance(verdict, CurrentOperation) and verdict.operation in SILENCING
 
 
 def _silent_api(view: DeclaredView, moment: datetime) -> str | None:
