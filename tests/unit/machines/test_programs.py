@@ -64,7 +64,7 @@ def test_the_program_tells_what_this_host_is(shell: str, tmp_path: Path, monkeyp
     program = programs.PROBE_PROGRAM
     for folder in FOLDERS:
         program = program.replace(folder, str(tmp_path / folder.rpartition("/")[2]))
-    monkeypatch.setattr(programs, "PROGRAM", program)
+    monkeypatch.setattr(programs, "PROBE_PROGRAM", program)
     as_is = probe_command().replace("exec sudo -n sh", "exec sh")  # as on a machine where the user may become root
     done = subprocess.run([shell, "-c", as_is], capture_output=True, text=True, timeout=SECONDS, check=True)
     found = facts_of(done.stdout)
@@ -113,7 +113,7 @@ def test_the_program_reads_files_and_no_private_key(
     program = programs.INSPECTION_PROGRAM
     for folder in ("/etc/", "/var/", "/usr/"):
         program = program.replace(f" {folder}", f" {tmp_path}{folder}")
-    monkeypatch.setattr(programs, "PROGRAM", program)
+    monkeypatch.setattr(programs, "INSPECTION_PROGRAM", program)
     as_is = inspection_command().replace("exec sudo -n sh", "exec sh")
     done = subprocess.run([shell, "-c", as_is], capture_output=True, text=True, timeout=SECONDS, check=True)
     found = inspected(done.stdout)

@@ -35,12 +35,12 @@ from harness import providers
 from harness.cell.existing import Existing
 from harness.cell.place import place_of
 from harness.rundir import RunDir
-from harness.session import kept
+from harness.session import recheck
 def existing(access, cell, runs):
     return Existing(access, cell, place_of({RUN!r}, cell, 1), RunDir.of(runs, {RUN!r}).attempt(cell, 1), {RUN!r}, 1)
-kept.existing = existing
-kept.providers.open_cluster = lambda *_: None
-kept.providers.of = lambda _: SimpleNamespace(kubeconfig=lambda _: (None, None))
+recheck.existing = existing
+recheck.providers.open_cluster = lambda *_: None
+recheck.providers.of = lambda _: SimpleNamespace(kubeconfig=lambda _: (None, None))
 W = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # pytest came second in this process
 sys.exit(pytest.main(["tests/cells", "--collect-only", "-q", *W, "-p", "no:cacheprovider", *sys.argv[1:]]))
 """

@@ -27,7 +27,7 @@ product:
 
 
 @pytest.fixture
-def matrix(matrix: Path) -> Path:
+def programs(matrix: Path) -> Path:
     """A small matrix whose product is programs."""
     (matrix / "product.yml").write_text(PRODUCT, encoding="utf-8")
     (matrix.parent / "deploy" / "modules").mkdir(parents=True)
@@ -38,18 +38,18 @@ def matrix(matrix: Path) -> Path:
     return matrix
 
 
-def test_programs_are_a_product(matrix: Path) -> None:
-    assert mistakes(matrix) == []
-    product = load_spec(matrix).product
+def test_programs_are_a_product(programs: Path) -> None:
+    assert mistakes(programs) == []
+    product = load_spec(programs).product
     deploy, upgrade = product.phases["deploy"], product.phases["upgrade"]
     assert deploy.command == ("./install.sh", "--all", "{sources}/x")
     assert (deploy.program, upgrade.program) == ("./install.sh", None)
     assert dict(deploy.environment) == {"TF_LOG": "debug"}
 
 
-def test_a_product_is_playbooks_unless_it_says_so(matrix: Path) -> None:
-    (matrix / "product.yml").write_text(MATRIX["product.yml"], encoding="utf-8")
-    assert load_spec(matrix).product.kind == "ansible"
+def test_a_product_is_playbooks_unless_it_says_so(programs: Path) -> None:
+    (programs / "product.yml").write_text(MATRIX["product.yml"], encoding="utf-8")
+    assert load_spec(programs).product.kind == "ansible"
 
 
 KINDS = {
@@ -118,16 +118,16 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_mistake_is_said_once_at_its_line(kind: str, matrix: Path) -> None:
+def test_each_mistake_is_said_once_at_its_line(kind: str, programs: Path) -> None:
     old, new, message = KINDS[kind]
-    line = edit(matrix / "product.yml", old, new)
-    (said,) = mistakes(matrix)
-    assert said.replace(f"{matrix.parent}/", "").startswith(f"product.yml:{line}: product.phases.{message}")
+    line = edit(programs / "product.yml", old, new)
+    (said,) = mistakes(programs)
+    assert said.replace(f"{programs.parent}/", "").startswith(f"product.yml:{line}: product.phases.{message}")
 
 
-def test_a_program_that_is_not_executable_is_said_with_the_remedy(matrix: Path) -> None:
-    (matrix.parent / "deploy" / "install.sh").chmod(0o644)
-    (said,) = mistakes(matrix)
+def test_a_program_that_is_not_executable_is_said_with_the_remedy(programs: Path) -> None:
+    (programs.parent / "deploy" / "install.sh").chmod(0o644)
+    (said,) = mistakes(programs)
     program = "deploy/install.sh"
     assert said == (
         f"product.yml:7: product.phases.deploy.command[0]: the program {program} is not executable; "
@@ -135,9 +135,9 @@ def test_a_program_that_is_not_executable_is_said_with_the_remedy(matrix: Path) 
     )
 
 
-def test_a_program_may_lie_anywhere(matrix: Path, tmp_path: Path) -> None:
-    edit(matrix / "product.yml", "[sh, -c", f"[{tmp_path}/deploy/install.sh, -c")
-    assert mistakes(matrix) == []
+def test_a_program_may_lie_anywhere(programs: Path, tmp_path: Path) -> None:
+    edit(programs / "product.yml", "[sh, -c", f"[{tmp_path}/deploy/install.sh, -c")
+    assert mistakes(programs) == []
 
 
 PLAYS = """\
