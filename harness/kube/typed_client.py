@@ -50,9 +50,16 @@ class _Requests:
         body: str | bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: urllib3.Timeout | None = None,
-        **_fields_and_retries: Any,
+        fields: Mapping[str, Any] | None = None,
+        **_of_the_pool: Any,
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request; forms are not sent, as no API of Kubernetes takes any."""
+        """Send a request.
+
+        Args:
+            fields: of a form, which no API of Kubernetes takes: ValueError where there are any.
+        """
+        if fields:
+            raise ValueError(f"{method} {url}: an API of Kubernetes takes no form; send a body")
         connect, silence = self._limits
         if timeout is not None:
             connect, silence = _seconds(timeout.connect_timeout, connect), _seconds(_silence(timeout), silence)

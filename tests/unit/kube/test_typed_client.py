@@ -79,3 +79,11 @@ def test_a_refusal_is_the_clients_own_error(cluster: Cluster) -> None:
     with pytest.raises(ApiException, match="403") as refused:
         CoreV1Api(typed_client(cluster)).list_namespaced_secret("ns")
     assert "Forbidden" in str(refused.value.body)
+
+
+def test_a_form_is_refused_and_not_dropped(cluster: Cluster, seen: Seen) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    client: Any = typed_client(cluster).rest_client
+    with pytest.raises(ValueError, match="takes no form; send a body"):
+        client.request("POST", f"{cluster.connection.server}/x", form, post_params=[("a", "b")])
+    assert seen == []
