@@ -18,7 +18,7 @@ from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.cli.plain import WordedCommand
 from harness.errors import BadInput
-from harness.machines.access import ssh_command
+from harness.machines.reach.ssh import ssh_command
 from harness.spec.settings import Settings
 
 INPUT, OUTPUT = 0, 1  # file descriptors

@@ -14,12 +14,11 @@ from harness.artifacts.serving import Supply
 from harness.errors import NotUp
 from harness.infra.findings import Finding
 from harness.infra.host import preflight
-from harness.infra.host.instance import Occupant, infra_command, not_up
-from harness.infra.host.keeper import Keeper
+from harness.infra.host.instance import Keeper, Occupant, infra_command, not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.infra.host.processes import InstanceParts
-from harness.infra.host.services import UP_SECONDS, HostConfig
-from harness.machines import access
+from harness.infra.host.program import UP_SECONDS, HostConfig
+from harness.machines.reach import ssh
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
 from harness.spec.models import Timeouts
@@ -102,7 +101,7 @@ def take_down(instance: InstanceProvider) -> None:
     """
     kubeconfig = instance.kubeconfig().resolve()
     instance.down()
-    access.sweep(kubeconfig)
+    ssh.sweep(kubeconfig)
 
 
 def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Timeouts | None) -> HostConfig:

@@ -24,8 +24,8 @@ from harness.cell.site import Site
 from harness.cell.steps import Listener, Steps, describe
 from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
 from harness.kube.failures import ApiFailure, Unreachable
-from harness.kube.tunnels import lost_since
-from harness.machines.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
+from harness.machines.reach.portforward import lost_since
+from harness.machines.reach.ssh import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.model import Cell, Environment
 from harness.record import Recorder
 from harness.session.plan import RunPlan

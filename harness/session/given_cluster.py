@@ -13,11 +13,11 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput, HarnessBug
+from harness.kube.api import Patience
 from harness.kube.client import Cluster
-from harness.kube.patience import Patience
-from harness.machines import access
-from harness.machines.access import control_directory, unattended_options
 from harness.machines.given_inventory import GivenInventory, given_inventory
+from harness.machines.reach import ssh
+from harness.machines.reach.ssh import control_directory, unattended_options
 from harness.model import Cell, Environment, GuestCluster, Mirror, Phase
 from harness.paths import MATRIX, settings_dir
 from harness.record import Recorder
@@ -166,10 +166,10 @@ class ForeignCheck:
         cell = self.plan.cells[0]
         life = Life(site, Attempt(self.plan.run, cell, 1, self.plan.files.path), Steps(recorder, cell.id, 1))
         folder = control_directory(self.plan.run, cell.id)
-        with access.held(folder, access.Owner(str(self.kubeconfig.resolve()), 0.0)):
+        with ssh.held(folder, ssh.Owner(str(self.kubeconfig.resolve()), 0.0)):
             life.environment, life.guests = self.guest.environment, [self.guest]
             yield life
-        access.sweep(self.kubeconfig.resolve())
+        ssh.sweep(self.kubeconfig.resolve())
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
-from harness.machines import access
-from harness.machines.access import control_directory
+from harness.machines.reach import ssh
+from harness.machines.reach.ssh import control_directory
 from harness.model import Cell, Environment, Machine
 from harness.plan import make_cell
 from harness.reading import read_text
@@ -105,8 +105,8 @@ def joined(kept: KeptCell, site: Site, recorder: Recorder) -> Iterator[Life]:
     directory = kept.there.files.path
     attempt = Attempt(kept.run, kept.cell, kept.number, directory, site.namespace)
     life = Life(site, attempt, Steps(recorder, kept.cell.id, kept.number))
-    owner = access.Owner(site.infra, time.time() + site.expiry_hours * 3600)
-    with access.held(control_directory(kept.run, kept.cell.id), owner):
+    owner = ssh.Owner(site.infra, time.time() + site.expiry_hours * 3600)
+    with ssh.held(control_directory(kept.run, kept.cell.id), owner):
         life.join(_environment(kept, attempt), kept.index, _variables(kept))
         try:
             yield life

@@ -12,7 +12,7 @@ import pytest
 from harness import providers
 from harness.cell.life import Life
 from harness.cell.site import Site
-from harness.machines.access import control_directory, run_on
+from harness.machines.reach.ssh import control_directory, run_on
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.proc import Service

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
-from harness.infra.cluster.outer_network import read_outer
+from harness.infra.cluster.network import read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
 from harness.reading import read_text

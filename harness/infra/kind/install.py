@@ -15,7 +15,7 @@ from harness.errors import InfraError
 from harness.infra.cluster.capacity import usable
 from harness.infra.cluster.storage import LOCAL_PATH
 from harness.infra.kind import releases
-from harness.infra.kind.config import Installed, Made
+from harness.infra.kind.cluster import Installed, Made
 from harness.infra.kind.releases import Manifest, Release, Releases
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import CDI, CRD, DEPLOYMENT, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource

@@ -21,16 +21,16 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
-from harness.kube.tunnels import Tunnels
 from harness.machines import inventory
-from harness.machines.access import close_connections, control_directory, run_on, ssh_options
+from harness.machines.reach.portforward import Tunnels
+from harness.machines.reach.ssh import close_connections, control_directory, run_on, ssh_options
 from harness.machines.runner.call import Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed, Service, run
+from harness.providers.embedded import EmbeddedProvider
 from harness.record import Recorder
 from harness.spec import load_spec
 from harness.spec.settings import Settings

@@ -16,16 +16,15 @@ from harness.artifacts.store import Store
 from harness.infra.cluster.access import CellPlacement, subject
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.embedded import control_plane
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.findings import fatal
-from harness.infra.host import processes
+from harness.infra.host import control_plane, processes
 from harness.infra.host.folder import claim
-from harness.infra.kubeconfig import KubeconfigProvider
 from harness.kube import Cluster
 from harness.kube.client import Json
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
+from harness.providers.embedded import EmbeddedProvider
+from harness.providers.kubeconfig import KubeconfigProvider
 from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline
 from tests.embedded.conftest import Instances

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.objects import dig
 from harness.kube.resources import CRD, LEASE
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import NotYet
 from tests.embedded.operator.world import IMAGE, MINE, NAME, World
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cell import existing as module
 from harness.cell.existing import CellSelector, Existing, Found, InfraAccess, existing, find, machine_states
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.cell.teardown import reap
 from harness.errors import BadInput
 from harness.kube.client import ApiFailure, Cluster

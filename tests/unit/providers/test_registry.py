@@ -19,9 +19,9 @@ from harness.errors import BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host.layout import layout_of
-from harness.infra.kubeconfig import KubeconfigProvider
 from harness.model import Access, Mirror
 from harness.providers import Definition, Opening, registry
+from harness.providers.kubeconfig import KubeconfigProvider
 from harness.spec.project import Project
 from harness.spec.settings import Settings
 

@@ -17,7 +17,7 @@ from harness import providers
 from harness.artifacts.catalogue import Catalogue, load
 from harness.errors import BadInput, Blame, InfraError, InfraRetriable, ProductError
 from harness.kube.failures import ApiFailure, Overwhelmed, Unreachable
-from harness.kube.tunnels import note
+from harness.machines.reach.portforward import note
 from harness.model import Cell
 from harness.session.cells import Cells, CheckOutcome, blame_of, cut_off
 from harness.spec.settings import Settings

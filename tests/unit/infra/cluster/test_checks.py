@@ -19,9 +19,9 @@ from harness.errors import BadInput
 from harness.infra.cluster.capacity import FreeRoom, Need, free_for_machines
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.findings import Finding, fatal
-from harness.infra.kubeconfig import KubeconfigProvider
 from harness.kube import Cluster
 from harness.model import Mirror
+from harness.providers.kubeconfig import KubeconfigProvider
 
 Json = dict[str, Any]
 GIB = 2**30
