@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import http.client
 import io
+import re
+import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,6 +104,38 @@ def opened(
     opener = urllib.request.build_opener(_Web(), _SecureWeb(), *handlers)
     answer: http.client.HTTPResponse = opener.open(request, timeout=silence)
     return answer
+
+
+_OBJECT = re.compile(r"^\w+\(.*?\): ")
+
+
+def reason(error: BaseException) -> str:
+    """Return why nothing came of a request, in the words of the system or of the server, without those of Python."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {str(getattr(error, 'reason', None) or error.strerror).replace('_', ' ').lower()}"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "the connection was closed without an answer"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer ended before its end"
+    if isinstance(error, http.client.HTTPException):
+        return f"the answer is not HTTP: {' '.join(str(error).split())}" if str(error) else "the answer is not HTTP"
+    cause = next((inner for inner in _causes(error) if inner is not error), None)
+    if cause is not None:
+        return reason(cause)
+    if isinstance(error, TimeoutError):
+        return str(error) if isinstance(error, TooLong) else "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    words = _OBJECT.sub("", " ".join(str(error).split()))  # the library's own name of the connection
+    return "no answer in time" if "timed out" in words.lower() else words or "an error without words"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield what libraries wrap in their own errors: as its reason, an argument or the cause."""
+    inner = (getattr(error, "reason", None), *error.args, error.__cause__, error.__context__)
+    yield from (each for each in inner if isinstance(each, BaseException))
 
 
 def whole(answer: http.client.HTTPResponse, largest: int = LARGEST) -> bytes:

@@ -81,7 +81,7 @@ class Life:
         return self.environment
 
     def _provision(self) -> Environment:
-        owner = ssh.Owner(self.site.infra, time.time() + self.site.expiry_hours * 3600)
+        owner = ssh.Owner(self.site.infra_id, time.time() + self.site.expiry_hours * 3600)
         self._held.enter_context(ssh.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)

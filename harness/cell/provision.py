@@ -145,13 +145,12 @@ def record(site: Site, place: Place, machines: Sequence[Machine], files: Attempt
     if site.access == "direct":
         files.tunnels.unlink(missing_ok=True)
         return list(machines)
-    if site.kubeconfig is None:
+    if site.infra is None:
         raise HarnessBug("machines are to be reached through the infra cluster's API, and no kubeconfig leads to it")
     files.logs.mkdir(parents=True, exist_ok=True)
     names = {machine.address: place.name(machine.name) for machine in machines}
-    Tunnels(site.kubeconfig, site.context, place.namespace, names, files.tunnels_log, site.timeouts.tunnel_open).save(
-        files.tunnels
-    )
+    infra, log, seconds = site.infra, files.tunnels_log, site.timeouts.tunnel_open
+    Tunnels(infra.kubeconfig, infra.context, place.namespace, names, log, seconds).save(files.tunnels)
     return [replace(machine, tunnels=files.tunnels) for machine in machines]
 
 

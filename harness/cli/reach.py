@@ -62,9 +62,9 @@ def register(app: typer.Typer) -> None:
 
 def cell_at(cell: str, settings: Settings) -> Existing:
     """Return the newest attempt at a cell that exists. Raises BadInput when there is none."""
-    path, context = providers.of(settings).kubeconfig(settings)
-    cluster = providers.open_cluster(settings)
-    return existing(InfraAccess(cluster, path, context, settings.namespace, settings.access), cell, settings.runs)
+    infra = providers.of(settings).infra(settings)
+    access = InfraAccess(providers.open_cluster(settings), infra, settings.namespace, settings.access)
+    return existing(access, cell, settings.runs)
 
 
 def login(

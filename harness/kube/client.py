@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Unpack
 
 from harness.kube.api import HASTY, Api, NotAnApi, Patience, RequestOptions, a_list, an_object, the_version
@@ -25,6 +26,25 @@ class Listing:
 
     items: list[Json]
     resource_version: str
+
+
+@dataclass(frozen=True)
+class Infra:
+    """Where an infra cluster is: kubeconfig and context belong together, and are handed on together.
+
+    context: in the kubeconfig; None: its current one.
+    """
+
+    kubeconfig: Path
+    context: str | None = None
+
+    def absolute(self) -> Infra:
+        """Return it with an absolute path. Paths in a kubeconfig start at its folder: a link is not followed."""
+        return Infra(self.kubeconfig.absolute(), self.context)
+
+    def open(self, patience: Patience = HASTY) -> Cluster:
+        """Open the cluster. Raises BadInput when the kubeconfig is missing, malformed, or has no such context."""
+        return Cluster.from_kubeconfig(self.kubeconfig, context=self.context, patience=patience)
 
 
 class Cluster(Api):

@@ -41,10 +41,9 @@ LATER = {
     **dict.fromkeys(("Definition", "InstanceProvider", "Opening"), "definition"),
     **dict.fromkeys(("offer_of", "refuse_unusable"), "offered"),
     **dict.fromkeys(("KUBERNETES", "take_down"), "on_host"),
-    **dict.fromkeys(("kubectl", "pin_releases"), "programs"),
     **dict.fromkeys(SITE, "site"),
     **dict.fromkeys(("KUBECONFIG", "use_of"), "kubeconfig"),
-    "trial_of": "trial",
+    **dict.fromkeys(("kubectl", "pin_releases", "trial_of"), "site"),
 }
 
 __all__ = [

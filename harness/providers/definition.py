@@ -19,6 +19,7 @@ from harness.errors import BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host.status import InstanceStatus
+from harness.kube.client import Infra
 from harness.model import Access, Cell, Mirror
 from harness.spec.base import Feature
 from harness.spec.models import Timeouts
@@ -127,8 +128,8 @@ class Definition(ABC):
         """
 
     @abstractmethod
-    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
-        """Return the kubeconfig of the infra cluster, and the context in it (None: its current one).
+    def infra(self, settings: Settings) -> Infra:
+        """Return where the infra cluster is.
 
         Raises:
             BadInput: the infra cluster is not up.

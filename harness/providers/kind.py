@@ -45,9 +45,10 @@ from harness.infra.kind.cluster import (
 )
 from harness.infra.kind.engine import Engine
 from harness.infra.kind.install import fetch, install, planned, problems
-from harness.infra.kind.releases import Releases, default_file
+from harness.infra.kind.releases import Releases, default_file, pinned
 from harness.infra.kind.releases import load as load_releases
 from harness.kube import Cluster
+from harness.kube.client import Infra
 from harness.model import Access
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
@@ -95,13 +96,13 @@ class KindProvider(Occupant):
         """Bring the instance up; start what is missing of one that is partly up.
 
         Raises:
-            BadInput: this host lacks something, or a release is not pinned; nothing was touched.
+            BadInput: this host lacks something; nothing was touched.
             InfraError: a release cannot be downloaded, or is another than was pinned (nothing was touched); or the
                 cluster, a program, KubeVirt or CDI did not come up.
         """
         if not self.embedded():
             made = kind_cluster.wanted(self.layout, self.kind)
-            fetch(_releases(made))
+            fetch(pinned(made.releases, self.kind.say))
             raise_if_any(kvm.kvm_findings(made.kvm))
         with self.host.coming_up(self) as index:
             made = kind_cluster.wanted(self.layout, self.kind)
@@ -285,7 +286,7 @@ class KindDefinition(OnHost):
         kubeconfig = layout_of(settings.infra_name, NAME).kubeconfig
         if made is None or not kubeconfig.is_file():
             return "this host", found
-        return f"this host, with instance {settings.infra_name}", [*found, *check_pod_network(kubeconfig, None, use())]
+        return f"this host, with instance {settings.infra_name}", [*found, *check_pod_network(Infra(kubeconfig), use())]
 
     def machines_like(self, settings: Settings) -> str:
         """Return the provider whose machines its KubeVirt's are like: as the instance was made, or is asked for."""

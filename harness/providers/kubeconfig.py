@@ -16,7 +16,7 @@ from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.trial import NetworkTrial
 from harness.infra.findings import Finding, raise_if_any
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Infra
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.model import Access, Mirror
 from harness.providers.definition import Definition, Opening
@@ -36,16 +36,14 @@ class KubeconfigProvider:
 
     def __init__(
         self,
-        path: Path,
-        context: str | None,
+        infra: Infra,
         mirror: Mirror,
         use: Use | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
         self._given = given or {}
         self._use = use or Use()
-        self._path = path
-        self._context = context
+        self._infra = infra
         self._mirror = mirror
 
     def up(self) -> None:
@@ -54,14 +52,14 @@ class KubeconfigProvider:
         Raises:
             BadInput: it lacks something (all of it at once).
         """
-        raise_if_any(check_cluster(self._path, self._context, self._use))
+        raise_if_any(check_cluster(self._infra, self._use))
 
     def down(self) -> None:
         """Leave the cluster as it is: it is not ours. What runs left in it is reaped by label."""
 
     def kubeconfig(self) -> Path:
         """Return the kubeconfig that was given."""
-        return self._path
+        return self._infra.kubeconfig
 
     def access(self) -> Access:
         """Return `direct` where this process is a pod of that very cluster: pods reach machines' addresses."""
@@ -94,11 +92,11 @@ class KubeconfigProvider:
             "provider": self.name,
             "server": cluster.server,
             "kubernetes": cluster.version(),
-            "kubeconfig": str(self._path),
+            "kubeconfig": str(self._infra.kubeconfig),
         }
 
     def _cluster(self) -> Cluster:
-        return Cluster.from_kubeconfig(self._path, context=self._context)
+        return self._infra.open()
 
 
 def within(server: str, environment: Mapping[str, str] | None = None) -> bool:
@@ -124,11 +122,10 @@ class KubeconfigDefinition(Definition):
         self._refuse_missing(settings)
         mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
         given = nested.read_vars(settings.guest_vars)
-        path, context = self.kubeconfig(settings)
-        return KubeconfigProvider(path, context, mirror, use_of(settings, opening.product), given)
+        return KubeconfigProvider(self.infra(settings), mirror, use_of(settings, opening.product), given)
 
-    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
-        """Return the kubeconfig of the settings; in a pod, without one there, its service account's.
+    def infra(self, settings: Settings) -> Infra:
+        """Return kubeconfig and context of the settings; in a pod, without a kubeconfig there, its service account's.
 
         Raises:
             BadInput: there is none.
@@ -137,28 +134,28 @@ class KubeconfigDefinition(Definition):
         if path is None:
             hint = "pass --kubeconfig PATH or set it in vmatrix.yml"
             raise BadInput("provider kubeconfig needs a kubeconfig", hint=hint)
-        return path, settings.context
+        return Infra(path, settings.context)
 
     def options(self, settings: Settings) -> list[str]:
         """Return the options that name the same infra cluster to another vmatrix command."""
-        within = ["--namespace", settings.namespace] if settings.namespace is not None else []
-        return ["--provider", self.name, "--kubeconfig", str(self.kubeconfig(settings)[0]), *within]
+        infra = self.infra(settings)
+        given = {"--kubeconfig": infra.kubeconfig, "--context": infra.context, "--namespace": settings.namespace}
+        words = (word for option, value in given.items() if value is not None for word in (option, str(value)))
+        return ["--provider", self.name, *words]
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse settings that cannot lead to a cluster."""
         self.open(Opening(settings))
-        path, context = self.kubeconfig(settings)
-        Cluster.from_kubeconfig(path, context=context)
+        self.infra(settings).open()
 
     def first_look(self, opening: Opening) -> list[Finding]:
         """Look at the cluster."""
-        path, context = self.kubeconfig(opening.settings)
-        return check_cluster(path, context, use_of(opening.settings, opening.product))
+        return check_cluster(self.infra(opening.settings), use_of(opening.settings, opening.product))
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at the cluster."""
-        path, context = self.kubeconfig(settings)
-        return f"the cluster of {path}", check_cluster(path, context, use())
+        infra = self.infra(settings)
+        return f"the cluster of {infra.kubeconfig}", check_cluster(infra, use())
 
     def _refuse_missing(self, settings: Settings) -> None:
         missing = [name for name in self.needed if getattr(settings, name) is None]

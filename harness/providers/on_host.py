@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import cast
 
 from harness import memory, paths
@@ -18,6 +17,7 @@ from harness.infra.host.instance import Keeper, Occupant, infra_command, not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.infra.host.processes import InstanceParts
 from harness.infra.host.program import UP_SECONDS, HostConfig
+from harness.kube.client import Infra
 from harness.machines.reach import ssh
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
@@ -38,12 +38,12 @@ class OnHost(Definition):
         """Return the instance that the settings name."""
         return self.instance(opening)
 
-    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
-        """Return the administrator's kubeconfig of the instance."""
+    def infra(self, settings: Settings) -> Infra:
+        """Return the administrator's kubeconfig of the instance; the setting `context` is another cluster's."""
         path = layout_of(settings.infra_name, self.name).kubeconfig
         if not path.is_file():
             raise not_up(self.name, settings.infra_name, NotUp)
-        return path, None
+        return Infra(path)
 
     def most_cells(self, sizes: Sequence[int], pods_mib: int) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""

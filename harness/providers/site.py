@@ -85,9 +85,9 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
         BadInput: it is not up.
     """
     patience = Patience.of(timeouts) if timeouts is not None else PATIENT
-    path, context = registry.of(settings).kubeconfig(settings)
+    infra = registry.of(settings).infra(settings)
     _stand_on_it(settings)
-    return Cluster.from_kubeconfig(path, context=context, patience=patience)
+    return infra.open(patience)
 
 
 def keeper(settings: Settings, timeouts: Timeouts, tell: OnProgress) -> AbstractContextManager[object]:
@@ -223,7 +223,6 @@ def _site(
     controllers: Mapping[str, Ref],
 ) -> Site:
     settings, limits = project.settings, ArtifactLimits.of(project.timeouts)
-    path, context = registry.of(settings).kubeconfig(settings)
     return Site(
         cluster=open_cluster(settings, project.timeouts),
         spec=project.spec,
@@ -237,8 +236,7 @@ def _site(
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),
-        kubeconfig=path.absolute(),  # paths in it start at its folder: a link is not followed
-        context=context,
+        infra=registry.of(settings).infra(settings).absolute(),
         binding=settings.binding,
         isolated=settings.network_policy,
         egress_networks=networks_of(settings.network_policy_egress),

@@ -239,14 +239,14 @@ class Cells:
             Leaked: something could not be removed.
         """
         life = self._lives.get(cell.id)
-        if life is None or life.torn_down:
+        if life is None or life.torn_down or life.kept:
             return
         life.collect()
         if life.failed and self.shell is not None and self.keep:
             self.shell(life)
         settings = self.plan.project.settings
         if self.keep and settings.keeps in ("always", "failed" if life.failed else "always"):
-            life.torn_down = life.kept = True
+            life.kept = True
             said = (
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
                 f"to remove it: {self.plan.cleanup} --cell {cell.id}"

@@ -193,7 +193,9 @@ def given_cluster(
     Raises:
         BadInput: there is no kubeconfig, or an option is about an infra cluster.
     """
-    about_infra = [name for name in ("provider", "infra_name", "namespace", "access") if options.get(name) is not None]
+    about_infra = [
+        name for name in ("provider", "infra_name", "context", "namespace", "access") if options.get(name) is not None
+    ]
     if about_infra:
         words = " and ".join("--" + name.replace("_", "-") for name in about_infra)
         raise BadInput(
@@ -246,7 +248,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     meant = frozenset(suites or (*DEFAULT_SUITES, *([POLICIES] if told.network_policies else [])))
     run = random_id()
     directory = RunDir.of_given(where.settings.runs, run).path
-    plan = RunPlan(run, None, (cell,), project, directory, {}, only=meant, after=0)
+    plan = RunPlan(run, None, (cell,), project, directory, only=meant, after=0)
     return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant, minor))
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from http.client import BadStatusLine, IncompleteRead, RemoteDisconnected
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
+from socket import gaierror
+from typing import Any
+from urllib.error import URLError
 from urllib.request import Request
 
 import pytest
+import urllib3
 
 from harness import conversation
 from harness.artifacts import download
@@ -145,3 +151,53 @@ def _folder(path: Path) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+OS = ConnectionRefusedError(111, "Connection refused")
+POOL: Any = urllib3.HTTPSConnectionPool("h", 443)
+LINK: Any = POOL.ConnectionCls("h", 443)
+
+
+def raised(error: BaseException, cause: BaseException) -> BaseException:
+    """Return an error that another one caused."""
+    error.__cause__ = cause
+    return error
+
+
+# What libraries raise around a request, and what is said of it.
+REASONS = [
+    (OS, "Connection refused"),
+    (URLError(OS), "Connection refused"),
+    (urllib3.exceptions.NewConnectionError(LINK, "Failed to establish a new connection: x"), "x"),
+    (raised(urllib3.exceptions.NewConnectionError(LINK, f"Failed: {OS}"), OS), "Connection refused"),
+    (
+        urllib3.exceptions.MaxRetryError(POOL, "/v", urllib3.exceptions.ProtocolError("Connection aborted.", OS)),
+        OS.strerror,
+    ),
+    (urllib3.exceptions.ProtocolError("Connection aborted.", RemoteDisconnected("Remote end")), "closed without"),
+    (
+        raised(
+            urllib3.exceptions.NameResolutionError("h", LINK, gaierror(-2, "Name or service not known")),
+            gaierror(-2, "Name or service not known"),
+        ),
+        "Name or service not known",
+    ),
+    (urllib3.exceptions.ReadTimeoutError(POOL, "/v", "Read timed out. (read timeout=1)"), "no answer in time"),
+    (
+        raised(urllib3.exceptions.ConnectTimeoutError(LINK, "Connection to h timed out."), TimeoutError("timed out")),
+        "in time",
+    ),
+    (urllib3.exceptions.ProxyError("Unable to connect to proxy", OS), "Connection refused"),
+    (TimeoutError("timed out"), "no answer in time"),
+    (conversation.TooLong("the answer began but did not end in time"), "the answer began but did not end in time"),
+    (IncompleteRead(b"x", 5), "the answer ended before its end"),
+    (BadStatusLine("SSH-2.0"), "the answer is not HTTP: SSH-2.0"),
+    (ssl.SSLError(1, "wrong version number"), "TLS failed"),
+]
+
+
+@pytest.mark.parametrize(("error", "words"), REASONS, ids=lambda value: type(value).__name__)
+def test_why_nothing_came_of_a_request_is_said_without_words_of_python(error: BaseException, words: str) -> None:
+    said = conversation.reason(error)
+    assert words in said
+    assert not re.search(r"Errno|HTTPS?Connection|Error\(|object at|\(host=|0x", said)

@@ -22,6 +22,7 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
 from harness.kube import Cluster
+from harness.kube.client import Infra
 from harness.machines import inventory
 from harness.machines.reach.portforward import Tunnels
 from harness.machines.reach.ssh import close_connections, control_directory, run_on, ssh_options
@@ -70,7 +71,7 @@ def life(infra: EmbeddedProvider, cluster: Cluster, tmp_path_factory: pytest.Tem
         project=project_dir(),
         expiry_hours=1.0,
         access="portforward",
-        kubeconfig=infra.kubeconfig(),
+        infra=Infra(infra.kubeconfig()),
     )
     machine = PlannedMachine(MACHINE, ("node",), 1, 512, 10, "debian-13")
     cell = Cell(CELL, {"topology": "t"}, "fresh", (Phase("deploy", machines=(MACHINE,)),), (machine,), {})

@@ -127,7 +127,8 @@ def test_an_infra_cluster_that_is_gone_keeps_no_cell_from_its_end(error: Excepti
                 raise error
 
         cell = Cell(name, {}, "s", (), (), {})
-        return SimpleNamespace(cell=cell, torn_down=False, failed=False, collect=lambda: None, teardown=teardown)
+        state = {"torn_down": False, "kept": False, "failed": False}
+        return SimpleNamespace(cell=cell, collect=lambda: None, teardown=teardown, **state)
 
     plan: Any = SimpleNamespace(cleanup="vmatrix reap --run r", project=SimpleNamespace(settings=Settings()))
     cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
@@ -183,6 +184,11 @@ def test_which_cells_are_kept(
     shell = ["shell"] if failed and not interrupted else []
     assert done == ["collect", *shell, *([] if kept and not interrupted else ["teardown"])]
     assert life.kept == (kept and not interrupted)
+    assert not life.torn_down, "only a teardown says so"
+    if life.kept:
+        ended = list(done)
+        cells.close(CELL)
+        assert done == ended
     if life.kept:
         (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
         assert json.loads(line)["event"] == "kept"
