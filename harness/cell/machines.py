@@ -23,7 +23,7 @@ from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
 from harness.machines.kubevirt import launchers
 from harness.machines.kubevirt.launchers import Sighting, address_of, change, ipv6_address_of, useless
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, machine
-from harness.machines.kubevirt.starting import Start, describe_machine, disk_failure, ended, held_up
+from harness.machines.kubevirt.starting import Start, describe_machine, disk_failure, ended, held_up, last_sync_failure
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
@@ -70,8 +70,9 @@ def _refuse_stuck(start: Start, lasted: float, limit: float) -> None:
     node = str((start.vmi.get("status") or {}).get("nodeName") or (start.pod() or {}).get("spec", {}).get("nodeName"))
     waits = launchers.waits_for(start.pod())
     agent = launchers.node_agent(start.cluster, "" if node == "None" else node)
+    why = last_sync_failure(start) or waits or agent
     raise InfraRetriable(
-        f"machine {start.name} stays {start.phase or 'without a phase'} for {lasted:.0f} s: {waits or agent}",
+        f"machine {start.name} stays {start.phase or 'without a phase'} for {lasted:.0f} s: {why}",
         hint="KubeVirt's agent on the node starts a scheduled machine: check the virt-handler pod there",
         detail=f"{agent}\n{start.describe()}",
     )

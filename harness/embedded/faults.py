@@ -14,11 +14,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
 from harness.embedded.node.pods import container_status
+from harness.errors import BadInput
 from harness.kube.client import Json
 from harness.kube.objects import dig, parse_time, stamp, with_condition
+from harness.reading import read_text
 
 PREFIX = "fault.vmatrix.dev/"
 MACHINE = "VirtualMachine"  # annotate the VM's template, or the VMI
@@ -114,9 +115,9 @@ class Faults:
         if text is None:
             return None
         try:
-            given = yaml.safe_load(text) if text.strip() else {}
-        except yaml.YAMLError as error:
-            self._complain(f"{where} is not a YAML mapping: {error}")
+            given = yaml_text.document(text, where) if text.strip() else {}
+        except BadInput as error:
+            self._complain(error.summary)
             return None
         return self._checked(name, given, where)
 
@@ -152,15 +153,15 @@ class Faults:
         try:
             changed = self._scenario.stat().st_mtime_ns
             if changed != self._read[0]:
-                found = yaml.safe_load(self._scenario.read_text(encoding="utf-8")) or []
+                found = yaml_text.document(read_text(self._scenario), self._scenario) or []
                 self._read = (changed, found if isinstance(found, list) else ())
                 unknown = {n for rule in self._read[1] for n in rule.get("faults") or {}} - CATALOGUE.keys()
                 if unknown:
                     self._complain(f"{self._scenario}: unknown fault {', '.join(sorted(unknown))}")
         except FileNotFoundError:
             return ()
-        except (OSError, yaml.YAMLError) as error:
-            self._complain(f"{self._scenario} cannot be read: {error}")
+        except (OSError, BadInput) as error:
+            self._complain(str(error))
             return ()
         return self._read[1]
 

@@ -139,7 +139,8 @@ class KindProvider(Occupant):
         cluster.remove()
         self.layout.kubeconfig.unlink(missing_ok=True)
         node = node_image(self.kind, cluster.engine)
-        config = configuration(cluster.name, node, guest_facts.look(unified_cgroups=cluster.engine.unified))
+        host = guest_facts.look(unified_cgroups=cluster.engine.unified)
+        config = configuration(cluster.name, node, host, self.kind.limits.ready)
         self.kind.say(f"creating kind cluster {cluster.name} (about 20 s)")
         fresh = self.layout.run / "kind.kubeconfig"
         fresh.unlink(missing_ok=True)
@@ -207,7 +208,8 @@ class KindProvider(Occupant):
         """Return what the playbooks need to know: of this host's kernel, or of the cluster's own networks."""
         if self.embedded():
             return guest_facts.guest_vars()
-        return nested.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), {})
+        given = nested.read_vars(self.kind.guest_vars)
+        return nested.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), given)
 
     def spare_addresses(self, _: str) -> tuple[str, ...]:
         """Return nothing: who gives out addresses here is not known."""
@@ -318,6 +320,7 @@ def kind_provider(opening: Opening) -> KindProvider:
         node_image=node_image,
         releases=settings.releases.resolve() if settings.releases is not None else None,
         kvm=settings.kvm,
+        guest_vars=settings.guest_vars,
         kind=lambda: kind_program(store, opening.progress),
         own_node=own_node,
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,

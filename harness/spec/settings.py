@@ -159,8 +159,8 @@ class Settings(Model):
     )
     guest_vars: Path | None = Field(
         default=None,
-        description="YAML file of playbook variables that machines need, for provider kubeconfig: nested networks, a "
-        "VXLAN port, kernel settings.",
+        description="YAML file of playbook variables that machines need, for provider kubeconfig and for kind with "
+        "releases: nested networks, a VXLAN port, kernel settings.",
     )
     outer_networks: Annotated[str, AfterValidator(_networks)] | None = Field(
         default=None,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
+from harness.errors import BadInput
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
@@ -138,7 +138,7 @@ def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mappin
 
 def _kubeadm(cluster: Cluster, outer: Outer) -> None:
     text = _config(cluster, outer, "kube-system", "kubeadm-config").get("ClusterConfiguration", "")
-    networking = _parsed(yaml.safe_load, text).get("networking") or {}
+    networking = _parsed(lambda text: yaml_text.document(text, "ClusterConfiguration"), text).get("networking") or {}
     for key, whose in (("podSubnet", PODS), ("serviceSubnet", SERVICES)):
         outer.add(whose, str(networking.get(key) or "").split(","), "ConfigMap kube-system/kubeadm-config")
 
@@ -173,7 +173,7 @@ def _parsed(parse: Callable[[str], Any], text: str) -> Mapping[str, Any]:
     """Return a document that is a mapping; nothing of one that cannot be read."""
     try:
         found = parse(text) if text else {}
-    except (ValueError, yaml.YAMLError):
+    except (ValueError, RecursionError, BadInput):
         return {}
     return found if isinstance(found, Mapping) else {}
 

@@ -77,6 +77,7 @@ class KindConfig:
         own_node_made: tells whether `own_node` has nothing to do.
         say: is told each step in one line.
         limits: how long the steps may take.
+        guest_vars: the user's file of variables for machines of releases.
     """
 
     kubevirt: KubeVirt | None
@@ -89,6 +90,7 @@ class KindConfig:
     say: Say
     limits: KindLimits = KindLimits()
     kvm: Kvm | None = None
+    guest_vars: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,12 @@ def trust_registry(engine: Engine, node: str, registry: str) -> None:
 
 
 PUBLISHED = "kindest/node"
-# kubeadm gives a control plane four minutes and an answer one: too little on a host whose cores are all busy.
-PATIENCE = {"controlPlaneComponentHealthCheck": "10m0s", "kubernetesAPICall": "5m0s"}
+# How often `kind_ready` kubeadm waits for each: with its own times a host whose cores are all busy is too slow.
+# https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/#kubeadm-k8s-io-v1beta4-Timeouts
+PATIENCE = {
+    "controlPlaneComponentHealthCheck": 2,
+    **dict.fromkeys(("kubeletHealthCheck", "kubernetesAPICall", "etcdAPICall", "tlsBootstrap", "discovery"), 1),
+}
 GONE_SECONDS = 60.0  # removal is repeated until then; what remains is reported
 
 
@@ -214,8 +220,8 @@ def node_image(config: KindConfig, engine: Engine) -> Node:
     return Node(own.image, own=True, repository=own.repository)
 
 
-def configuration(name: str, node: Node, host: HostKernel) -> str:
-    """Render kind's configuration file of a cluster of one node."""
+def configuration(name: str, node: Node, host: HostKernel, ready: float = KindLimits.ready) -> str:
+    """Render kind's configuration file of a cluster of one node; `ready`: seconds until that may be ready."""
     networking: dict[str, Any] = {"kubeProxyMode": "nftables"}
     if node.own:
         networking["disableDefaultCNI"] = True  # the network is a file in the image
@@ -225,13 +231,13 @@ def configuration(name: str, node: Node, host: HostKernel) -> str:
         "name": name,
         "networking": networking,
         "nodes": [{"role": "control-plane", "image": node.image}],
-        "kubeadmConfigPatches": [yaml.safe_dump(patch, sort_keys=False) for patch in _kubeadm(node, host)],
+        "kubeadmConfigPatches": [yaml.safe_dump(patch, sort_keys=False) for patch in _kubeadm(node, host, ready)],
         "containerdConfigPatches": _containerd(host),
     }
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _kubeadm(node: Node, host: HostKernel) -> list[Mapping[str, Any]]:
+def _kubeadm(node: Node, host: HostKernel, ready: float) -> list[Mapping[str, Any]]:
     kubelet: dict[str, Any] = {"kind": "KubeletConfiguration"}
     if not host.unified_cgroups:
         # kubelet refuses cgroup v1 by default since 1.35; systemd in the node has none of its slices there.
@@ -239,7 +245,8 @@ def _kubeadm(node: Node, host: HostKernel) -> list[Mapping[str, Any]]:
     # The size of the connection tracking table is the host's to set.
     proxy = {"kind": "KubeProxyConfiguration", "conntrack": {"maxPerCore": 0, "min": 0}}
     patches: list[Mapping[str, Any]] = [kubelet, proxy] if len(kubelet) > 1 else [proxy]
-    patches.append({"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration", "timeouts": PATIENCE})
+    times = {name: f"{ready * share:.0f}s" for name, share in PATIENCE.items()}
+    patches.append({"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration", "timeouts": times})
     if node.own:
         patches.append({"kind": "ClusterConfiguration", "imageRepository": node.repository})
     return patches

@@ -24,6 +24,7 @@ from typing import TextIO
 
 import yaml
 
+from harness import yaml_text
 from harness.errors import InfraError, VmatrixError
 from harness.files import if_unlocked, write_atomically
 from harness.interpreter import call
@@ -31,6 +32,7 @@ from harness.machines.reach import portforward
 from harness.machines.reach.portforward import Tunnels
 from harness.model import Machine
 from harness.proc import CommandFailed, Completed, run
+from harness.reading import read_text
 from harness.until import Deadline, NotYet, until
 
 CONNECT_SECONDS = 5.0  # ssh_connect's default, where no timeouts.yml is read
@@ -334,7 +336,7 @@ def through(kubeconfig: Path, url: str, copy: Path) -> Path:
 
     Server and certificates stay as they are: who reads it sees the same cluster.
     """
-    content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    content = yaml_text.document(read_text(kubeconfig), kubeconfig)
     for entry in content.get("clusters") or []:
         entry["cluster"]["proxy-url"] = url
     write_atomically(copy, yaml.safe_dump(content, sort_keys=False), mode=0o600)

@@ -61,6 +61,16 @@ def test_a_published_node_on_a_modern_host_is_left_as_kind_makes_it() -> None:
     assert set(patches(document)) == {"KubeProxyConfiguration", "InitConfiguration"}
 
 
+@pytest.mark.parametrize(("ready", "plane", "other"), [(300.0, "600s", "300s"), (3000.0, "6000s", "3000s")])
+def test_kubeadm_waits_as_long_as_the_limit_says(ready: float, plane: str, other: str) -> None:
+    times = patches(yaml.safe_load(configuration("vmatrix-a", PUBLISHED, MODERN, ready)))["InitConfiguration"][
+        "timeouts"
+    ]
+    assert times.pop("controlPlaneComponentHealthCheck") == plane
+    assert set(times.values()) == {other}
+    assert {"kubeletHealthCheck", "kubernetesAPICall", "etcdAPICall", "tlsBootstrap", "discovery"} == times.keys()
+
+
 def test_a_node_of_our_own_brings_its_network_and_its_images() -> None:
     document = read(OWN, MODERN)
 
