@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import BadStatusLine, IncompleteRead, RemoteDisconnected
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from socket import gaierror
@@ -201,3 +201,66 @@ def test_why_nothing_came_of_a_request_is_said_without_words_of_python(error: Ba
     said = conversation.reason(error)
     assert words in said
     assert not re.search(r"Errno|HTTPS?Connection|Error\(|object at|\(host=|0x", said)
+
+
+class _Echo(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """Answer by the path: a status, a redirect, or the headers that came."""
+        word = self.path[1:]
+        if word.isdigit():
+            self.send_response(int(word), "As asked")
+            self.end_headers()
+            return
+        target = word.removeprefix("to/")
+        self.send_response(302 if target != word else 200)
+        if target != word:
+            self.send_header("Location", f"http://localhost:{target}/seen")
+        self.end_headers()
+        self.wfile.write(f"{self.headers.get('X-Secret')} {self.headers.get('X-Known')}".encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "ok"), [(200, True), (204, True), (404, False), (503, False)])
+def test_every_status_is_an_answer(echo: str, status: int, ok: bool) -> None:
+    reply = conversation.ask(f"{echo}/{status}", seconds=5)
+    assert (reply.status, reply.reason, reply.ok) == (status, "As asked", ok)
+
+
+def test_a_secret_is_for_one_server_alone(echo: str) -> None:
+    port = echo.rpartition(":")[2]
+    given = {"seconds": 5.0, "headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
+    assert conversation.ask(f"{echo}/seen", **given).content == b"s k"
+    assert conversation.ask(f"{echo}/to/{port}", **given).content == b"None k"
+    for stays in ({"redirects": False}, {"direct": True}):
+        assert conversation.ask(f"{echo}/to/{port}", **given, **stays).status == 302
+
+
+def test_what_is_near_is_reached_without_a_proxy(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert conversation.ask(f"{echo}/seen", seconds=5, direct=True).ok
+    with pytest.raises(conversation.NoAnswer, match="Connection refused"):
+        conversation.ask(f"{echo}/seen", seconds=5)
+
+
+def test_an_answer_that_does_not_end_is_none() -> None:
+    with dripping() as address, pytest.raises(conversation.NoAnswer, match=ENDED):
+        conversation.ask(address, seconds=SHORT)
+
+
+def test_an_answer_that_is_too_large_is_told_apart(echo: str) -> None:
+    with pytest.raises(conversation.TooMuch):
+        conversation.ask(f"{echo}/seen", seconds=5, largest=3)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import harness
 from harness import interpreter, urls
+from harness.conversation import ask, reason
 from harness.embedded import STRETCH
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.errors import VmatrixError
@@ -78,17 +78,12 @@ def answers(url: str, *, authority: Path | None = None, client: Issued | None = 
     """
 
     def probe() -> NotYet | None:
-        parts = urlsplit(url)
         try:
-            connection = _connection(parts.scheme, parts.netloc, authority, client)
-            try:
-                connection.request("GET", parts.path or "/")
-                status = connection.getresponse().status
-            finally:
-                connection.close()
-        except (OSError, http.client.HTTPException) as error:
-            return NotYet(f"{url}: {error}")
-        return None if status == http.client.OK else NotYet(f"{url} answers {status}")
+            context = _trust(authority, client) if url.startswith("https:") else None
+            reply = ask(url, seconds=PROBE_SECONDS, context=context, direct=True)
+        except OSError as error:
+            return NotYet(f"{url}: {reason(error)}")
+        return None if reply.ok else NotYet(f"{url} answers {reply.status}")
 
     return probe
 
@@ -105,7 +100,7 @@ def serves(kubeconfig: Path) -> Probe:
         except VmatrixError as error:
             return NotYet(error.summary)
         return (
-            None if answer.code == http.client.OK else NotYet(f"/readyz answers {answer.code}: {_failing(answer.body)}")
+            None if answer.code == HTTPStatus.OK else NotYet(f"/readyz answers {answer.code}: {_failing(answer.body)}")
         )
 
     return probe
@@ -118,7 +113,7 @@ def accepts(address: str, port: int) -> Probe:
         try:
             socket.create_connection((address, port), timeout=PROBE_SECONDS).close()
         except OSError as error:
-            return NotYet(f"{address}:{port}: {error}")
+            return NotYet(f"{address}:{port}: {reason(error)}")
         return None
 
     return probe
@@ -129,15 +124,11 @@ def exists(path: Path) -> Probe:
     return lambda: None if path.exists() else NotYet(f"{path.name} does not exist")
 
 
-def _connection(
-    scheme: str, netloc: str, authority: Path | None, client: Issued | None
-) -> http.client.HTTPConnection | http.client.HTTPSConnection:
-    if scheme == "http":
-        return http.client.HTTPConnection(netloc, timeout=PROBE_SECONDS)
+def _trust(authority: Path | None, client: Issued | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(authority) if authority is not None else None)
     if client is not None:
         context.load_cert_chain(client.certificate, client.key)
-    return http.client.HTTPSConnection(netloc, timeout=PROBE_SECONDS, context=context)
+    return context
 
 
 def _failing(body: Any) -> str:

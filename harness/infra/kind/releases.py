@@ -7,13 +7,11 @@ download has to have it. Nothing is ever installed that has none.
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -22,7 +20,7 @@ import yaml
 from pydantic import BeforeValidator, StringConstraints
 
 from harness import paths
-from harness.conversation import opened, reason, within
+from harness.conversation import NoAnswer, TooMuch, ask
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.files import write_atomically
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir
@@ -271,16 +269,13 @@ def obtain(manifest: Manifest, cache: Path | None = None) -> str:
 
 def _download(url: str) -> bytes:
     try:
-        request = urllib.request.Request(url)  # noqa: S310 - http(s) only, by the model
-        with within(WHOLE_SECONDS), opened(request, READ_SECONDS) as answer:
-            content: bytes = answer.read(LARGEST + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            kind = InfraRetriable if error.code >= http.client.INTERNAL_SERVER_ERROR else InfraError
-            raise kind(f"{url} answered {error.code} {error.reason}", hint="check the URL of the release") from error
-    except (OSError, http.client.HTTPException) as error:
+        reply = ask(url, seconds=WHOLE_SECONDS, silence=READ_SECONDS, largest=LARGEST)
+    except TooMuch as error:
+        raise InfraError(f"{url} is larger than {LARGEST >> 20} MiB, too large for a manifest") from error
+    except NoAnswer as error:
         hint = "check the internet connection; without one, use --kubevirt embedded"
-        raise InfraRetriable(f"{url} could not be downloaded: {reason(error)}", hint=hint) from error
-    if len(content) > LARGEST:
-        raise InfraError(f"{url} is larger than {LARGEST >> 20} MiB, too large for a manifest")
-    return content
+        raise InfraRetriable(f"{url} could not be downloaded: {error}", hint=hint) from error
+    if not reply.ok:
+        kind = InfraRetriable if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR else InfraError
+        raise kind(f"{url} answered {reply.status} {reply.reason}", hint="check the URL of the release")
+    return reply.content
