@@ -113,7 +113,7 @@ def kubeconfig(given: Given, cell: Cell) -> None:
             threading.Event().wait()
 
 
-def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
+def kubectl(given: Given, call: typer.Context, cell: Cell) -> None:
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.
 
     Options of vmatrix come before kubectl's arguments.
@@ -123,5 +123,5 @@ def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
         environment = {"KUBECONFIG": str(path), "KUBECACHEDIR": str(there.files.kube_cache)}
-        status = proc.attend([program, *context.args], env=environment)
+        status = proc.attend([program, *call.args], env=environment)
     raise typer.Exit(status)
