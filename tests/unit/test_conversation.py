@@ -240,10 +240,11 @@ def test_every_status_is_an_answer(echo: str, status: int, ok: bool) -> None:
 
 def test_a_secret_is_for_one_server_alone(echo: str) -> None:
     port = echo.rpartition(":")[2]
-    given = {"seconds": 5.0, "headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
+    given: dict[str, Any] = {"seconds": 5.0, "headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
     assert conversation.ask(f"{echo}/seen", **given).content == b"s k"
     assert conversation.ask(f"{echo}/to/{port}", **given).content == b"None k"
-    for stays in ({"redirects": False}, {"direct": True}):
+    kept: tuple[dict[str, Any], ...] = ({"redirects": False}, {"direct": True})
+    for stays in kept:
         assert conversation.ask(f"{echo}/to/{port}", **given, **stays).status == 302
 
 
