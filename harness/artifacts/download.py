@@ -17,7 +17,7 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from harness import stopping
-from harness.conversation import NoAnswer, ask, opened, within
+from harness.conversation import NoAnswer, WebRequest, ask, opened, within
 from harness.errors import InfraError, InfraRetriable
 
 READ_SECONDS = 60.0  # without a single byte
@@ -133,7 +133,7 @@ def listed(checksums: str, path: str) -> str | None:
 def trouble(url: str) -> str | None:
     """Return what is wrong with a file at an address, as a site or the way there says; None when it can be had."""
     try:
-        reply = ask(url, "HEAD", seconds=HEAD_SECONDS, secrets=_login(url))
+        reply = ask(WebRequest(url, "HEAD", secrets=_login(url)), HEAD_SECONDS)
     except NoAnswer as error:
         return f"cannot be reached: {error}"
     return None if reply.ok else f"answers {reply.status} {reply.reason}"

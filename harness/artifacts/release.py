@@ -15,7 +15,7 @@ from typing import Any
 from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.download import CHUNK, download, listed, text
 from harness.artifacts.recipe import Ref, Source
-from harness.conversation import NoAnswer
+from harness.conversation import NoAnswer, WebRequest
 from harness.conversation import ask as request
 from harness.errors import InfraError
 
@@ -35,7 +35,7 @@ def reachable(url: str = PROBE) -> bool:
 
     def ask() -> None:
         with suppress(NoAnswer):
-            answers.append(request(url, "HEAD", seconds=PROBE_SECONDS).ok)
+            answers.append(request(WebRequest(url, "HEAD"), PROBE_SECONDS).ok)
 
     thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
     thread.start()

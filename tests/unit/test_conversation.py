@@ -222,6 +222,10 @@ class _Echo(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def ask(url: str, **given: Any) -> conversation.Reply:
+    return conversation.ask(conversation.WebRequest(url, **given), 5.0)
+
+
 @pytest.fixture
 def echo() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
@@ -234,34 +238,34 @@ def echo() -> Iterator[str]:
 
 @pytest.mark.parametrize(("status", "ok"), [(200, True), (204, True), (404, False), (503, False)])
 def test_every_status_is_an_answer(echo: str, status: int, ok: bool) -> None:
-    reply = conversation.ask(f"{echo}/{status}", seconds=5)
+    reply = ask(f"{echo}/{status}")
     assert (reply.status, reply.reason, reply.ok) == (status, "As asked", ok)
 
 
 def test_a_secret_is_for_one_server_alone(echo: str) -> None:
     port = echo.rpartition(":")[2]
-    given: dict[str, Any] = {"seconds": 5.0, "headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
-    assert conversation.ask(f"{echo}/seen", **given).content == b"s k"
-    assert conversation.ask(f"{echo}/to/{port}", **given).content == b"None k"
+    given: dict[str, Any] = {"headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
+    assert ask(f"{echo}/seen", **given).content == b"s k"
+    assert ask(f"{echo}/to/{port}", **given).content == b"None k"
     kept: tuple[dict[str, Any], ...] = ({"redirects": False}, {"direct": True})
     for stays in kept:
-        assert conversation.ask(f"{echo}/to/{port}", **given, **stays).status == 302
+        assert ask(f"{echo}/to/{port}", **given, **stays).status == 302
 
 
 def test_what_is_near_is_reached_without_a_proxy(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    assert conversation.ask(f"{echo}/seen", seconds=5, direct=True).ok
+    assert ask(f"{echo}/seen", direct=True).ok
     with pytest.raises(conversation.NoAnswer, match="Connection refused"):
-        conversation.ask(f"{echo}/seen", seconds=5)
+        ask(f"{echo}/seen")
 
 
 def test_an_answer_that_does_not_end_is_none() -> None:
     with dripping() as address, pytest.raises(conversation.NoAnswer, match=ENDED):
-        conversation.ask(address, seconds=SHORT)
+        conversation.ask(conversation.WebRequest(address), SHORT)
 
 
 def test_an_answer_that_is_too_large_is_told_apart(echo: str) -> None:
     with pytest.raises(conversation.TooMuch):
-        conversation.ask(f"{echo}/seen", seconds=5, largest=3)
+        conversation.ask(conversation.WebRequest(f"{echo}/seen"), 5.0, largest=3)
