@@ -26,7 +26,7 @@ from harness.plugin.guest_fixtures import (
     view,
     waivers,
 )
-from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
+from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
 from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
@@ -210,6 +210,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Write each check's outcome down as it happens."""
+    from harness.validate.hosts import is_no_login, no_login
+
     report = yield
     opened = item.config.stash.get(CELLS, None)
     found = state.cell_of(item)
@@ -220,5 +222,13 @@ def pytest_runtest_makereport(
     decisive = report.when == "call" or report.outcome != "passed"
     error = call.excinfo.value if call.excinfo is not None else None
     if decisive and not isinstance(error, KeyboardInterrupt):
-        opened.record_check(found, outcome_of(item, report, error))
+        error = no_login(error) if isinstance(error, RuntimeError) and is_no_login(error) else error
+        own = item.config.stash.get(OWN, None)
+        opened.record_check(
+            found,
+            check_result(item, report, error),
+            error,
+            asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
+            own=own is not None and own.raised(error),
+        )
     return report

@@ -14,7 +14,7 @@ from rich.status import Status
 from rich.text import Text
 
 from harness.cell.steps import StepEvent
-from harness.report.cell import FAILED
+from harness.model import Outcome
 from harness.report.words import SHORT_ID, duration, plural
 from harness.sanitize import sanitized
 
@@ -65,8 +65,8 @@ class Progress:
     def check(self, cell: str, outcome: str) -> None:
         """Count a check of a cell that has ended."""
         found = self.begin(cell)
-        found.checks += outcome != "not-run"
-        found.checks_failed += outcome == "failed"
+        found.checks += outcome != Outcome.NOT_RUN
+        found.checks_failed += outcome == Outcome.FAILED
 
     def step(self, event: StepEvent) -> str:
         """Take note of a step that began or ended; return what the cell came to when it is over with it, else ""."""
@@ -149,7 +149,7 @@ class Live:
             self.on_admitted(event["cell"], event["worker"], float(event["expected"]), event["source"])
         elif kind == "check":
             self._progress.check(event["cell"], event["outcome"])
-            if event["outcome"] == FAILED:
+            if event["outcome"] == Outcome.FAILED:
                 self._line(f"{event['cell']}: {event['suite']}: {event['name']} FAILED ({event['seconds']:.1f} s)")
             self._update()
         elif kind == "kept":

@@ -18,9 +18,8 @@ from harness.cell.life import START_OVER
 from harness.cell.steps import StepEvent, Steps
 from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
-from harness.model import Cell
+from harness.model import Cell, Outcome
 from harness.record import Follower
-from harness.report.cell import FAILED
 from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run
@@ -107,7 +106,7 @@ class Dispatch:
 
     def _judge(self, event: Mapping[str, Any]) -> None:
         """Take note of a cell in which something failed, unless it starts over."""
-        if event.get("outcome") == FAILED:
+        if event.get("outcome") == Outcome.FAILED:
             self._bad.add(event["cell"])
         elif event.get("step") == [START_OVER]:
             self._bad.discard(event["cell"])

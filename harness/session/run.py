@@ -25,10 +25,9 @@ from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.machines import access
-from harness.model import Cell
+from harness.model import Cell, Outcome
 from harness.record import Recorder
 from harness.report import outputs, records, terminal, words
-from harness.report.cell import PASSED
 from harness.report.live import Live, in_gitlab
 from harness.report.records import keep
 from harness.report.results import RunResult, load
@@ -249,7 +248,7 @@ class Run:
         result = self._result()
         for line in words.interruption_lines(result):
             self.console.print(line, markup=False)
-        if all(cell.outcome == PASSED for cell in result.cells):
+        if all(cell.outcome == Outcome.PASSED for cell in result.cells):
             return
         again = ["vmatrix", "run", "--rerun-failed", self.plan.run, *self.plan.provider_options]
         self.console.print(f"to run what did not pass: {shlex.join(again)}", markup=False)

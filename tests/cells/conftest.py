@@ -32,6 +32,7 @@ from harness.validate.conformance.ginkgo import Tools
 from harness.validate.conformance.upstream import load_selection, load_upstream
 from harness.validate.conformance.upstream_run import SpecSet, WholeRun, run_whole
 from harness.validate.expected import minor_of
+from harness.validate.findings import NotRun
 from harness.validate.inspection import Inspection
 
 # Without a tier; from cheap to expensive, and last what may change the cluster.
@@ -137,7 +138,7 @@ def whole_run(
     try:
         tools = _tools(artifact, version)
     except BadInput as unknown:
-        pytest.skip(f"not run: {unknown.summary}")
+        raise NotRun(unknown.summary) from unknown
     guest = inspection.guest
 
     @functools.cache

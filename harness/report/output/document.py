@@ -12,8 +12,9 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
+from harness.check_result import shortened
 from harness.history.lines import History
-from harness.history.record import Record, cut, telling
+from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.checks import CheckStory, Range
 from harness.report.analysis.failures import Failure
@@ -286,7 +287,7 @@ class _Document:
             "step": "" if failure.check else failure.title,
             "stage": failure.stage,
             "blame": failure.blame,
-            "message": self.message(failure.message, (failure.title,)),
+            "message": self.message(failure.message, failure.headline),
             "cluster": self.clusters.get(failure.signature, -1),
             "news": "known" if self.analysis.known.get((cell, night, failure.key), False) else "new",
             "quarantine": failure.quarantine,
@@ -311,11 +312,11 @@ class _Document:
             "flaky": {**asdict(story.flaky), "enough": story.flaky.enough},
         }
 
-    def message(self, text: str, titles: tuple[str, ...] = ()) -> int:
+    def message(self, text: str, headline: str = "") -> int:
         """Return the number of a text whose first line says what went wrong."""
-        line = telling(text, titles)
         first = text.strip().partition("\n")[0]
-        return self.messages[cut(text if first == line else f"{line}\n\n{text}", MOST_MESSAGE)]
+        body = shortened(text, MOST_MESSAGE)
+        return self.messages[body if headline in ("", first) else f"{headline}\n\n{body}"]
 
     def range(self, found: Range | None) -> dict[str, Any] | None:
         if found is None:
@@ -335,7 +336,7 @@ class _Document:
         return [
             {
                 "signature": cluster.signature,
-                "message": self.message(cluster.message, cluster.titles),
+                "message": self.message(cluster.message, cluster.headline),
                 "blames": dict(cluster.blames),
                 "what": list(cluster.titles),
                 "cells": [self.places[cell] for cell in cluster.cells],

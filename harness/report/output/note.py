@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
+from harness.check_result import LINE, shortened
 from harness.history.lines import History
-from harness.history.record import telling
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
@@ -23,7 +23,7 @@ MARKER = "<!-- vmatrix -->"
 MOST_ROWS = 10  # a note is read, a report is searched
 MOST_NAMED = 6  # cells
 MOST_FAILURES = 2  # of a cell
-MOST_TEXT = 140
+MOST_TEXT = 140  # of a name
 SOON = 7  # days
 PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
 TWO_DAYS = 48  # hours
@@ -109,8 +109,8 @@ def _judged(cells: Sequence[CellStory]) -> str:
 
 
 def _said(failure: Failure) -> str:
-    text = telling(failure.message, (failure.title,))
-    return f"{code(failure.title, MOST_TEXT)} {code(text, MOST_TEXT)}" if text else code(failure.title, MOST_TEXT)
+    title = code(failure.title, MOST_TEXT)
+    return f"{title} {code(failure.headline, LINE)}" if failure.headline else title
 
 
 def _since(analysis: Analysis, cell: CellStory) -> str:
@@ -163,7 +163,7 @@ def _list(what: str, names: Sequence[str]) -> str:
 def code(text: str, most: int = 400) -> str:
     """Return a text as a code span that nothing of it can end, in a table cell or elsewhere."""
     flat = re.sub(r"[\x00-\x20\x7f\u2028\u2029]+", " ", text).strip()
-    flat = flat if len(flat) <= most else flat[: most - 3] + "..."
+    flat = shortened(flat, most)
     longest = max((len(run) for run in re.findall("`+", flat)), default=0)
     fence = "`" * (longest + 1)
     space = " " if longest or not flat else ""
