@@ -98,11 +98,11 @@ def _without_values(word: str) -> str:
     return f"{name}-*" if len(name) >= SHORTEST_NAME and name.isalpha() else "*"
 
 
-def failure_text(wrong: Sequence[Finding], claim: str, look: str, command: str) -> str:
+def failure_text(wrong: Sequence[Finding], claim: str, look: str, command: str, *, most: int = MOST_LISTED) -> str:
     """Return what a failed check says to people: the claim, what is wrong, where to look, what to type."""
     lines = [f"not true: {claim}"] if claim else []
-    lines += [f"  - {finding}" for finding in wrong[:MOST_LISTED]]
-    lines += [f"  and {len(wrong) - MOST_LISTED} more"] if len(wrong) > MOST_LISTED else []
+    lines += [f"  - {finding}" for finding in wrong[:most]]
+    lines += [f"  and {len(wrong) - most} more"] if len(wrong) > most else []
     lines += [f"look at: {look}"] if look else []
     return "\n".join([*lines, *([f"type:    {command}"] if command else [])])
 
@@ -290,6 +290,14 @@ def shortened(text: str, most: int) -> str:
     between = "\n[...]\n" if "\n" in text else " [...] "
     first = max(0, (most - len(between)) // 4)
     return f"{text[:first]}{between}{text[len(text) - (most - len(between) - first) :]}"
+
+
+def shortened_below(headline: str, text: str, most: int) -> str:
+    """Return a text below the line that says what went wrong: that line whole, of a longer text the end."""
+    first, _, rest = text.strip().partition("\n")
+    if headline in ("", first):
+        return f"{first}\n{shortened(rest, most)}" if rest else first
+    return f"{headline}\n\n{shortened(text, most)}"
 
 
 def telling(text: str, titles: tuple[str, ...] = (), *, most: int | None = LINE) -> str:

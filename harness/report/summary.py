@@ -324,7 +324,7 @@ def _failed_step(step: Step) -> list[str]:
 def _failed_check(cell: CellResult, check: CheckResult, others: Sequence[CheckResult]) -> list[str]:
     lines = [f"**{_prose(cell.label(check))}** failed ({_whose(check)})", "", *_fenced(check.detail)]
     names = [f"- {_prose(cell.label(other).removeprefix(f'{other.suite}: '))}" for other in others]
-    return lines + (["Failed the same way:", "", *names, ""] if names else [])
+    return lines + (["Failed by the same cause:", "", *names, ""] if names else [])
 
 
 def _whose(failure: Step | CheckResult) -> str:

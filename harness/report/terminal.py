@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.check_result import CheckResult, causes
+from harness.check_result import LINE, CheckResult, causes, failure_text, shortened
 from harness.model import Outcome
 from harness.report import words
 from harness.report.cell import CellResult, Step, groups_of
@@ -20,7 +20,7 @@ STYLES = {"passed": "green", "failed": BAD}
 COLUMNS = ("checks", "waited", "time", "expected")
 TABLE_WIDTH = 130  # columns that the table of cells takes, with ids and outcomes in one line each
 DETAIL_LINES = 12  # of a failure's text, from its end; the reports have all of it
-DETAIL_WIDTH = 300  # characters of such a line: a command may have thousands
+MOST_FINDINGS = 8  # of a failed check
 
 
 def show(result: RunResult, console: Console) -> None:
@@ -121,7 +121,8 @@ def _failures(cell: CellResult) -> list[RenderableType]:
         failed = [c for c in cell.checks_of(attempt) if c.outcome == Outcome.FAILED]
         steps = [_failed_step(step, number) for step in cell.failures_of(attempt)]
         checks = [_failed_check(cell, c, len(o), number) for c, o in causes(failed)]
-        shown += [*steps, *checks] if last else [*steps, *checks][:1]
+        number_of_causes = [Text(f"failed: {said}")] if last and (said := words.failures(failed)) else []
+        shown += [*steps, *number_of_causes, *checks] if last else [*steps, *checks][:1]
     if cell.outcome != Outcome.PASSED:
         shown.append(Text(f"logs: {cell.logs(cell.last_attempt)}", overflow="fold"))
     return shown
@@ -135,8 +136,13 @@ def _failed_step(step: Step, lead: str) -> RenderableType:
 
 
 def _failed_check(cell: CellResult, check: CheckResult, others: int, lead: str) -> RenderableType:
-    more = f"  {words.plural(others, 'more check')} failed the same way; see {SUMMARY}"
-    return Group(_head(lead + cell.label(check), check), *_dim(check.detail), *([Text(more)] if others else []))
+    more = f"  {words.plural(others, 'more check')} failed by the same cause; see {SUMMARY}"
+    if check.wrong and not check.infra:
+        text = failure_text(check.wrong, check.claim, check.look, check.command, most=MOST_FINDINGS)
+        told = [Text(f"    {line}", "dim") for line in text.splitlines()]
+    else:
+        told = _dim(check.detail, check.headline)
+    return Group(_head(lead + cell.label(check), check), *told, *([Text(more)] if others else []))
 
 
 def _head(name: str, failure: Step | CheckResult) -> Text:
@@ -145,8 +151,8 @@ def _head(name: str, failure: Step | CheckResult) -> Text:
     return Text(f"{name} failed; blame: {failure.blame}", BAD)
 
 
-def _dim(text: str) -> list[Text]:
+def _dim(text: str, headline: str = "") -> list[Text]:
+    """Return the end of a text, which says what went wrong; above it the line that says so where that is no part."""
     lines = text.strip().splitlines()[-DETAIL_LINES:]
-    return [
-        Text(f"    {line if len(line) <= DETAIL_WIDTH else f'{line[:DETAIL_WIDTH]} [...]'}", "dim") for line in lines
-    ]
+    lines = lines if any(headline in line for line in lines) else [headline, "[...]", *lines]
+    return [Text(f"    {shortened(line, LINE)}", "dim") for line in lines]

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
-from harness.check_result import shortened
+from harness.check_result import shortened_below
 from harness.history.lines import History
 from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
@@ -226,6 +226,7 @@ class _Document:
         clusters = self.cluster_list()
         return {
             "v": VERSION,
+            "unit": found.unit,
             "title": self.title,
             "generated": found.now.isoformat(timespec="seconds").replace("+00:00", "Z"),
             "selection": {name: getattr(found.selection, name) for name in SELECTION},
@@ -314,9 +315,7 @@ class _Document:
 
     def message(self, text: str, headline: str = "") -> int:
         """Return the number of a text whose first line says what went wrong."""
-        first = text.strip().partition("\n")[0]
-        body = shortened(text, MOST_MESSAGE)
-        return self.messages[body if headline in ("", first) else f"{headline}\n\n{body}"]
+        return self.messages[shortened_below(headline, text, MOST_MESSAGE)]
 
     def range(self, found: Range | None) -> dict[str, Any] | None:
         if found is None:

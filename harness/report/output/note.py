@@ -93,8 +93,12 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
     first, record = cells[0], cells[0].last
     failures = first.failures.get(first.last_night, ())
     blame = "quarantined" if _excused(first) else (record.blame if record is not None else "") or "unknown"
-    said = [_said(f) for f in failures[:MOST_FAILURES]]
-    said += [f"and {len(failures) - MOST_FAILURES} more"] if len(failures) > MOST_FAILURES else []
+    by_cause: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failures:
+        by_cause.setdefault((failure.blame, failure.headline or failure.title), []).append(failure)
+    said = [_said(equal) for equal in list(by_cause.values())[:MOST_FAILURES]]
+    said += [f"and {plural(len(by_cause) - MOST_FAILURES, 'more cause')}"] if len(by_cause) > MOST_FAILURES else []
+    said += [f"{plural(len(by_cause), 'cause')}, {plural(len(failures), 'failure')}"] * (len(by_cause) < len(failures))
     names = [_link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
     names += [f"and {plural(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
     columns = "<br>".join(names), "<br>".join(said), blame, _judged(cells), _since(analysis, first)
@@ -108,9 +112,10 @@ def _judged(cells: Sequence[CellStory]) -> str:
     return f"{said}; flaky in {worst.failed} of {worst.n}" if worst is not None else said
 
 
-def _said(failure: Failure) -> str:
-    title = code(failure.title, MOST_TEXT)
-    return f"{title} {code(failure.headline, LINE)}" if failure.headline else title
+def _said(equal: Sequence[Failure]) -> str:
+    """Return what failures of one cause say, once."""
+    title = code(equal[0].title, MOST_TEXT) + (f" and {len(equal) - 1} more" if len(equal) > 1 else "")
+    return f"{title} {code(equal[0].headline, LINE)}" if equal[0].headline else title
 
 
 def _since(analysis: Analysis, cell: CellStory) -> str:

@@ -30,8 +30,8 @@ OUTCOMES = {
     ".": ("", "not run"),
 }
 BLAMES = {"p": "product", "i": "infra", "h": "harness", "u": "user"}
+NOT_RAN = ".n"  # letters of outcomes
 ORDER = "fiucqn.p"  # what needs to be looked at first
-MOST_SAID = 200  # characters of a message
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,22 @@ def _row(document: Mapping[str, Any], cell: Mapping[str, Any], night: int) -> Ro
 
 
 def _what(document: Mapping[str, Any], cell: Mapping[str, Any], night: int) -> str:
-    items = [item for failure in cell["failures"] if failure["night"] == night for item in failure["items"]]
-    said = [_named(document, item) for item in items[:1]]
-    if len(items) > 1:
-        said.append(f"and {len(items) - 1} more")
-    return " ".join(said)
+    """Return what failed in a night; of a cell that did not run then, what failed when it last failed."""
+    ran = cell["outcomes"][night] not in NOT_RAN
+    failures = [failure for failure in cell["failures"] if (failure["night"] == night if ran else failure["items"])]
+    if not failures:
+        return ""
+    latest = max(failures, key=lambda failure: failure["night"])
+    lead = "" if latest["night"] == night else f"last failure {document['nights'][latest['night']]['date']}: "
+    items = latest["items"]
+    more = f" and {len(items) - 1} more" if len(items) > 1 else ""
+    return f"{lead}{_named(document, items[0])}{more}" if items else ""
 
 
 def _named(document: Mapping[str, Any], item: Mapping[str, Any]) -> str:
     what = document["checks"][item["check"]] if item["check"] >= 0 else f"step {item['step']}"
     lines = [line.strip() for line in document["messages"][item["message"]].splitlines() if line.strip()]
-    return f"{what}: {lines[0][:MOST_SAID]}" if lines else what
+    return f"{what}: {lines[0]}" if lines else what
 
 
 ASSETS = files("harness.report.page") / "assets"
@@ -105,6 +110,7 @@ def render(document: Mapping[str, Any]) -> str:
     nights = document["nights"]
     values: dict[str, Any] = {
         "document": document,
+        "unit": document.get("unit", "night"),
         "night": nights[-1] if nights else None,
         "rows": rows(document),
         "faults": document.get("faults"),

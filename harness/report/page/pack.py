@@ -13,6 +13,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.check_result import shortened_below
+
 MOST_BYTES = 3_000_000  # of the whole page: it is opened on telephones, and kept for every pipeline
 LONG = 8_000  # characters of a message that always may stay
 SHORTER = 1_500
@@ -50,7 +52,7 @@ def _shorter(document: Mapping[str, Any]) -> Document:
 def _recent_steps(document: Mapping[str, Any]) -> Document:
     said = (
         f"To keep this file small, messages are cut to {SHORT} characters, and durations of steps and figures to the "
-        f"last {STEP_NIGHTS} nights; report.json has all data."
+        f"last {STEP_NIGHTS} {document.get('unit', 'night')}s; report.json has all data."
     )
     cells = [
         {
@@ -89,7 +91,7 @@ def _recent(series: Mapping[str, Any], name: str) -> Document:
 
 
 def _cut(document: Mapping[str, Any], most: int) -> list[str]:
-    return [text if len(text) <= most else text[:most] + CUT for text in document["messages"]]
+    return [text if len(text) <= most else shortened_below("", text, most) + CUT for text in document["messages"]]
 
 
 def _used_messages(document: Mapping[str, Any], cells: list[Document]) -> set[int]:
