@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from harness.errors import VmatrixError
+from harness.files import read_text
 from harness.paths import settings_dir
-from harness.reading import read_text
 from harness.rundir import RunDir
 from harness.spec.settings import Settings, load_settings
 

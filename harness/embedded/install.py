@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from harness.embedded import operands
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
+from harness.events import now
 from harness.kube.access import own_name
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
@@ -26,7 +27,6 @@ from harness.kube.resources import (
     VALIDATING_WEBHOOK,
     Resource,
 )
-from harness.record import now
 from harness.until import Deadline, NotYet, until
 
 CLUSTER_ROLE = Resource(operands.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)

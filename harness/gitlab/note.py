@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conversation import opened, whole, within
 from harness.errors import BadInput, InfraError
 from harness.gitlab.variables import IID, number
+from harness.http_deadline import opened, whole, within
 from harness.urls import wrong_token, wrong_url
 
 SECONDS = 20.0  # for one answer of GitLab; without a note nothing fails

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from harness.conversation import within
 from harness.errors import EXIT_INFRA
+from harness.http_deadline import within
 from harness.kube.connection import ApiConnection, ApiRequest
 from harness.kube.failures import Answer, Json, Unreachable, decode, failure_of, seconds_of, told
 from harness.kube.patience import HASTY, Patience, repeatable, timeouts, whole, with_patience

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
+from harness.files import read_bytes
 from harness.machines.ansible_connection import (
     AnsibleConnection,
     Connections,
@@ -19,7 +20,6 @@ from harness.machines.ansible_connection import (
 )
 from harness.model import Machine, PlannedMachine
 from harness.proc import run
-from harness.reading import read_bytes
 
 RESOLVE_SECONDS = 30.0  # against hanging: ssh may run programs to read its own configuration
 # Variables with a machine's second address; the latter is kubespray's.

@@ -6,13 +6,14 @@ package that knows pytest's and pytest-xdist's hooks; what it calls knows neithe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
+from functools import partial
 
 import pytest
 
-from harness.beginnings import end_without_threads
 from harness.errors import VmatrixError
-from harness.plugin import heard, items, state
+from harness.plugin import items, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.guest_fixtures import (
     api,
@@ -30,6 +31,10 @@ from harness.plugin.items import arrange, check_result, is_step, note_setup, par
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
 from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
+from harness.report.live import doing, in_gitlab
+from harness.streams import Output, output
+from harness.threads import end_without_threads
+from harness.until import heartbeat
 
 __all__ = [
     "api",
@@ -80,9 +85,24 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.E
     """Run cells to their end where their output cannot be written; the exit code says so."""
     if not state.asked_for_cells(config):
         return (yield)
-    with heard.output() as output:
-        code = yield
-        return None if code is None else output.ending(int(code))
+    if state.on_worker(config):
+        return (yield)
+    with output() as streams:
+        say, began = partial(streams.said.line_of_life, gitlab=in_gitlab()), time.monotonic()
+        with heartbeat(say, every=1.0, doing=partial(_under_way, config, streams, began)):
+            code = yield
+        return None if code is None else streams.ending(int(code))
+
+
+def _under_way(config: pytest.Config, streams: Output, began: float) -> str:
+    """Return what a run does where nothing was printed for a while and nobody sees a moving line, "" otherwise."""
+    silent = streams.said.silent_seconds >= state.SILENCE_SECONDS
+    if not silent or streams.said.isatty() or config.option.collectonly:
+        return ""
+    run, (_, check) = config.stash.get(RUN, None), config.stash.get(state.CURRENT, ("", ""))
+    if run is not None and run.live is not None:
+        return run.live.doing(check)
+    return doing(check or "collecting the checks", began)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -195,6 +215,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 @pytest.hookimpl(wrapper=True, trylast=True)  # within the wrapper that keeps what is logged
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """Leave out the checks that the product leaves out, and those whose fixtures cannot be had in this cluster."""
+    items.take_up(item)
     items.leave_out(item)
     return (yield from items.judged(item))
 

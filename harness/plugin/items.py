@@ -10,7 +10,7 @@ import pytest
 from harness.check_result import CheckResult, Finding, FindingKind, because
 from harness.errors import VmatrixError
 from harness.model import Outcome
-from harness.plugin.state import OWN, PLAN, cell_of, message
+from harness.plugin.state import CURRENT, OWN, PLAN, cell_of, message
 from harness.spec.left_out import fits
 from harness.spec.suites import ON_REQUEST
 
@@ -219,6 +219,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
+
+
+def take_up(item: pytest.Item) -> None:
+    """Take note of the check that is under way, for who asks what a run is doing."""
+    if cell := cell_of(item):
+        item.config.stash[CURRENT] = cell.id, "" if is_step(item) else f"{suite_of(item)}: {check_name(item)}"
 
 
 def leave_out(item: pytest.Item) -> None:

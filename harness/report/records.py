@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import record
 from harness.check_result import LINE, CheckResult, shortened
 from harness.errors import BadInput
+from harness.events import read as read_events
+from harness.events import recorded
 from harness.history import origin
 from harness.history.file import FileStore, content, replace_file
 from harness.history.lines import History, Skipped, once, read, united
@@ -38,7 +39,6 @@ from harness.history.record import (
 from harness.history.scrub import scrubber
 from harness.history.store import file_of
 from harness.model import Cell, Outcome
-from harness.record import recorded
 from harness.report.cell import CellResult, Step
 from harness.report.results import RunResult, load
 from harness.rundir import HISTORY, RunDir
@@ -77,7 +77,7 @@ def records_of(
     """Return the records of a run's cells: of all, or of those whose ids are in `cells`."""
     wanted = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
-    events = [e for e in record.read(run_dir) if "time" in e]
+    events = [e for e in read_events(run_dir) if "time" in e]
     start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
     made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ))

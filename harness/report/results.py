@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.check_result import CheckResult
+from harness.events import recorded
 from harness.model import Outcome
 from harness.plan.quarantine import match
-from harness.record import recorded
 from harness.report.cell import OUTCOMES, TEARDOWN, CellResult, Step, WorkerAssignment
 from harness.rundir import RunDir
 from harness.spec.models import QuarantineEntry

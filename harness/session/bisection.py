@@ -15,11 +15,10 @@ from typing import Any
 
 from harness import proc
 from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput
-from harness.files import write_atomically
+from harness.files import read_text, write_atomically
 from harness.history.record import Record
 from harness.model import Outcome
 from harness.paths import PROJECT
-from harness.reading import read_text
 from harness.report.results import RunResult, load
 from harness.rundir import RunDir
 from harness.session.plan import random_id

@@ -23,11 +23,11 @@ from harness.cell.site import Site
 from harness.cell.steps import Listener, Steps, describe
 from harness.check_result import CheckResult
 from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
+from harness.events import Recorder
 from harness.kube.failures import ApiFailure, Unreachable
 from harness.kube.tunnels import lost_since
 from harness.machines.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.model import Cell, Environment, Outcome
-from harness.record import Recorder
 from harness.session.plan import RunPlan
 from harness.until import TimedOut
 from harness.validate.phases.witness import Witness

@@ -18,8 +18,8 @@ from harness.cell.life import START_OVER
 from harness.cell.steps import StepEvent, Steps
 from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
+from harness.events import Follower
 from harness.model import Cell, Outcome
-from harness.record import Follower
 from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run

@@ -24,9 +24,9 @@ from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
+from harness.events import Recorder
 from harness.machines import access
 from harness.model import Cell, Outcome
-from harness.record import Recorder
 from harness.report import outputs, records, terminal, words
 from harness.report.live import Live, in_gitlab
 from harness.report.records import keep
@@ -123,11 +123,13 @@ class Run:
             signal.signal(number, self._on_signal)
         for line in providers.coming(plan.project.settings):
             self.console.print(line, markup=False)
+        self.live.on_phase("bringing the infra cluster up")
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress, suites=plan.suites())
         self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
         tested = revision_of(plan.project.spec.product, plan.project.directory)
         if tested is not None:
             self.recorder.write("product", **asdict(tested), said=str(tested))
+        self.live.on_phase("starting workers" if self.parallel > 1 else "starting the first cell")
         return self.live
 
     def _tell_of_infra(self, said: str) -> None:
@@ -182,7 +184,9 @@ class Run:
         if self.cells is not None:
             self.cells.close_all()
             self._leak = self.cells.leak
+        self._phase("removing what is left of this run")
         self._reap_strays()
+        self._phase("writing reports")
         if self.signalled:
             self.exit_code = 128 + self.signalled
         else:
@@ -195,6 +199,10 @@ class Run:
         self._write_reports(more)
         self._keep_records()
         return self.exit_code
+
+    def _phase(self, what: str) -> None:
+        if self.live is not None:
+            self.live.on_phase(what)
 
     def _write_reports(self, more: Mapping[str, Any]) -> None:
         """Write the reports; one that cannot be written is said, and counts where all else was well."""

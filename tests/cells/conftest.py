@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import stopping
+from harness import threads
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.errors import BadInput, VmatrixError
 from harness.model import Cell, Mirror
@@ -188,7 +188,7 @@ def curated_run(
             stays=stays,
         )
 
-    with stopping.begun(run) as result:
+    with threads.begun(run) as result:
         yield result
 
 

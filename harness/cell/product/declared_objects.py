@@ -14,11 +14,11 @@ import jinja2
 from harness import yaml_text
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.infra.cluster.storage import LOCAL_PATH
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import STORAGE_CLASS
 from harness.proc import CommandFailed, run
-from harness.reading import read_text
 from harness.spec.models.product_declared import Manifests
 
 HINT = "docs/declared.md lists what a template of a declared product is given"

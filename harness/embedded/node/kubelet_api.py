@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
-from harness import memory
+from harness import system
 from harness.embedded.context import Context
 from harness.embedded.machines.cgroups import Memory
 from harness.embedded.machines.disk import disk_bytes
@@ -185,7 +185,7 @@ class Stats:
     def _looked(self) -> Json:
         launchers = (pod for pod in self._pods.list() if is_launcher(pod) and not is_consumer(pod))
         here = (pod for pod in launchers if pod["spec"].get("nodeName") == self._context.node)
-        return document(self._context.node, memory.memory_available_mib() * MIB, map(self._pod, here))
+        return document(self._context.node, system.memory_available_mib() * MIB, map(self._pod, here))
 
     def _pod(self, pod: Json) -> Json:
         meta = pod["metadata"]

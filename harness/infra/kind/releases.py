@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from pydantic import StringConstraints
 
 from harness import paths
-from harness.conversation import opened, within
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.files import write_atomically
+from harness.http_deadline import opened, within
 from harness.paths import overlaid, packaged_dir, project_dir
 from harness.spec import lines
 from harness.spec.base import Model

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
-from harness.reading import read_text
+from harness.files import read_text
 from harness.report.analysis.analyse import Analysis
 from harness.report.output.document import summary
 

@@ -21,6 +21,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
+from harness.events import Recorder
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels
@@ -31,7 +32,6 @@ from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed, Service, run
-from harness.record import Recorder
 from harness.spec import load_spec
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from harness.cell.steps import StepEvent
 from harness.errors import ProductError
+from harness.events import Recorder
 from harness.history.file import FileStore
 from harness.plugin.state import message
-from harness.record import Recorder
 from harness.report import outputs, terminal
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
@@ -26,7 +26,7 @@ from harness.report.output.files import Sources, files
 from harness.report.records import collect
 from harness.report.results import load
 from harness.rundir import RunDir
-from harness.speech import escaping
+from harness.streams import escaping
 from tests.unit.test_sanitize import ANY, NASTY
 
 CELL = "k1-abc123"

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.cell.steps import Steps
 from harness.errors import InfraError, ProductError
-from harness.record import Recorder
+from harness.events import Recorder
 from harness.report import junit, summary, terminal, words
 from harness.report.results import load
 from harness.spec.models import QuarantineEntry

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness import system
 from harness.check_result import Finding
+from harness.files import MIB, read_bytes
 from harness.model import Outcome
-from harness.reading import MIB, read_bytes
 from harness.rundir import RunDir
 from harness.sanitize import sanitized, sanitized_data
 
@@ -28,6 +28,7 @@ NEEDED = {
     "check": ("cell", "name", "suite", "outcome", "seconds"),
     "admitted": ("cell",),
     "kept": ("cell",),
+    "progress": ("cell", "said"),
     "usage": ("cell", "attempt", "took"),
     "left-out": ("cell",),
     "run-end": ("exit_code",),

@@ -16,7 +16,7 @@ from urllib.request import Request
 
 import pytest
 
-from harness import conversation
+from harness import http_deadline
 from harness.artifacts import download
 from harness.errors import InfraError, InfraRetriable
 from harness.gitlab import note
@@ -121,10 +121,10 @@ def test_an_answer_that_is_larger_than_any_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(100))
     with _folder(tmp_path) as url:
         request = Request(f"{url}/large")  # noqa: S310 - of this test
-        with conversation.opened(request, SHORT * 100) as answer, pytest.raises(conversation.TooMuch):
-            conversation.whole(answer, largest=99)
-        with conversation.opened(request, SHORT * 100) as answer:
-            assert conversation.whole(answer, largest=100) == bytes(100)
+        with http_deadline.opened(request, SHORT * 100) as answer, pytest.raises(http_deadline.TooMuch):
+            http_deadline.whole(answer, largest=99)
+        with http_deadline.opened(request, SHORT * 100) as answer:
+            assert http_deadline.whole(answer, largest=100) == bytes(100)
 
 
 def test_a_release_that_drips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
