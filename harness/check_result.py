@@ -114,7 +114,7 @@ class CheckResult:
     stage: the phase after which it ran.
     findings: what it states; with a failure, what is wrong.
     claim, look, command: what should be true, where a cause is likely seen, what to type next.
-    text: what an error said that is not a finding, as pytest shows it; its first line says what went wrong.
+    error: what an error that is not a finding says, in one line; text: the same as pytest shows it.
     infra: what happened to the infra cluster meanwhile that explains a failure.
     properties: what it noted: figures, and in `measured` a line that every report shows.
     quarantine: the issue of the entry that keeps a failure from counting.
@@ -131,6 +131,7 @@ class CheckResult:
     claim: str = ""
     look: str = ""
     command: str = ""
+    error: str = ""
     text: str = ""
     infra: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -177,7 +178,7 @@ class CheckResult:
         if self.infra:
             return self.infra
         if not self.wrong:
-            return telling(self.text, (self.title,), most=None)
+            return self.error or telling(self.text, (self.title,), most=None)
         more = f"; and {len(self.wrong) - 1} more" if len(self.wrong) > 1 else ""
         return f"{self.wrong[0]}{more}"
 
@@ -222,6 +223,7 @@ class CheckResult:
             "claim": self.claim,
             "look": self.look,
             "command": self.command,
+            "error": self.error,
             "infra": self.infra,
             "properties": {**self.properties, **parts},
         }
@@ -258,6 +260,7 @@ class CheckResult:
             claim=event.get("claim", ""),
             look=event.get("look", ""),
             command=event.get("command", ""),
+            error=event.get("error", ""),
             infra=infra,
             properties=properties,
         )

@@ -124,7 +124,7 @@ TYPES: Mapping[str, Callable[[object], bool]] = {
     "took": _amounts,
     **dict.fromkeys(("event", "cell", "run", "name", "suite", "stage", "said", "summary", "hint", "detail"), TEXT),
     **dict.fromkeys(
-        ("blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs", "claim", "look"), TEXT
+        ("blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs", "claim", "look", "error"), TEXT
     ),
     **dict.fromkeys(("attempt", "exit_code", "number", "parallel", "pid", "signal"), WHOLE),
     **dict.fromkeys(("seconds", "expected"), NUMBER),

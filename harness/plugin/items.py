@@ -193,6 +193,7 @@ def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
         claim=failed.claim if failed else "",
         look=failed.look if failed else "",
         command=failed.command if failed else "",
+        error=_error_line(error) if error is not None and report.failed and not failed else "",
         text=_error_text(report, error) if report.failed and not failed else "",
         properties=dict(report.user_properties),
     )
@@ -201,6 +202,16 @@ def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
 def _skip_reason(report: pytest.TestReport) -> str:
     text = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else report.longreprtext
     return text.removeprefix("Skipped: ").removeprefix("not run: ")
+
+
+def _error_line(error: BaseException) -> str:
+    """Return what an error says in one line: an assertion speaks for itself, of others the kind counts, too."""
+    if isinstance(error, VmatrixError):
+        return " ".join(error.summary.split())
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, AssertionError | pytest.fail.Exception) and line:
+        return line
+    return f"{type(error).__qualname__}: {line}" if line else type(error).__qualname__
 
 
 def _error_text(report: pytest.TestReport, error: BaseException | None) -> str:

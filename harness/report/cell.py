@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.check_result import CheckResult, FindingKind
+from harness.check_result import CheckResult, FindingKind, signature_of_text
 from harness.model import Outcome
 from harness.rundir import AttemptDir
 
@@ -57,6 +57,11 @@ class Step:
     def said(self) -> str:
         """Return the outcome, and whether it is excused."""
         return f"{self.outcome}, quarantined" if self.quarantine else self.outcome
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """Return what failures of one cause share within a run."""
+        return self.blame, self.quarantine, signature_of_text(self.summary or self.name)
 
     @property
     def top(self) -> bool:

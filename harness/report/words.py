@@ -112,16 +112,25 @@ def foreign(result: RunResult) -> list[str]:
 
 
 def blames(result: RunResult) -> str:
-    """Return whose fault the failures that count are, by cells; empty without any."""
-    cells: Counter[str] = Counter()
+    """Return whose fault the failures that count are, by cells, equal causes counted once; empty without any."""
+    cells: dict[str, set[str]] = {}
     failures: Counter[str] = Counter()
+    by_cause: dict[str, set[tuple[str, ...]]] = {}
     for cell in result.cells:
-        cells.update(cell.blames.keys())
-        failures.update(cell.blames)
+        for failure in cell.failed_of(cell.last_attempt):
+            if not failure.quarantine:
+                blame = failure.blame or "unknown"
+                cells.setdefault(blame, set()).add(cell.id)
+                by_cause.setdefault(blame, set()).add(failure.cause)
+                failures[blame] += 1
     return "; ".join(
-        f"{blame}: {plural(failures[blame], 'failure')} in {plural(cells[blame], 'cell')}"
-        for blame, _ in cells.most_common()
+        f"{blame}: {_counted(len(by_cause[blame]), failures[blame])} in {plural(len(cells[blame]), 'cell')}"
+        for blame in sorted(cells, key=lambda blame: -len(cells[blame]))
     )
+
+
+def _counted(number: int, of_failures: int) -> str:
+    return (f"{plural(number, 'cause')}, " if number < of_failures else "") + plural(of_failures, "failure")
 
 
 def measured(result: RunResult) -> list[str]:
