@@ -34,6 +34,7 @@ NEEDED = {
     "run-end": ("exit_code",),
     "signal": ("number",),
     "product": ("said",),
+    "own-checks-broken": ("summary",),
 }
 
 

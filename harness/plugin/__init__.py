@@ -236,15 +236,17 @@ def pytest_runtest_makereport(
     report = yield
     opened = item.config.stash.get(CELLS, None)
     found = state.cell_of(item)
+    own = item.config.stash.get(OWN, None)
+    error = call.excinfo.value if call.excinfo is not None else None
+    if own is not None and is_step(item) and error is not None and not isinstance(error, VmatrixError):
+        own.ended_by(error)  # in a hook of theirs, which is about every item
     if opened is None or found is None or is_step(item):
         return report
     if report.when == "setup":
         note_setup(item, report.duration)
     decisive = report.when == "call" or report.outcome != "passed"
-    error = call.excinfo.value if call.excinfo is not None else None
     if decisive and not isinstance(error, KeyboardInterrupt):
         error = no_login(error) if isinstance(error, RuntimeError) and is_no_login(error) else error
-        own = item.config.stash.get(OWN, None)
         opened.record_check(
             found,
             check_result(item, report, error),

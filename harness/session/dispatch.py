@@ -203,6 +203,11 @@ class Dispatch:
         except (Leaked, InfraError) as error:
             self.waiting.say(cell.id, f"what it left still exists: {error.summary}")
 
+    def let_go(self, worker: str) -> None:
+        """Take note that a worker ends by itself, with its cell."""
+        self.workers.pop(worker, None)
+        self.busy.pop(worker, None)
+
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the run: every worker tears its cell down; one that takes too long is killed."""
         timeouts = self.run.site.timeouts
