@@ -91,7 +91,7 @@ function besides(report, cells, first, night) {
   return [
     common.length > 0 && el("p", { class: "quiet" }, "all with ", common.map((one, index) => [index ? ", " : "", `${one.axis} `, el("b", { text: one.value })])),
     others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
-    others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more failure")}` }),
+    others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more cause")}` }),
     older && el("p", { class: "quiet", text: `seen in ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")} since ${shortDate(older.date)}` }),
   ];
 }
@@ -107,7 +107,8 @@ function otherFailures(report, cells, first, night) {
   const times = new Map();
   for (const cell of cells) {
     const main = firstFailure(cell, night);
-    const said = new Set(itemsAt(cell, night).filter((item) => item !== main && (item.cluster < 0 || item.cluster !== first.cluster)).map((item) => whatFailed(report, item)));
+    const others = itemsAt(cell, night).filter((item) => item !== main && (item.cluster < 0 || item.cluster !== first.cluster));
+    const said = new Set(causesOf(report, others).map(([item, ...equal]) => `${whatFailed(report, item)}${equal.length ? ` and ${equal.length} more of this cause` : ""}`));
     for (const what of said) times.set(what, (times.get(what) || 0) + 1);
   }
   return [...times].sort((one, other) => other[1] - one[1]);
