@@ -140,9 +140,9 @@ def pytest_configure(config: pytest.Config) -> None:
             return
         config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
         if AGAIN in config.stash:
-            from harness.plugin.kept_cell import KeptCellChecks
+            from harness.plugin.existing_cluster import ExistingCluster
 
-            config.pluginmanager.register(KeptCellChecks(config), "vmatrix-kept-cell")
+            config.pluginmanager.register(ExistingCluster(config), "vmatrix-existing-cluster")
         elif getattr(config.option, "numprocesses", None):
             from harness.plugin.controller import RunController
 

@@ -292,3 +292,19 @@ def test_the_synthetic_year_is_judged_as_it_was_made() -> None:
     assert any(c.news == "new" for c in found.tonight)
     assert found.slower or not [c for c in found.cells if "c3w2" in c.id and "-fl-" in c.id]
     assert found.not_run[0].last == -1
+
+
+def by_hand(made: Record) -> Record:
+    return replace(made, where=replace(made.where, pipeline=""))
+
+
+def test_runs_by_hand_are_no_nights() -> None:
+    runs = [by_hand(made) for made in nights("ppp")]
+    later = NOW + timedelta(days=30)
+    alone = analyse(runs, Planned(every_hours=24.0), RecordFilter(), later)
+    assert (alone.unit, alone.freshness.stale, alone.freshness.missing) == ("run", False, ())
+    scheduled = nights("ppp")
+    beside = analyse([*scheduled[:2], by_hand(scheduled[2])], Planned(every_hours=24.0), RecordFilter(), NOW)
+    assert (beside.unit, beside.freshness.last) == ("run", scheduled[1].started)
+    assert beside.freshness.missing != ()
+    assert analyse(scheduled, Planned(), RecordFilter(), NOW).unit == "night"

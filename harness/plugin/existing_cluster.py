@@ -18,7 +18,7 @@ from harness.session import Cells
 from harness.session.recheck import verdict
 
 
-class KeptCellChecks:
+class ExistingCluster:
     """The hooks of a process that checks what is there already."""
 
     def __init__(self, config: pytest.Config) -> None:
