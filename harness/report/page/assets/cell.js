@@ -90,7 +90,8 @@ function lastFailure(page, cell) {
 function causesOf(report, items) {
   const groups = new Map();
   for (const item of items) {
-    const key = [item.blame, item.quarantine, firstLine(report.messages[item.message]) || whatFailed(report, item)].join("\u0000");
+    const line = firstLine(report.messages[item.message]).replace(/\S*\d\S*/g, "*"); // without what differs from check to check
+    const key = [item.blame, item.quarantine, line || whatFailed(report, item)].join("\u0000");
     groups.set(key, [...(groups.get(key) || []), item]);
   }
   return [...groups.values()];

@@ -304,7 +304,8 @@ def test_runs_by_hand_are_no_nights() -> None:
     alone = analyse(runs, Planned(every_hours=24.0), RecordFilter(), later)
     assert (alone.unit, alone.freshness.stale, alone.freshness.missing) == ("run", False, ())
     scheduled = nights("ppp")
-    beside = analyse([*scheduled[:2], by_hand(scheduled[2])], Planned(every_hours=24.0), RecordFilter(), NOW)
+    later = NOW + timedelta(days=1)
+    beside = analyse([*scheduled[:2], by_hand(scheduled[2])], Planned(every_hours=24.0), RecordFilter(), later)
     assert (beside.unit, beside.freshness.last) == ("run", scheduled[1].started)
     assert beside.freshness.missing != ()
     assert analyse(scheduled, Planned(), RecordFilter(), NOW).unit == "night"
