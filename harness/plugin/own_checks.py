@@ -373,15 +373,21 @@ class OwnChecks:
         """
         if self.broke is None and self.raised(error):
             self.broke = refusal([unloadable(error, self.folder / "conftest.py", self.folder)], self.folder)
+            self._print_broke()
             if self.plan.files.results.is_file():
                 Recorder(self.plan.directory).write(BROKEN, summary=self.broke.summary)
-        elif self.broke is None:
-            self.broke = self.broken_in_a_worker()
-        else:
-            return True
+        return self.broken() is not None
+
+    def broken(self) -> BadInput | None:
+        """Return what the own checks have ended pytest with, here or in a worker; what a worker told is printed."""
+        if self.broke is None and (told := self.broken_in_a_worker()) is not None:
+            self.broke = told
+            self._print_broke()
+        return self.broke
+
+    def _print_broke(self) -> None:
         if self.broke is not None:
             sys.stderr.write(f"error ({self.broke.blame.value}): {self.broke.summary}\nhint: {self.broke.hint}\n")
-        return self.broke is not None
 
     def broken_in_a_worker(self) -> BadInput | None:
         """Return what a hook of the own checks has ended a worker of this call with; None where none has."""

@@ -103,7 +103,7 @@ def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
     if session.config.option.collectonly and not run.exit_code:
         return
     own = session.config.stash.get(OWN, None)
-    broke = (own.broke or own.broken_in_a_worker()) if own is not None else None
+    broke = own.broken() if own is not None else None
     if broke is not None:
         run.exit_code = run.exit_code or broke.exit_code
     session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
