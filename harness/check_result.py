@@ -18,6 +18,8 @@ MEASURED = "measured"  # a check's property that every report shows, whatever th
 MOST_FINDINGS = 500  # of one check that are written down: a thousand say no more
 SHORTEST_NAME = 3  # letters before a hyphen that are a name; "cp" and "w" are machines of a cell
 MOST_LISTED = 40  # of one check that a text lists
+SHORTEST_TEXT = 40  # characters of which both ends say something
+REMEMBERED = 400  # characters of the line that is left of an old failure, by which it is known again
 LINE = 1000  # characters of the line that says what went wrong, wherever one line stands for a failure
 FORMER_REASONS = {"not judged: ": "not-judged", "left out: ": "left-out", "not run: ": "not-run"}
 
@@ -207,7 +209,7 @@ class CheckResult:
         Places and what was seen differ from machine to machine and from run to run, and do not count.
         """
         if self.infra or not self.wrong:
-            return signature_of_text(self.headline)
+            return signature_of_text(shortened(self.headline, REMEMBERED))
         return "; ".join([self.claim, *sorted({signature_of_text(finding.expected) for finding in self.wrong})])
 
     def event(self) -> dict[str, Any]:
@@ -296,11 +298,13 @@ def shortened(text: str, most: int) -> str:
 
 
 def shortened_below(headline: str, text: str, most: int) -> str:
-    """Return a text below the line that says what went wrong: that line whole, of a longer text the end."""
+    """Return a text below the line that says what went wrong: that line whole, and what room there is for the rest."""
     first, _, rest = text.strip().partition("\n")
-    if headline in ("", first):
-        return f"{first}\n{shortened(rest, most)}" if rest else first
-    return f"{headline}\n\n{shortened(text, most)}"
+    if headline not in ("", first):
+        first, rest = headline, f"\n{text.strip()}"
+    first = shortened(first, LINE)
+    room = most - len(first) - 1
+    return f"{first}\n{shortened(rest, room)}" if rest and room >= SHORTEST_TEXT else first
 
 
 def telling(text: str, titles: tuple[str, ...] = (), *, most: int | None = LINE) -> str:

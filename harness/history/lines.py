@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from harness.check_result import telling
+from harness.check_result import REMEMBERED, shortened, telling
 from harness.history.record import CheckTable, Record, Unreadable, from_line, to_line
 from harness.model import Outcome
 
@@ -151,8 +151,14 @@ def forget(record: Record) -> Record:
     return replace(
         record,
         checks=CheckTable(),
-        notes=tuple(replace(n, message=n.cause) for n in record.notes if n.outcome is Outcome.FAILED),
-        steps=tuple(replace(s, message=telling(s.message)) for s in record.steps if s.top or s.message),
+        notes=tuple(
+            replace(n, message=shortened(n.cause, REMEMBERED), headline="")
+            for n in record.notes
+            if n.outcome is Outcome.FAILED
+        ),
+        steps=tuple(
+            replace(s, message=telling(s.message, most=REMEMBERED)) for s in record.steps if s.top or s.message
+        ),
         logs="",
         forgotten=True,
     )

@@ -174,7 +174,7 @@ class _Made:
         failed = check.outcome is Outcome.FAILED
         return CheckNote(
             checks=(),
-            message=shortened(self.scrub(check.detail.strip() if failed else check.reason), most),
+            message=shortened(self.scrub(check.detail.strip()), most),
             outcome=check.outcome,
             kind=check.kind,
             headline=shortened(self.scrub(check.headline), LINE) if failed else "",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.check_result import signature_of_text, telling
+from harness.check_result import REMEMBERED, signature_of_text, telling
 from harness.history.record import CheckNote, Record, StepRecord
 from harness.model import Outcome
 from harness.report.analysis.nights import Night
@@ -51,12 +51,12 @@ def failures_of(record: Record) -> tuple[Failure, ...]:
 
 def _of_step(step: StepRecord) -> Failure:
     headline = telling(step.message)
-    signature = signature_of_text(headline) or step.name
+    signature = signature_of_text(telling(step.message, most=REMEMBERED)) or step.name
     return Failure(step.name, False, "", step.blame, headline, step.message, signature, step.quarantine)
 
 
 def _of_check(title: str, note: CheckNote) -> Failure:
-    signature = note.signature or signature_of_text(telling(note.message, (title,))) or title
+    signature = note.signature or signature_of_text(telling(note.message, (title,), most=REMEMBERED)) or title
     headline = note.headline or telling(note.message, (title,))
     return Failure(title, True, note.stage, note.blame, headline, note.message, signature, note.quarantine)
 
