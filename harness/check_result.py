@@ -19,7 +19,7 @@ MOST_FINDINGS = 500  # of one check that are written down: a thousand say no mor
 SHORTEST_NAME = 3  # letters before a hyphen that are a name; "cp" and "w" are machines of a cell
 MOST_LISTED = 40  # of one check that a text lists
 SHORTEST_TEXT = 40  # characters of which both ends say something
-REMEMBERED = 400  # characters of the line that is left of an old failure, by which it is known again
+REMEMBERED = 320  # characters of the line that is left of an old failure, by which it is known again
 LINE = 1000  # characters of the line that says what went wrong, wherever one line stands for a failure
 FORMER_REASONS = {"not judged: ": "not-judged", "left out: ": "left-out", "not run: ": "not-run"}
 
@@ -302,7 +302,7 @@ def shortened_below(headline: str, text: str, most: int) -> str:
     first, _, rest = text.strip().partition("\n")
     if headline not in ("", first):
         first, rest = headline, f"\n{text.strip()}"
-    first = shortened(first, LINE)
+    first = shortened(first, LINE if rest else max(LINE, most))
     room = most - len(first) - 1
     return f"{first}\n{shortened(rest, room)}" if rest and room >= SHORTEST_TEXT else first
 
