@@ -34,9 +34,9 @@ from harness.history.record import (
     Record,
     RunOrigin,
     StepRecord,
+    scrubber,
     to_line,
 )
-from harness.history.scrub import scrubber
 from harness.history.store import file_of
 from harness.model import Cell, Outcome
 from harness.report.cell import CellResult, Step
