@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 
@@ -73,3 +74,13 @@ def test_nothing_is_said_where_nothing_is_under_way() -> None:
     with heartbeat(said.append, every=0.01, doing=doing):
         assert asked.wait(30)
     assert said == []
+
+
+def test_time_that_is_up_on_a_busy_host_says_by_how_much_to_stretch_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for load, hint in ((0.0, ""), (40.0, "this host is busy: load 40 on 4 cores; --timeout-scale 10")):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+        with pytest.raises(TimedOut) as caught:
+            until(lambda: NotYet("no"), deadline=Deadline.after(0), what="it")
+        assert caught.value.hint.startswith(hint)
+        assert bool(caught.value.hint) == bool(hint)

@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from harness.errors import InfraError
+from harness.memory import memory_available_mib
 from harness.model import Mirror
 from harness.proc import CommandFailed, CommandTimedOut, follow
 from harness.spec.models import Timeouts
-from harness.system import memory_available_mib
 from harness.validate.conformance.registry import missing_images
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_log, read_verdicts
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import system
+from harness import memory
 from harness.infra.host import processes
-from harness.infra.host.layout import InstanceRecord, boot_id, layout_of, save_record
-from harness.infra.pods.machine import MEMORY_MIB
+from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
+from harness.infra.host.program import HostConfig, PlainCommand
+from harness.infra.pods import MEMORY_MIB
 from harness.model import Cell, PlannedMachine
 from harness.providers import Opening, named
-from harness.providers.embedded import EmbeddedDefinition
+from harness.providers.embedded import EmbeddedDefinition, EmbeddedProvider
 from harness.spec.base import Feature
 from harness.spec.settings import Settings
 
@@ -60,7 +61,7 @@ def test_the_machine_that_runs_pods_is_counted_until_it_runs(
 def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = PlannedMachine("cp-0", ("control_plane",), 1, 1024, 10, "i")
     cell = Cell("c", {}, "fresh", (), (machine,), {})
-    monkeypatch.setattr(system, "memory_available_mib", lambda *_: 4096)
+    monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 4096)
     assert (embedded.most_cells([1024], 0), embedded.most_cells([1024], 1536)) == (4, 2)
     short = [f.why for f in embedded.lacking([cell], 4096) if "memory" in f.what]
     assert short == ["5120 MiB are needed, 4096 of them for the machine that runs pods"]
@@ -68,7 +69,7 @@ def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: p
 
 
 def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "memory_available_mib", lambda *_: 2048)
+    monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 2048)
     _, found = embedded.check(SETTINGS, None, pytest.fail)
     assert [f.fatal for f in found if "memory" in f.what] == [False]
     made_with_pods(embedded)
@@ -76,3 +77,27 @@ def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.Monke
     assert [(f.fatal, f.why) for f in found if "memory" in f.what] == [
         (True, "3072 MiB are needed, 1536 of them for the machine that runs pods")
     ]
+
+
+@pytest.fixture
+def after(tmp_path: Path) -> dict[str, tuple[str, ...]]:
+    """Return what each program waits for before it is started."""
+    none = PlainCommand(())
+    layout = Layout("unit", tmp_path / "unit")
+    config = HostConfig(
+        layout, lambda _: Path(), lambda _: none, lambda _: none, lambda _: None, lambda: None, lambda: True
+    )
+    return {program.name: program.after for program in EmbeddedProvider(config).programs(0)}
+
+
+def test_a_program_comes_after_those_that_it_waits_for(after: dict[str, tuple[str, ...]]) -> None:
+    names = list(after)
+    assert all(names.index(earlier) < names.index(name) for name, waits in after.items() for earlier in waits)
+
+
+def test_the_embedded_kubevirt_is_loaded_while_the_api_server_starts(after: dict[str, tuple[str, ...]]) -> None:
+    assert after["kubevirt"] == after["kube-apiserver"] == ("etcd",)
+
+
+def test_components_with_roles_are_started_once_the_api_server_has_them(after: dict[str, tuple[str, ...]]) -> None:
+    assert after["kube-controller-manager"] == after["kube-scheduler"] == ("kube-apiserver",)
