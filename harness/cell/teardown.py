@@ -74,8 +74,7 @@ def reap(
     Raises:
         Leaked: something could not be removed; the error names it, and what holds it.
     """
-    found = find(cluster, selector)
-    if not found:
+    if not (found := find(cluster, selector)):
         return []
     emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(found) - 1, -1)
 
