@@ -16,12 +16,12 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
+from harness.events import Event, Recorder, recorded
+from harness.files import read_text
 from harness.machines.reach import ssh
 from harness.machines.reach.ssh import control_directory
 from harness.model import Cell, Environment, Machine
 from harness.plan import make_cell
-from harness.reading import read_text
-from harness.record import Event, Recorder, recorded
 from harness.report.records import started_fields
 from harness.report.results import load
 from harness.rundir import AttemptDir, RunDir

@@ -51,6 +51,8 @@ QUESTIONS = {
     "Where is it decided which certificates are bad?": ("harness/validate/topics/certificates.py", "bad_certificates"),
     "Where is it said what a guest must look like?": ("harness/validate/expected.py", "ExpectedGuest"),
     "Where does a check fail, and with which message?": ("harness/validate/findings.py", "require"),
+    "Where is it decided that two failures are equal?": ("harness/check_result.py", "CheckResult"),
+    "Where does a line say what a silent run does?": ("harness/report/live.py", "doing"),
     "Where are a project's own checks found?": ("harness/spec/suites.py", "suites_of"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),

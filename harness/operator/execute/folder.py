@@ -18,12 +18,12 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.kube.failures import Json
 from harness.machines.inventory import GROUPS
 from harness.operator.api.etcdbackup import OperationSnapshot
 from harness.operator.decide.product_file import KEY, KnownProduct, read_product
 from harness.operator.execute.inputs import Execution, key_file
-from harness.reading import read_text
 
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
 PRODUCT = KEY

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.check_result import MEASURED
 from harness.model import Cell
-from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
 from harness.validate.findings import NotJudged, require
 from harness.validate.phases import witness as seen
