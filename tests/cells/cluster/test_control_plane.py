@@ -57,6 +57,16 @@ def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster, expected: Expecte
     )
 
 
+def test_roles_and_bindings_are_those_of_the_version_and_the_product(api: Cluster, expected: ExpectedGuest) -> None:
+    require(
+        rbac.strange_rights(api, expected),
+        claim="roles, what is aggregated into them, and bindings are those of the version and the product",
+        look="who changed or made the object: its metadata.managedFields",
+        do="kubectl --kubeconfig kubeconfig get clusterroles,clusterrolebindings,roles,rolebindings -A "
+        "-o yaml --show-managed-fields",
+    )
+
+
 def test_the_clusters_own_accounts_have_their_rights(api: Cluster, expected: ExpectedGuest) -> None:
     require(
         rbac.lost_rights(api, expected),

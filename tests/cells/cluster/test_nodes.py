@@ -53,3 +53,14 @@ def test_nodes_have_the_roles_of_the_inventory(view: ClusterView, expected: Expe
         look="the node's labels and taints",
         do="kubectl --kubeconfig kubeconfig describe nodes",
     )
+
+
+def test_nodes_have_no_labels_and_annotations_but_those_of_their_role(
+    view: ClusterView, expected: ExpectedGuest
+) -> None:
+    require(
+        nodes.strange_metadata(view, expected),
+        claim="labels and annotations that change what is done with a node are its kubelet's and the product's",
+        look="who wrote them: metadata.managedFields of the node",
+        do="kubectl --kubeconfig kubeconfig get nodes -o yaml --show-managed-fields",
+    )
