@@ -33,6 +33,7 @@ from harness.until import TimedOut
 from harness.validate.phases.witness import Witness
 
 RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
+OVERLOAD_SECONDS = 10.0  # for so long is what hosts said of their load the truth
 
 
 def of_the_guest(error: BaseException | None, *, asserted: bool) -> bool:
@@ -129,6 +130,7 @@ class Cells:
     _site: Site | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
     _witnesses: dict[str, Witness] = field(default_factory=dict)
+    _overloads: dict[str, tuple[float, str]] = field(default_factory=dict)  # when it was asked, by cell
 
     @property
     def site(self) -> Site:
@@ -202,8 +204,8 @@ class Cells:
     def record_check(self, cell: Cell, check: CheckOutcome) -> None:
         """Write a check's outcome down.
 
-        Whose fault a failure is says blame.py; it is the infra's if the machines are not what they were, or the way to
-        them was cut.
+        Whose fault a failure is says `blame_of`; it is the infra's if the machines are not what they were, the way to
+        them was cut, or their host was too busy for a cluster to be in time.
         """
         life = self.life(cell)
         blame, detail = "", check.detail
@@ -216,6 +218,9 @@ class Cells:
             elif isinstance(check.error, Unreachable) and (broken := cut_off(_tunnels(life))):
                 blame = Blame.INFRA.value
                 detail = f"{broken}\n{detail}"
+            elif blame == Blame.PRODUCT.value and (busy := self._overload(life)):
+                blame = Blame.INFRA.value
+                detail = f"not judged, because the host was too busy: {busy}\n{detail}"
             life.checks_failed.append(f"{check.suite}: {check.name}")
             said = f"{cell.id}: {check.suite}: {check.name} FAILED ({check.seconds:.1f} s)"
             self.console.print(said, markup=False)
@@ -231,6 +236,14 @@ class Cells:
             seconds=round(check.seconds, 3),
             **{name: value for name, value in extra.items() if value},
         )
+
+    def _overload(self, life: Life) -> str:
+        """Say where a cell's hosts were too busy, as of the last seconds: many checks fail at once."""
+        asked, said = self._overloads.get(life.cell.id, (-OVERLOAD_SECONDS, ""))
+        if time.monotonic() - asked >= OVERLOAD_SECONDS:
+            said = life.overload()
+            self._overloads[life.cell.id] = time.monotonic(), said
+        return said
 
     def close(self, cell: Cell) -> None:
         """End a cell: collect, then tear down, unless it is to be kept.

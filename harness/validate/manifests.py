@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,7 @@ from harness.paths import packaged_dir, project_dir
 from harness.reading import read_text
 from harness.spec.models.leaves import Manifest
 from harness.validate.expected import LEFT_OUT, ExpectedGuest
-from harness.validate.facts.cluster import Json
+from harness.validate.facts.cluster import API_HOST, DNS_HOST, Json, service_address
 from harness.validate.findings import Mismatch, unjudged
 from harness.validate.variables import DNS_TARGET, Patch, patches_of, patches_of_others
 
@@ -52,7 +51,6 @@ KINDS = {
     )
 }
 OF_RIGHTS = frozenset(one.kind for one in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING))
-DNS_HOST, API_HOST = 10, 1  # the addresses of the Service network that kubeadm and the API server take for Services
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,6 @@ def place_of(key: tuple[str, str, str]) -> str:
     """Return how findings name an object: KIND NAME or KIND NAMESPACE/NAME."""
     kind, namespace, name = key
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-
-
-def service_address(network: str, host: int) -> str:
-    """Return an address of a Service network by its place in it; "" without a network."""
-    return str(ipaddress.ip_network(network)[host]) if network else ""
 
 
 def installed(expected: ExpectedGuest) -> dict[tuple[str, str, str], InstalledObject] | None:
@@ -174,45 +167,49 @@ def _parsed(text: str, path: Path) -> tuple[Json, ...]:
     return found
 
 
-# What the API server, or a controller, adds by itself: by the last key of a field, the values of "nobody said".
-DEFAULTS: Mapping[str, tuple[Any, ...]] = {
-    "allocateLoadBalancerNodePorts": (True,),
-    "apiVersion": ("v1",),  # of a fieldRef
-    "conversion": ({"strategy": "None"},),
-    "defaultMode": (0o644,),
-    "dnsPolicy": ("ClusterFirst",),
-    "emptyDir": ({},),
-    "externalTrafficPolicy": ("Cluster",),
-    "failureThreshold": (3,),
-    "imagePullPolicy": ("IfNotPresent",),
-    "internalTrafficPolicy": ("Cluster",),
-    "ipFamilyPolicy": ("SingleStack",),
-    "maxSurge": ("25%", 0),  # of a Deployment, of a DaemonSet
-    "maxUnavailable": ("25%", 1),
-    "periodSeconds": (10,),
-    "port": (443,),  # of an APIService's Service
-    "progressDeadlineSeconds": (600,),
-    "protocol": ("TCP",),
-    "reclaimPolicy": ("Delete",),
-    "replicas": (1,),
-    "resources": ({},),
-    "restartPolicy": ("Always",),
-    "revisionHistoryLimit": (10,),
-    "rollingUpdate": ({"maxSurge": "25%", "maxUnavailable": "25%"}, {"maxSurge": 0, "maxUnavailable": 1}),
-    "schedulerName": ("default-scheduler",),
-    "scheme": ("HTTP",),
-    "securityContext": ({},),
-    "sessionAffinity": ("None",),
-    "strategy": ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},),
-    "successThreshold": (1,),
-    "terminationGracePeriodSeconds": (30,),
-    "terminationMessagePath": ("/dev/termination-log",),
-    "terminationMessagePolicy": ("File",),
-    "timeoutSeconds": (1,),
-    "type": ("", "ClusterIP", "RollingUpdate"),  # of a hostPath, a Service, a way to update
-    "updateStrategy": ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},),
-    "volumeBindingMode": ("Immediate",),
+# What the API server, or a controller, adds by itself: the value of "nobody said", by the last keys of a field.
+DEFAULTS: Mapping[str, Any] = {
+    "allocateLoadBalancerNodePorts": True,
+    "fieldRef.apiVersion": "v1",
+    "conversion": {"strategy": "None"},
+    "defaultMode": 0o644,
+    "dnsPolicy": "ClusterFirst",
+    "externalTrafficPolicy": "Cluster",
+    "failureThreshold": 3,
+    "hostPath.type": "",
+    "imagePullPolicy": "IfNotPresent",
+    "internalTrafficPolicy": "Cluster",
+    "ipFamilyPolicy": "SingleStack",
+    "periodSeconds": 10,
+    "progressDeadlineSeconds": 600,
+    "protocol": "TCP",
+    "reclaimPolicy": "Delete",
+    "restartPolicy": "Always",
+    "revisionHistoryLimit": 10,
+    "schedulerName": "default-scheduler",
+    "scheme": "HTTP",
+    "service.port": 443,  # of an APIService
+    "sessionAffinity": "None",
+    "spec.replicas": 1,
+    "spec.type": "ClusterIP",
+    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+    "strategy.rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    "strategy.rollingUpdate.maxSurge": "25%",
+    "strategy.rollingUpdate.maxUnavailable": "25%",
+    "strategy.type": "RollingUpdate",
+    "successThreshold": 1,
+    "terminationGracePeriodSeconds": 30,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "timeoutSeconds": 1,
+    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+    "updateStrategy.rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+    "updateStrategy.rollingUpdate.maxSurge": 0,
+    "updateStrategy.rollingUpdate.maxUnavailable": 1,
+    "updateStrategy.type": "RollingUpdate",
+    "volumeBindingMode": "Immediate",
 }
+DEPTH = 3  # keys of the longest
 # What is given to each object anew, or says who wrote it.
 GIVEN = frozenset(
     ("clusterIPs", "ipFamilies", "nodePort", "healthCheckNodePort", "caBundle", "finalizers", "serviceAccount")
@@ -225,7 +222,7 @@ BOOKKEEPING = (
     "kubeadm/",  # which patches kubeadm made an object with, as playbooks note it
 )
 NAMED = ("name", "mountPath", "key", "containerPort", "port", "kind")  # by which elements of a list are told apart
-EMPTY: tuple[Any, ...] = (None, "", {}, [], False)
+EMPTY: tuple[Any, ...] = (None, "", {}, [])
 Field = tuple[str, ...]
 
 
@@ -310,13 +307,19 @@ def _compare(at: Field, wanted: Any, there: Any) -> Iterator[Deviation]:
 
 
 def _compare_key(at: Field, wanted: Any, there: Any) -> Iterator[Deviation]:
-    if wanted is None and (there in EMPTY or there in DEFAULTS.get(at[-1], ())):
+    if wanted is None and (there in EMPTY or _by_itself(at, there)):
         return
-    if there is None and wanted in EMPTY:
+    if there is None and (wanted in EMPTY or wanted is False):
         return
     if wanted is None and (at[-1] == "targetPort" or (at[-1] == "clusterIP" and there != "None")):
         return  # the port itself, which is compared; any address of the Service network
     yield from _compare(at, wanted, there)
+
+
+def _by_itself(at: Field, there: Any) -> bool:
+    """Tell whether a value is what the API gives a field that nobody set."""
+    keys = (".".join(at[-depth:]) for depth in range(1, DEPTH + 1))
+    return any(key in DEFAULTS and DEFAULTS[key] == there for key in keys)
 
 
 def _is_list(value: Any) -> bool:

@@ -39,6 +39,10 @@ class KubeletLeaves(Model):
     client_certificate: Folder | None = Field(
         default=None, description="kubelet's client certificate; else the one that its kubeconfig names"
     )
+    settings: dict[Text, bool | int | Text] = Field(
+        default={},
+        description="settings of every kubelet beside kubeadm's and those of cluster_kubelet_config, by path",
+    )
 
 
 class ControlPlaneLeaves(Model):
