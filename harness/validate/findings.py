@@ -109,13 +109,15 @@ class CheckFailed(AssertionError):
     """A check of a guest cluster failed."""
 
 
-def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -> None:
+def require(
+    mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str | Callable[[Sequence[Mismatch]], str]
+) -> None:
     """Fail with one message that names every mismatch; do nothing when there is none.
 
     Args:
         claim: what should be true, as a sentence.
         look: where the cause is likely to be seen.
-        do: what to type next.
+        do: what to type next; or what says so, by the mismatches (`commands`).
 
     Raises:
         CheckFailed: there are mismatches.
@@ -127,7 +129,8 @@ def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -
     note_unjudged(every)
     if not found:
         return
-    lines = [f"not true: {claim}", *(f"  - {mismatch}" for mismatch in found), f"look at: {look}", f"type:    {do}"]
+    typed = do if isinstance(do, str) else do(found)
+    lines = [f"not true: {claim}", *(f"  - {mismatch}" for mismatch in found), f"look at: {look}", f"type:    {typed}"]
     raise CheckFailed("\n".join(lines))
 
 

@@ -20,7 +20,7 @@ def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Ex
         addons.unavailable_deployments(view, expected),
         claim=f"all replicas of {names} are available and up to date, and no other add-on exists",
         look="the pods' events and logs",
-        do="kubectl --kubeconfig kubeconfig get deployments -A; then describe the one named above",
+        do="kubectl --kubeconfig kubeconfig get deployments -A -o wide",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.commands import kubectl
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.findings import eventually, require
@@ -24,7 +25,7 @@ def test_every_machine_is_a_ready_node_and_no_other_is(
         [*nodes.unready_nodes(view, expected), *leases],
         claim="the Ready nodes, and those with a Lease, are exactly the inventory's machines",
         look="journalctl -u kubelet on the machine; the events of the node",
-        do="kubectl --kubeconfig kubeconfig describe node NODE",
+        do=kubectl(expected, "describe node NODE"),
     )
 
 

@@ -51,7 +51,7 @@ def test_bootstrap_tokens_expire(inspection: Inspection) -> None:
         cluster_objects.lasting_tokens(inspection.api, namespaces=inspection.expected.namespaces),
         claim="every bootstrap token expires within a day, and the cluster's own accounts have no lasting tokens",
         look="how the deployment makes tokens: kubeadm token create --ttl",
-        do="kubectl --kubeconfig kubeconfig -n kube-system get secrets; kubeadm token list on a control plane",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get secrets -o wide",
     )
 
 
