@@ -22,7 +22,7 @@ ADDRESS = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3}){3})(?![\w.])")
 UNIT = re.compile(r"\b([\w@-]+\.(?:service|path|timer|socket|mount))\b")
 SETTING = re.compile(r"\b((?:net|kernel|fs|vm)\.[\w.]+)")
 POD = re.compile(r"\bpod ([\w./-]+)")
-WORD = re.compile(r"\b[A-Z][A-Z_]{2,}\b")
+WORD = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
 def on_machine(expected: ExpectedGuest, script: str, machine: str = "") -> Command:

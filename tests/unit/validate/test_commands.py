@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from harness.paths import packaged_dir
-from harness.validate.commands import etcdctl, kubectl, on_machine
-from harness.validate.expected import ExpectedGuest
+from harness.validate.commands import etcdctl, on_machine
 from harness.validate.findings import CheckFailed, Mismatch, require
+from tests.faults.commands import MAKERS, line_of, printed
 from tests.unit.validate import guests
 
-CELLS = packaged_dir() / "tests" / "cells"
 OURS = replace(guests.expected(), options=("--infra-name", "lab"))
 FOUND = [
     Mismatch("w-0 kube-proxy", "a rule for 10.95.0.10 udp 53", "none"),
     Mismatch("cp-0 /etc/kubernetes/pki/etcd/server.crt", "net.ipv4.ip_forward", "api-endpoint.service"),
     Mismatch("pod kube-system/etcd-cp-0", "x", "10.243.1.7"),
 ]
-LITERAL = "x"  # in the place of what a check fills in
-
-
-def text_of(node: ast.expr) -> str:
-    """Return a text as a check writes it, with LITERAL for what it fills in."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(part) if isinstance(part, ast.Constant) else LITERAL for part in node.values)
-    return LITERAL
-
-
-def printed() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield every command of every check: where, how it is made, and its texts."""
-    for file in sorted(CELLS.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            given = [one.value for one in node.keywords if one.arg == "do"] if isinstance(node, ast.Call) else []
-            for value in given:
-                where = f"{file.relative_to(CELLS)}:{value.lineno}"
-                if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-                    yield where, value.func.id, tuple(text_of(one) for one in value.args[1:])
-                elif isinstance(value, ast.Constant | ast.JoinedStr):
-                    yield where, "text", (text_of(value),)
-
-
 COMMANDS = list(printed())
-MAKERS = {"on_machine": on_machine, "kubectl": kubectl, "etcdctl": etcdctl}
 NO_COMMAND = ("give the setting another value in matrix/scenarios.yml",)  # what a person edits
-
-
-def line_of(maker: str, texts: tuple[str, ...], expected: ExpectedGuest = OURS, found: list[Mismatch] = FOUND) -> str:
-    """Return the line that is printed."""
-    return texts[0] if maker == "text" else MAKERS[maker](expected, *texts)(found)
 
 
 def test_every_check_says_what_to_type() -> None:
@@ -67,7 +31,7 @@ def test_every_check_says_what_to_type() -> None:
 @pytest.mark.parametrize(("where", "maker", "texts"), COMMANDS, ids=[one[0] for one in COMMANDS])
 @pytest.mark.parametrize("found", [FOUND, [Mismatch("the cluster", "x", "y")]], ids=["named", "nothing-named"])
 def test_every_command_is_whole(where: str, maker: str, texts: tuple[str, ...], found: list[Mismatch]) -> None:
-    line = line_of(maker, texts, found=found)
+    line = line_of(maker, texts, OURS, found)
     if line in NO_COMMAND:
         return
     for part in line.split("; ") if maker == "kubectl" else [line]:
@@ -136,7 +100,3 @@ def test_machines_of_others_are_logged_in_to_by_other_ways() -> None:
 def test_a_failed_check_prints_the_command_for_what_it_found() -> None:
     with pytest.raises(CheckFailed, match="login --infra-name lab cell-1 w-0 -- sudo ip route"):
         require(FOUND, claim="x", look="y", do=on_machine(OURS, "ip route"))
-
-
-def test_no_check_of_the_harness_names_a_folder_of_this_host() -> None:
-    assert not [where for where, maker, texts in COMMANDS if str(Path.home()) in line_of(maker, texts)]

@@ -87,7 +87,7 @@ GIVEN = {"IfNotPresent", "TCP", "HTTP", "RollingUpdate", "", "Exists"}
 def test_every_value_that_is_gone_is_found(name: str) -> None:
     content = KNOWN[name]
     for at in leaves(content):
-        if not judged(at) or "apiGroup" in at:
+        if not judged(at) or at[0] in ("roleRef", "subjects"):  # which the API takes whole
             continue
         less = changed(content, at, gone=True)
         value: Any = content
