@@ -41,8 +41,9 @@ OF_THE_PROCESSOR = 8  # the times after these are parts of the first ones
 class Pressure:
     """What a host or a machine says of itself.
 
-    load: the higher average of one and five minutes.  stalled: percent of the last minute, by resource and kind
-    ("cpu some").  stolen: percent of the processors' time, None where it was not measured.
+    load: the highest average of one, five and fifteen minutes: what it made restart, stays so.
+    stalled: percent of the last minute, by resource and kind ("cpu some").
+    stolen: percent of the processors' time, None where it was not measured.
     """
 
     where: str
@@ -68,7 +69,7 @@ def of_text(where: str, text: str) -> Pressure | None:
     """Read what READ prints; None where it is not that."""
     lines = text.splitlines()
     try:
-        processors, load = int(lines[0]), max(map(float, lines[1].split()[:2]))
+        processors, load = int(lines[0]), max(map(float, lines[1].split()[:3]))
     except (IndexError, ValueError):
         return None
     stalled = {f"{kind} {who}": float(share) for kind, who, share in STALL.findall(text)}

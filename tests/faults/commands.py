@@ -73,14 +73,16 @@ def type_all(patient: Patient, tell: Callable[[str], None]) -> int:
     """Type every command in the cell's folder; return how many are no commands there."""
     expected, wrong = patient.inspection().expected, 0
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    directory = patient.guest.environment.directory
+    variables = {**os.environ, "PATH": path, "VMATRIX_RUNS": str(directory.parents[1])}
     lines = {line_of(maker, texts, expected, ()): where for where, maker, texts in printed()}
     for line, where in lines.items():
         if LITERAL in line.split() or not line.startswith(("vmatrix ", "kubectl ")) or "--serve" in line:
             continue  # what a check fills in as it runs, and what serves until it is ended
         done = subprocess.run(
             ["/bin/sh", "-c", line],
-            cwd=patient.guest.environment.directory,
-            env={**os.environ, "PATH": path},
+            cwd=directory,
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

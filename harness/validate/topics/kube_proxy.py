@@ -175,7 +175,8 @@ def _wrong_template(where: str, kept: Json, wanted: Mapping[str, Any]) -> Iterat
     for path, value in wanted.items():
         yield from _other(where, path, value, _at(kept, path, None))
     for path, value in explicit_settings(kept):
-        if path not in wanted and not (value is False and path not in NULL):
+        usual = DEFAULTS.get(path) == value or (value is False and path not in NULL)
+        if path not in wanted and not usual:
             yield Mismatch(where, f"no {path}, for which nobody asked", repr(value))
 
 

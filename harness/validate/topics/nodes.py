@@ -39,6 +39,9 @@ def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
             if condition.get("status") != good:
                 why = f"{condition.get('status', 'none')} ({condition.get('reason')}: {condition.get('message')})"
                 yield Mismatch(name, f"{kind}={good}", why)
+        network = conditions.get("NetworkUnavailable", {})  # which only some network plugins tell
+        if network.get("status", "False") != "False":
+            yield Mismatch(name, "NetworkUnavailable=False", f"{network['status']} ({network.get('message')})")
         yield from lasting(differs(name, "unschedulable", False, node["spec"].get("unschedulable", False)))
         for taint in _unfounded(node, {kind: one.get("status", "") for kind, one in conditions.items()}):
             yield Mismatch(name, "no taint for a condition that it does not have", taint)

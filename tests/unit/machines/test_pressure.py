@@ -53,7 +53,7 @@ def test_stolen_time_that_cannot_be_measured_is_none(times: tuple[str, ...]) -> 
         (text(load="39.0 38.0 1.0 1/1 1"), False),
         (text(load="40.0 1.0 1.0 1/1 1"), True),
         (text(load="1.0 96.0 140.0 1/1 1"), True),  # the minutes before it count, too
-        (text(load="3.0 2.0 140.0 1/1 1"), False),  # what is over does not
+        (text(load="3.0 2.0 140.0 1/1 1"), True),
         (text(load="1 1 1", more=stalls(cpu=100.0)), False),  # any deployment keeps processors busy
         (text(load="1 1 1", more=stalls(io=49.0, memory=19.0)), False),
         (text(load="1 1 1", more=stalls(io=50.0)), True),
