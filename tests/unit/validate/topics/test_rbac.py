@@ -9,7 +9,16 @@ import pytest
 
 from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import Unjudged
-from harness.validate.topics.rbac import _dangerous, bootstrap_policy, excessive_rights, lost_rights, strange_rights
+from harness.validate.topics.rbac import (
+    _binding,
+    _dangerous,
+    _role,
+    bootstrap_policy,
+    excessive_rights,
+    lost_rights,
+    rights_of,
+    strange_rights,
+)
 from tests.unit.validate import foreign, guests, installed
 from tests.unit.validate.guests import Json
 from tests.unit.validate.installed import InstalledApi
@@ -189,44 +198,48 @@ def test_the_roles_and_bindings_of_a_fresh_cluster_pass() -> None:
     assert [type(one) for one in found] == [Unjudged]
 
 
-@pytest.mark.parametrize("name", [*ROLES, *BINDINGS])
-def test_every_role_and_binding_of_the_version_that_is_gone_is_found(name: str) -> None:
-    def remove(objects: Objects) -> None:
-        every, one = place(objects, name)
-        every.remove(one)
-
-    said = strange(remove)
-    assert f"{name}: expected to exist, as the API server makes it; saw none" in said
+BASE = rights_of(InstalledApi())
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in ROLES if not POLICY.roles[name].takes and "cluster-admin" not in name]
-)
-def test_every_right_more_or_less_in_every_role_is_found(name: str) -> None:
-    def more(objects: Objects) -> None:
-        rules = place(objects, name)[1]
-        rules["rules"] = [*(rules.get("rules") or ()), {"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}]
-
-    def less(objects: Objects) -> None:
-        rules = place(objects, name)[1]["rules"]
-        del rules[0]
-
-    assert any(name in line and "z y.x" in line for line in strange(more))
-    if POLICY is not None and POLICY.roles[name].rights:
-        assert any(line.startswith(name) and "saw no such right" in line for line in strange(less))
+def judged(name: str, made: Json | None) -> list[str]:
+    """Return what is said of one role or binding of the version that is as it was made, or gone."""
+    assert POLICY is not None
+    part = BASE.roles if name in POLICY.roles else BASE.bindings
+    changed = {place: one for place, one in part.items() if place != name} | ({name: made} if made is not None else {})
+    if name in POLICY.roles:
+        found = _role(name, POLICY.roles[name], replace(BASE, roles=changed), POLICY, all_said=True)
+    else:
+        found = _binding(name, POLICY.bindings[name], replace(BASE, bindings=changed))
+    return [str(one) for one in found]
 
 
-@pytest.mark.parametrize("name", BINDINGS)
-def test_every_other_subject_or_role_of_every_binding_is_found(name: str) -> None:
-    def bind(objects: Objects) -> None:
-        one = place(objects, name)[1]
-        one["subjects"] = [*(one.get("subjects") or ()), {"kind": "Group", "name": "system:authenticated2"}]
+def test_every_role_and_binding_of_the_version_that_is_gone_is_found() -> None:
+    for name in (*ROLES, *BINDINGS):
+        assert judged(name, None) == [f"{name}: expected to exist, as the API server makes it; saw none"]
 
-    def other(objects: Objects) -> None:
-        place(objects, name)[1]["roleRef"] = {"kind": "ClusterRole", "name": "other"}
 
-    assert any(line.startswith(name) and "system:authenticated2" in line for line in strange(bind))
-    assert any(line.startswith(name) and "ClusterRole other" in line for line in strange(other))
+def test_every_right_more_or_less_in_every_role_is_found() -> None:
+    assert POLICY is not None
+    for name, wanted in POLICY.roles.items():
+        one = BASE.roles[name]
+        rules = one.get("rules") or []
+        more = judged(name, {**one, "rules": [*rules, {"apiGroups": ["x"], "resources": ["y"], "verbs": ["z"]}]})
+        assert more == [f"{name}: expected no other right than the version's; saw z y.x"]
+        if wanted.rights:
+            (less,) = judged(name, {**one, "rules": rules[1:]})
+            assert less.endswith("; saw no such right")
+
+
+def test_every_other_subject_or_role_of_every_binding_is_found() -> None:
+    for name in BINDINGS:
+        one = BASE.bindings[name]
+        (more,) = judged(name, {**one, "subjects": [*one["subjects"], {"kind": "Group", "name": "system:other"}]})
+        assert more.startswith(name)
+        assert "Group system:other" in more
+        (less,) = judged(name, {**one, "subjects": one["subjects"][1:]})
+        assert "saw no " in less
+        (other,) = judged(name, {**one, "roleRef": {"kind": "ClusterRole", "name": "other"}})
+        assert "saw 'ClusterRole other'" in other
 
 
 def role(name: str, *, labels: Json | None = None, namespace: str = "", rules: list[Json] | None = None) -> Json:
