@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import VmatrixError
-from harness.machines.access import run_on
+from harness.machines.reach.ssh import run_on
 from harness.model import Machine
 
 PROC = Path("/proc")

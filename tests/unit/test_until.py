@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import pytest
 
@@ -41,3 +42,13 @@ def test_what_can_never_come_right_is_not_waited_for() -> None:
 
 def test_a_deadline_never_has_less_than_nothing_left() -> None:
     assert Deadline.after(-5).remaining() == 0.0
+
+
+def test_time_that_is_up_on_a_busy_host_says_by_how_much_to_stretch_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for load, hint in ((0.0, ""), (40.0, "this host is busy: load 40 on 4 cores; --timeout-scale 10")):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+        with pytest.raises(TimedOut) as caught:
+            until(lambda: NotYet("no"), deadline=Deadline.after(0), what="it")
+        assert caught.value.hint.startswith(hint)
+        assert bool(caught.value.hint) == bool(hint)
