@@ -153,6 +153,7 @@ class Environment:
     """The machines of one cell, ready for the playbooks.
 
     directory: of the attempt's files; `files` tells what lies where in it.
+    options: those that name its infra cluster to a vmatrix command.
     """
 
     run: str
@@ -162,6 +163,7 @@ class Environment:
     machines: tuple[Machine, ...]
     directory: Path
     private_key: Path
+    options: tuple[str, ...] = ()
 
     @property
     def files(self) -> AttemptDir:

@@ -33,6 +33,7 @@ from harness.until import TimedOut
 from harness.validate.phases.witness import Witness
 
 RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
+OVERLOAD_SECONDS = 10.0  # for so long is what hosts said of their load the truth
 
 
 def of_the_guest(error: BaseException | None, *, asserted: bool) -> bool:
@@ -108,6 +109,7 @@ class Cells:
     _site: Site | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
     _witnesses: dict[str, Witness] = field(default_factory=dict)
+    _overloads: dict[str, tuple[float, str]] = field(default_factory=dict)  # when it was asked, by cell
 
     @property
     def site(self) -> Site:
@@ -183,7 +185,8 @@ class Cells:
     ) -> None:
         """Write a check's result down, and whose fault a failure is.
 
-        It is the infra's if the machines are not what they were, or the way to them was cut.
+        It is the infra's if the machines are not what they were, the way to them was cut, or their host was too busy
+        for a cluster to be in time.
 
         Args:
             error: what failed.  asserted, own: as `blame_of` takes them.
@@ -197,11 +200,21 @@ class Cells:
                 infra = f"the infra cluster changed machines in the meantime: {changed}"
             elif isinstance(error, Unreachable):
                 infra = cut_off(_tunnels(life))
+            if not infra and blame is Blame.PRODUCT and (busy := self._overload(life)):
+                infra = f"not judged, because the host was too busy: {busy}"
             check = replace(check, blame=(Blame.INFRA if infra else blame).value, infra=infra)
             life.checks_failed.append(check.title)
             failed = f"{cell.id}: {check.title} FAILED ({check.seconds:.1f} s)"
             self.console.print(failed, markup=False)
         self.recorder.write("check", cell=cell.id, **check.event())
+
+    def _overload(self, life: Life) -> str:
+        """Say where a cell's hosts were too busy, as of the last seconds: many checks fail at once."""
+        asked, said = self._overloads.get(life.cell.id, (-OVERLOAD_SECONDS, ""))
+        if time.monotonic() - asked >= OVERLOAD_SECONDS:
+            said = life.overload()
+            self._overloads[life.cell.id] = time.monotonic(), said
+        return said
 
     def close(self, cell: Cell) -> None:
         """End a cell: collect, then tear down, unless it is to be kept.

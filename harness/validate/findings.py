@@ -129,13 +129,15 @@ class CheckFailed(AssertionError):
         self.claim, self.look, self.command = claim, look, command
 
 
-def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -> None:
+def require(
+    mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str | Callable[[Sequence[Mismatch]], str]
+) -> None:
     """Fail with every mismatch; do nothing when there is none.
 
     Args:
         claim: what should be true, as a sentence.
         look: where the cause is likely to be seen.
-        do: what to type next.
+        do: what to type next; or what says so, by the mismatches (`commands`).
 
     Raises:
         CheckFailed: there are mismatches.
@@ -145,7 +147,7 @@ def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -
     every = tuple(mismatches)
     note_unjudged(every)
     if wrong := real(every):
-        raise CheckFailed(wrong, claim=claim, look=look, command=do)
+        raise CheckFailed(wrong, claim=claim, look=look, command=do if isinstance(do, str) else do(wrong))
 
 
 def on_every(

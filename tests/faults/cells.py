@@ -145,11 +145,11 @@ def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Pati
         life.teardown()
 
 
-def kept(layout: str, directory: Path) -> Patient:
+def kept(layout: str, directory: Path, infra: str) -> Patient:
     """Return a cell that a run has kept.
 
     Args:
-        directory: the cell's, in that of the run.
+        directory: the cell's, in that of the run.  infra: the instance that its machines are on.
 
     Raises:
         BadInput: it is another cell, in which some checks would fail without a fault.
@@ -165,7 +165,9 @@ def kept(layout: str, directory: Path) -> Patient:
         for planned in cell.machines
     )
     run_id = directory.parent.name
-    environment = Environment(run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519")
+    environment = Environment(
+        run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519", ("--infra-name", infra)
+    )
     guest = GuestCluster(environment, directory / "kubeconfig", variables)
     mirror = mirror_of(Mirror(variables["cluster_mirror_url"], variables["cluster_image_registry"]), variables)
     return Patient(guest, spec.product_of(cell.values).cluster, mirror, spec.timeouts)

@@ -54,5 +54,5 @@ def test_the_specs_pods_are_gone(spec_run: SpecRun) -> None:
     if spec_run.left is None:
         raise NotRun("the cell is deleted next, and the specs' pods with it")
     if spec_run.left:
-        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
+        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide"
         pytest.fail(f"the pods of the conformance specs are not gone: {spec_run.left}\ntype: {do}", pytrace=False)

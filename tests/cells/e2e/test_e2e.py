@@ -59,5 +59,5 @@ def test_the_mirror_has_every_image_that_vmatrix_makes(found: WholeRun) -> None:
 
 def test_the_specs_pods_are_gone(found: WholeRun) -> None:
     if found.left:
-        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
+        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide"
         pytest.fail(f"the pods of the specs are not gone: {found.left}\ntype: {do}", pytrace=False)

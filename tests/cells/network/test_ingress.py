@@ -10,6 +10,7 @@ import pytest
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.commands import on_machine
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import Mismatch, NotRun, eventually, require
@@ -108,7 +109,7 @@ def test_tls_shows_the_certificate_in_the_secret_of_the_host(
             eventually(judge, deadline=Deadline.after(timeouts.probe_follow), what="every node to show certificates"),
             claim=f"every node shows the certificate in the Secret of the host{' once it is renewed' * renewed}",
             look="Traefik's log; what of the Secret it may read: kubectl get clusterrole traefik -o yaml",
-            do=f"{LOGS}; openssl s_client -connect NODE:443 -servername {FIRST}",
+            do=on_machine(expected, f"openssl s_client -connect ADDRESS:443 -servername {FIRST} </dev/null"),
         )
 
 

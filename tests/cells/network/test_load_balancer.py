@@ -63,7 +63,7 @@ def test_a_client_outside_reaches_every_backend_at_the_address_of_a_service(
         ),
         claim="who is outside of the cluster reaches each backend of a Service of type LoadBalancer at its address",
         look=f"{ANNOUNCED}; kube-proxy's rules for it",
-        do=f"{LOGS} daemonset/speaker; ip neigh on this host",
+        do=f"{LOGS} daemonset/speaker; ip neigh",
     )
 
 

@@ -28,12 +28,23 @@ CELL = Cell("c", {}, "s", (), (), {})
 
 
 def recorded(
-    tmp_path: Path, *, changed: str, asserted: bool, error: BaseException | None = None, own: bool = False
+    tmp_path: Path,
+    *,
+    changed: str,
+    asserted: bool,
+    error: BaseException | None = None,
+    own: bool = False,
+    busy: str = "",
 ) -> dict[str, Any]:
     plan: Any = SimpleNamespace(directory=tmp_path)
     cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
     life: Any = SimpleNamespace(
-        machines_changed=lambda _: changed, guests=[], checks_failed=[], attempt=SimpleNamespace(number=1)
+        machines_changed=lambda _: changed,
+        overload=lambda: busy,
+        cell=CELL,
+        guests=[],
+        checks_failed=[],
+        attempt=SimpleNamespace(number=1),
     )
     cells._lives[CELL.id] = life
     cells.record_check(
@@ -46,6 +57,26 @@ def recorded(
     (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
+
+
+BUSY = "this host: load 96 on 2 processors, cpu some 99 %"
+
+
+@pytest.mark.parametrize(
+    ("asserted", "error", "blame"),
+    [
+        (True, None, "infra"),  # what a check saw of a cluster that could not be in time is no judgement
+        (False, TimedOut("two probe pods to be ready"), "infra"),
+        (False, KeyError("items"), "harness"),  # load explains no bug
+        (False, InfraError("cannot log in to w-0"), "infra"),
+    ],
+)
+def test_a_failure_on_a_host_that_was_too_busy_is_not_the_products(
+    tmp_path: Path, asserted: bool, error: BaseException | None, blame: str
+) -> None:
+    found = recorded(tmp_path, changed="", asserted=asserted, error=error, busy=BUSY)
+    assert found["blame"] == blame
+    assert (BUSY in found["detail"]) == (asserted or isinstance(error, TimedOut))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +250,8 @@ def pytest_configure(config):
     plan = SimpleNamespace(cells=(CELL,), after=None, suites=lambda: None, project=project, directory=Path("results"))
     opened = Cells(plan, open_site=lambda: None, console=Console(quiet=True))
     opened._lives[CELL.id] = SimpleNamespace(
-        machines_changed=lambda _: "__CHANGED__", guests=[], checks_failed=[], attempt=SimpleNamespace(number=1)
+        machines_changed=lambda _: "__CHANGED__", overload=lambda: "", cell=CELL, guests=[], checks_failed=[],
+        attempt=SimpleNamespace(number=1),
     )
     config.stash[PLAN], config.stash[CELLS] = plan, opened
 
