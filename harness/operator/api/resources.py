@@ -1,6 +1,10 @@
-"""The kinds of the operator as paths of the API, and the names that its objects bear."""
+"""Kinds of the operator as paths of the API, names of its objects, and texts with a pattern and a size."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue, StringConstraints
 
 from harness.kube.resources import Resource
 
@@ -24,3 +28,17 @@ DELETE_ANNOTATION = f"{GROUP}/delete-me"  # of a Machine that goes first when it
 RESET_FINALIZER = f"{GROUP}/reset"
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why
 GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to begin any more
+
+
+ShortName = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=20)]
+Hostname = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
+KubernetesVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$", max_length=32)]
+ComponentVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*([-+][0-9A-Za-z.]+)?$", max_length=32)]
+LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]
+LabelValue = Annotated[str, StringConstraints(max_length=63)]
+Line = Annotated[str, StringConstraints(max_length=1024)]
+Arguments = Annotated[
+    dict[str, Annotated[str, StringConstraints(pattern=r"^[^\n\r]*$", max_length=1024)]], Field(max_length=100)
+]
+FreeForm = dict[str, JsonValue]

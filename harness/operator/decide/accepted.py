@@ -10,18 +10,15 @@ from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.rules import read
+from harness.operator.api.rules import read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
-from harness.operator.api.variables import variable
 from harness.operator.decide.backups import RESTORE_FIELD
-from harness.operator.decide.desired import desired
+from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
-from harness.operator.decide.hosts import groups_of
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.releases import KnownReleases, load_releases, numbers
 from harness.operator.decide.restores import restore_mistake
-from harness.operator.decide.variables import path_of, variables_of
+from harness.operator.decide.variables import KnownReleases, load_releases, numbers, path_of, variables_of
 
 # What machines and pods have of each other for as long as the cluster lives.
 CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")

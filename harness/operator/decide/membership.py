@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, MachineRole, WantedSet
-from harness.operator.decide.desired import Desired
-from harness.operator.decide.hosts import Host, applied_host, groups_of, in_order, remembered_host
+from harness.operator.decide.desired import Desired, Host, applied_host, groups_of, in_order, remembered_host
 from harness.operator.decide.observed import Observed
 
 

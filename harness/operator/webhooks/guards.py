@@ -22,8 +22,8 @@ from harness.operator.api.resources import (
     REQUESTED_BY_ANNOTATION,
     RESTORE_ANNOTATION,
 )
-from harness.operator.controllers.cluster_children import derived
 from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.clusterdeployment import derived
 from harness.operator.controllers.machine_phase import in_use
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,11 +12,20 @@ import pytest
 from harness.kube.objects import condition, stamp
 from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.controllers.addon_objects import source_digest
+from harness.operator.api.clusterdeployment import NAME_PATTERN
+from harness.operator.api.sets import set_name
+from harness.operator.controllers.addons import source_digest
 from harness.operator.controllers.cluster_view import DeclaredView
-from harness.operator.controllers.clusterdeployment import RESTART_SECONDS, addons_ready, status_of
+from harness.operator.controllers.clusterdeployment import (
+    RESTART_SECONDS,
+    addons_ready,
+    cluster_object,
+    machine_sets,
+    status_of,
+)
 from harness.operator.controllers.clusterinstall import begun
-from tests.unit.operator.controllers.looks import cluster, declared, given, seen
+from tests.unit.operator.api.objects import defaulted
+from tests.unit.operator.controllers.looks import UID, cluster, declared, given, seen
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -200,3 +211,39 @@ def test_the_condition(wanted: list[Json], told: list[Json], expected: tuple[boo
 
 def test_without_a_cluster_there_is_no_add_on() -> None:
     assert addons_ready(seen(declared(addons=[SHOP]), cluster()))[:2] == (False, "NotDeployed")
+
+
+def test_children_have_names_that_follow_and_an_owner() -> None:
+    body = declared(deletion={"machines": "Leave"})
+    children = [cluster_object(body, defaulted(body)), *machine_sets(body, defaulted(body))]
+    assert [(child["kind"], child["metadata"]["name"]) for child in children] == [
+        ("Cluster", "guest"),
+        ("MachineSet", "guest-cp"),
+    ]
+    for child in children:
+        (owner,) = child["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (UID, True)
+        assert child["metadata"]["labels"]["cluster.vmatrix.dev/uid"] == UID
+        assert child["metadata"]["labels"]["cluster.vmatrix.dev/cluster"] == "guest"
+
+
+def test_cluster_that_a_reset_needs_has_no_owner_to_go_with() -> None:
+    body = declared()
+    assert cluster_object(body, defaulted(body))["metadata"]["ownerReferences"] == []
+
+
+def test_set_is_as_in_the_object_with_its_defaults() -> None:
+    body = declared()
+    (one,) = machine_sets(body, defaulted(body))
+    assert one["spec"] == body["spec"]["machineSets"][0]
+
+
+def test_sets_of_all_clusters_have_names_of_their_own_and_most_have_the_plain_one() -> None:
+    words = ["".join(letters) for length in range(1, 6) for letters in product("a0-", repeat=length)]
+    clusters = [word for word in words if re.fullmatch(NAME_PATTERN, word)]
+    sets = [word for word in words if re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", word)]
+    names = {set_name(cluster, one) for cluster in clusters for one in sets}
+    assert len(names) == len(clusters) * len(sets)
+    assert (set_name("a-b", "c"), set_name("a", "b-c")) == ("a-b-c", "a-b-c-0b88f83c")
+    assert all(set_name(cluster, one) == f"{cluster}-{one}" for cluster in clusters for one in sets if "-" not in one)
+    assert len(set_name("c" * 30, "s-" + "s" * 18)) <= 63
