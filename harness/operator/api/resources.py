@@ -20,6 +20,8 @@ BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: dig
 RETRY_ANNOTATION = f"{GROUP}/retry"
 # Of a ClusterDeployment: the confirmation that its status asks for before a backup is restored.
 RESTORE_ANNOTATION = f"{GROUP}/restore"
+# Of a ClusterDeployment: names of sets that it does not have any more, and whose machines are to leave the cluster.
+REMOVE_SETS_ANNOTATION = f"{GROUP}/remove-sets"
 APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  # each names an operation's sequence
 # Of a ClusterDeployment, written by the webhooks: who changed its spec last, and who gave the approval.
 REQUESTED_BY_ANNOTATION, APPROVED_BY_ANNOTATION = f"{GROUP}/requested-by", f"{GROUP}/approved-by"

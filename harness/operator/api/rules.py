@@ -22,6 +22,9 @@ from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import FLAG_PATTERN, FLAGS, network_of, number_mistakes
+from harness.operator.api.sets import ETCD
+from harness.spec.networks import EXAMPLES, PODS, SERVICES, network_mistakes
+from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
 from harness.spec.shape import nearest
 from harness.spec.variables import known_variables
 
@@ -85,12 +88,18 @@ VERSIONS = (
 KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
 
 
+QUOTED = 'write it as text: "1.30"'
 MAPPINGS = {field.variable: field for field in SETTINGS if field.path.endswith((".config", ".extraArgs", ".checksums"))}
+
+
+def own_playbooks(cd: ClusterDeployment) -> bool:
+    """Tell whether somebody else's playbooks are run, whose variables may mean something else."""
+    return bool(cd.spec.playbooks.image) or cd.spec.playbooks.product is not None
 
 
 def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield what is wrong with `spec.variables`, and with the numbers of the settings that they are merged with."""
-    others = cd.spec.playbooks.image or cd.spec.playbooks.product is not None  # which may know other variables
+    others = own_playbooks(cd)
     for name, value in cd.spec.variables.items():
         field = f"spec.variables.{name}"
         if NAME.fullmatch(name) is None:
@@ -106,9 +115,48 @@ def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
             yield SpecMistake(field, "a field stands for this variable", f"remove it, and {instead}")
         elif name.startswith("cluster_") and not others and name not in _names():
             yield SpecMistake(field, "the playbooks have no such variable", nearest(name, _names()))
+        elif name.endswith("version") and isinstance(value, int | float):
+            yield SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
+        elif not others and name.startswith("cluster_") and not _settable(name):
+            yield SpecMistake(field, "the playbooks compute this variable", "set those that docs/playbooks.md lists")
+        elif not others and (said := mistake(name, value)):
+            yield _told(field, said)
     settings = cd.spec.kubernetes
     yield from number_mistakes("spec.kubernetes.kubelet.config", settings.kubelet.config)
     yield from number_mistakes("spec.kubernetes.kubeProxy.config", settings.kube_proxy.config)
+
+
+def component_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    """Yield the versions of components that the playbooks do not know."""
+    if own_playbooks(cd):
+        return
+    components = cd.spec.components
+    given = {f"components.{name}": getattr(components, name.replace("-", "_")) for name in COMPONENTS}
+    given |= {"runtime.version": cd.spec.runtime.version}
+    given |= {f"addons[{one.name}].version": one.version for one in cd.spec.addons if one.name in BUILT_IN}
+    for field in VERSIONS:
+        if given.get(field.path) is not None and (said := mistake(field.variable, given[field.path])):
+            yield _told(f"spec.{field.path}", said)
+
+
+def network_sizes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    """Yield the networks that Kubernetes does not take, or without room for each node; not what a definition sees."""
+    network = cd.spec.network
+    pods, services = network_of(network.pods), network_of(network.services)
+    if own_playbooks(cd) or pods is None or services is None:
+        return
+    values = {name: cd.spec.variables[name] for name in EXAMPLES if cd.spec.variables.get(name) not in (None, "")}
+    values |= {PODS: network.pods, SERVICES: network.services}
+    nodes = sum(one.replicas for one in cd.spec.machine_sets if set(one.roles) != {ETCD})
+    fields = {PODS: "spec.network.pods", SERVICES: "spec.network.services"}
+    for names, said in network_mistakes(values, nodes):
+        if set(names) != {PODS, SERVICES} or pods.version != services.version:  # whose overlap a definition sees
+            yield _told(fields.get(names[0], f"spec.variables.{names[0]}"), said)
+
+
+def _told(field: str, said: str) -> SpecMistake:
+    message, _, remedy = said.partition("; ")
+    return SpecMistake(field, message, remedy)
 
 
 def _merged(field: str, path: str, value: JsonValue) -> Iterator[SpecMistake]:
@@ -119,6 +167,11 @@ def _merged(field: str, path: str, value: JsonValue) -> Iterator[SpecMistake]:
         yield from number_mistakes(field, value)
     elif not all(re.fullmatch(FLAG_PATTERN, flag) for flag in value):
         yield SpecMistake(field, FLAGS.message, FLAGS.remedy)
+
+
+def _settable(name: str) -> bool:
+    """Tell whether a variable of the playbooks is one that is set, and not one that they make of others."""
+    return name in FORMS or name in UNJUDGED or name.endswith("_image")
 
 
 @cache
@@ -173,8 +226,8 @@ def mistakes(
         SpecMistake(path_of(*path, rule.field), rule.message, rule.remedy)
         for path, rule in cd.broken(creating=creating)
     ]
-    twice = [*_twice(cd), *_addons_twice(cd)]
-    return [*found, *_version(cd, releases), *_outer(cd, outer), *twice, *variable_mistakes(cd), *unnamed_images(cd)]
+    found += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
+    return [*found, *_twice(cd), *_addons_twice(cd), *variable_mistakes(cd), *unnamed_images(cd)]
 
 
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -154,7 +155,38 @@ REQUEST_PLAYS = frozenset(
         "Refuse a Kubernetes version that differs from the running one",
     }
 )
-REQUEST_TASKS = frozenset({"settings : Say what failed, and that the former settings run"})
+ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
+    "adoption": (
+        "Refuse machines of no cluster, or of several",
+        "Refuse a cluster with other nodes, control planes or etcd members",
+    ),
+    "bootstrap_os": ("Refuse an operating system with unknown package names",),
+    "control_plane": ("Refuse the configuration",),
+    "etcd": ("Say which flags etcd does not know",),
+    "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
+    "running_version": (
+        "Refuse another folder of certificates",
+        "Refuse a different version",
+        "Refuse another container runtime, or another version of it",
+    ),
+    "settings": ("Say what failed, and that the former settings run",),
+    "version_skew": (
+        "Refuse a different version, except in an upgrade",
+        "Refuse another version of the container runtime, except in an upgrade",
+        "Refuse another container runtime",
+        "Refuse a downgrade of the container runtime",
+        "Refuse a downgrade",
+        "Refuse to skip a minor version",
+        "Refuse a kubelet newer than an API server",
+        "Refuse a kubelet that the new API server does not support",
+        "Refuse to upgrade a machine ahead of the control planes",
+        "Refuse an older etcd",
+    ),
+}
+REQUEST_TASKS = frozenset(f"{role} : {task}" for role, tasks in ROLE_REFUSALS.items() for task in tasks)
+# A role's own check of its variables, in ansible-core's words, and kubeadm's of images that the registry has not.
+WRONG_VARIABLES = re.compile(r"(?:\S+ : )?Validating arguments against arg spec ")
+NO_SUCH_IMAGE = re.compile(r"\[ERROR ImagePull\].*(?:not found|manifest unknown)", re.IGNORECASE)
 
 
 class ExecutorInterrupted(InfraRetriable):
@@ -198,9 +230,13 @@ def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: s
 
 
 def _by_request(error: VmatrixError, first: TaskFailure) -> bool:
-    """Tell whether what was asked for is to blame: the playbooks judged it, or its settings were taken back."""
-    judged = first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS
-    return judged and not first.unreachable and error.blame == Blame.PRODUCT
+    """Tell whether what was asked for is to blame, as the playbooks, one of their modules or kubeadm say."""
+    if first.unreachable or error.blame != Blame.PRODUCT:
+        return False
+    if first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS or WRONG_VARIABLES.match(first.task):
+        return True
+    said = [str(first.result.get("msg")), *map(str, first.result.get("stderr_lines") or ())]
+    return first.result.get("blame") == Blame.USER or any(map(NO_SUCH_IMAGE.search, said))
 
 
 def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:

@@ -251,7 +251,7 @@ def test_a_machine_of_the_cluster_that_is_gone_is_named() -> None:
     found = operation(next_operation(wish(machines=MACHINES[:2]), deployed(wish())))
     assert (found.operation, found.why, found.machines) == (
         "remove-node",
-        "w-2 of the cluster: no such Machine",
+        "w-2 of the cluster: the cluster has claimed no Machine of that name",
         ("w-2",),
     )
 
