@@ -29,6 +29,7 @@ from harness.operator.api.conditions import (
     NODE_READY,
     PROGRESSING,
     READY,
+    Condition,
     new,
     with_conditions,
 )
@@ -60,6 +61,10 @@ from harness.operator.decide.observed import RECOVER, RESET
 from harness.operator.decide.operations import Nothing
 
 EDITED = "Edited"
+
+
+class FormerObject(InfraRetriable):
+    """What an earlier ClusterDeployment of the name has left is still being deleted."""
 
 
 def derived(machine_set: Json) -> str:
@@ -107,7 +112,7 @@ def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: 
     """Make or correct what an object owns, and delete the sets that it lost; tell whether anything was to do.
 
     Raises:
-        InfraRetriable: something of a name is another object's still.
+        FormerObject: something of a name is another object's still.
     """
     wanted = machine_sets(deployment, wish)
     changed = [_ensure(api, CLUSTER, clusters, deployment, cluster_object(deployment, wish))]
@@ -138,7 +143,7 @@ def _ensure(api: Cluster, kind: Resource, known: Informer, deployment: Json, bod
     if found is not None and UID_LABEL in labels_of(found) and not owned_by(found, deployment):
         api.delete(kind, name, namespace)
     if found is None or deleting(found) or not owned_by(found, deployment):
-        raise InfraRetriable(
+        raise FormerObject(
             f"{kind.kind} {name} is another object's, or still being deleted",
             hint="what an earlier ClusterDeployment of the name has left is deleted in the background",
         )
@@ -188,6 +193,7 @@ NO_HELP = frozenset(
     }
 )
 API_PORT = 6443
+FORMER_SECONDS = 1.0  # pacing: what is left of an earlier object goes in the background
 
 
 def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Json:
@@ -197,15 +203,15 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
     machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
-    addons = addons_ready(view)
+    addons, degraded = addons_ready(view), _degraded(view, moment)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
-        DEGRADED: _degraded(view, moment),
+        DEGRADED: degraded,
         MACHINES_READY: machines,
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
-        READY: _ready_at_all(view, progressing, (planes, machines, addons)),
+        READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
     wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
@@ -233,6 +239,8 @@ def _progressing(view: DeclaredView) -> Said:
         return True, _word(verdict.operation), f"{verdict.operation} begins: {verdict.why}"
     if isinstance(verdict, Wait):
         return verdict.reason in BY_ITSELF, str(verdict.reason), verdict.message
+    if deleting(view.deployment):
+        return True, "Deleting", "there is nothing to reset, and the object goes"
     return False, "UpToDate", "there is nothing to do"
 
 
@@ -253,10 +261,27 @@ def _silences(view: DeclaredView) -> bool:
 
 
 def _silent_api(view: DeclaredView, moment: datetime) -> str | None:
-    """Return why the API of a deployed cluster does not answer; None where it answers.
+    """Return why the API of a deployed cluster does not answer; None where it answers, or where nobody can tell yet."""
+    nodes = _unreachable(view)
+    return nodes[0].message if nodes and not _silence_left(view, moment) else None
 
-    An operation that runs restarts API servers, so its silence counts once it lasts longer than a restart may.
+
+def _silence_left(view: DeclaredView, moment: datetime) -> float:
+    """Return for how many seconds the silence of an API says nothing.
+
+    An operation that runs restarts API servers. After its end they may still be starting, and what was seen last may be
+    older than that.
     """
+    silent = [parse_time(one.last_transition_time) for one in _unreachable(view)]
+    if not silent:
+        return 0.0
+    past = view.observed.history[0].ended if view.observed.history else None
+    since = [max(silent)] if view.observed.running is not None else [parse_time(past)] if past is not None else []
+    return max([0.0, *(RESTART_SECONDS - (moment - one).total_seconds() for one in since)])
+
+
+def _unreachable(view: DeclaredView) -> list[Condition]:
+    """Return what the machines that are deployed as nodes say, where all of them say that the API is silent."""
     deployed = {host.machine for host in view.observed.applied.hosts} if view.observed.applied is not None else set()
     nodes = [
         one
@@ -264,11 +289,7 @@ def _silent_api(view: DeclaredView, moment: datetime) -> str | None:
         for one in machine.status.conditions
         if one.type == NODE_READY and machine.metadata.name in deployed
     ]
-    if not nodes or any(one.reason != API_UNREACHABLE for one in nodes):
-        return None
-    since = max(parse_time(one.last_transition_time) for one in nodes)
-    short = (moment - since).total_seconds() < RESTART_SECONDS
-    return None if short and view.observed.running is not None else nodes[0].message
+    return nodes if all(one.reason == API_UNREACHABLE for one in nodes) else []
 
 
 def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:
@@ -291,7 +312,9 @@ def _control_planes(view: DeclaredView) -> Said:
     return True, "AllReady", ""
 
 
-def _ready_at_all(view: DeclaredView, progressing: Said, parts: Sequence[Said]) -> Said:
+def _ready_at_all(view: DeclaredView, progressing: Said, degraded: Said, parts: Sequence[Said]) -> Said:
+    if degraded[0]:
+        return False, degraded[1], degraded[2]
     if not isinstance(view.verdict, Nothing) or view.observed.applied is None:
         return False, progressing[1], progressing[2]
     if deleting(view.deployment):
@@ -348,10 +371,14 @@ class ClusterDeploymentController:
         if view is None:
             self._orphan(key)
             return None
-        if self._finalizer(view) or self._children(view):
-            return 0.0
+        try:
+            if self._finalizer(view) or self._children(view):
+                return 0.0
+        except FormerObject:
+            return FORMER_SECONDS
         self._status(view)
-        return again_for(view.wish)
+        left = _silence_left(view, datetime.now(UTC))
+        return min((seconds for seconds in (left or None, again_for(view.wish)) if seconds), default=None)
 
     def _orphan(self, key: Key) -> None:
         """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""

@@ -20,7 +20,15 @@ from harness.kube.objects import condition, deleting, dig, is_condition, without
 from harness.kube.reconcile import Controller, follow, owner_key
 from harness.machines.keys import PrivateFiles
 from harness.machines.programs import ProbedFacts, facts_of, probe_command
-from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE, new, with_conditions
+from harness.operator.api.conditions import (
+    ANSWERING,
+    EMPTY,
+    INFRASTRUCTURE_READY,
+    NODE_READY,
+    REACHABLE,
+    new,
+    with_conditions,
+)
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import set_name
@@ -91,6 +99,18 @@ def first_of_twins(machine: Json, others: Iterable[Json]) -> Json | None:
     """
     first = min(others, key=_precedence, default=None)
     return first if first is not None and _precedence(first) < _precedence(machine) else None
+
+
+def outdated_dropped(use: MachineUse, conditions: Sequence[Json]) -> list[Json]:
+    """Return conditions without what a probe said before a cluster had anything on the machine.
+
+    It is not empty any more, and whether it answers now is what the inspection says, once it has looked.
+    """
+    kept = list(conditions)
+    if use.holds:
+        kept = without_condition(kept, EMPTY)
+        kept = without_condition(kept, REACHABLE) if any(one["type"] == ANSWERING for one in kept) else kept
+    return kept
 
 
 def as_node(machine: Json, view: GuestView, moment: datetime) -> Json:
@@ -231,8 +251,10 @@ class StatusOfMachines:
             others = (self.machines.get(*key) for key in self.same_id(changed))
             twin = first_of_twins(changed, [other for other in others if other is not None and not deleting(other)])
             status["conditions"] = with_conditions(status.get("conditions") or [], *distinct(changed, twin, moment))
-        if conditions := self._held(machine, status.get("conditions") or [], moment):
+        if conditions := self._held(machine, outdated_dropped(use, status.get("conditions") or []), moment):
             status["conditions"] = conditions
+        elif "conditions" in status:
+            status["conditions"] = []
         status["phase"], status["roles"] = phase_of(changed, use, roles), roles
         return {name: status[name] for name in ("phase", "roles", "facts", "conditions") if name in status}
 

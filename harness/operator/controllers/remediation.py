@@ -171,6 +171,8 @@ def judge(one: Patient, ward: Ward) -> Judgement:
 def health(one: Patient, ward: Ward) -> Said:
     """Return whether a machine is healthy, with the evidence."""
     gone = gone_or_hung(one, ward)
+    if one.ready and one.infrastructure is False:
+        return None, "NodeOutdated", f"its node says so: {one.node_says}; but {gone}"
     if one.ready:
         return True, "NodeReady", one.node_says
     if not one.node:

@@ -210,7 +210,8 @@ def trouble_of(machine: DeclaredMachine) -> str:
         found = known.get(kind)
         if found is not None and found.status != "True":
             return found.message or found.reason
-    return "nobody has logged in to it yet" if machine.made and REACHABLE not in known else ""
+    looked = REACHABLE in known or ANSWERING in known  # the second in the place of the first
+    return "nobody has logged in to it yet" if machine.made and not looked else ""
 
 
 def _said(machines: Iterable[DeclaredMachine], of: Callable[[DeclaredMachine], str]) -> dict[str, str]:
