@@ -184,7 +184,10 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
 SILENCING = (RECOVER, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
-BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
+# Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
+BY_ITSELF = frozenset(
+    {WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST, WaitReason.WAITING_FOR_MACHINES}
+)
 # Waits that only a person ends, because something went wrong or cannot be.
 NO_HELP = frozenset(
     {

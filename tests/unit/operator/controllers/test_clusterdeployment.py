@@ -63,7 +63,7 @@ def test_object_without_machines_waits() -> None:
     lacking = {"status": {"conditions": [{"type": "MachinesClaimed", "status": "False", "message": "waiting for 1"}]}}
     status = summary(seen(declared(), cluster()), lacking)
     assert words(status, "Accepted") == ("True", "Accepted")
-    assert words(status, "Progressing") == ("False", "WaitingForMachines")
+    assert words(status, "Progressing") == ("True", "WaitingForMachines"), "who waits for its end waits on"
     assert words(status, "MachinesReady") == ("False", "WaitingForMachines")
     assert "waiting for 1" in (condition({"status": status}, "MachinesReady") or {})["message"]
     assert words(status, "Ready") == ("False", "WaitingForMachines")
