@@ -233,9 +233,10 @@ def _chosen_namespace(path: Path, context: str) -> dict[str, str]:
     """Return the namespace of a context in a file, if there is one; nothing of a file that is damaged."""
     try:
         known = yaml.safe_load(path.read_text(encoding="utf-8"))["contexts"]
-        return {"namespace": str(one["context"]["namespace"]) for one in known if one["name"] == context}
+        chosen = next((one["context"]["namespace"] for one in known if one["name"] == context), None)
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
         return {}
+    return {"namespace": str(chosen)} if chosen else {}
 
 
 def ensure_component_kubeconfig(path: Path, *, server: str, folder: Path, stem: str, cluster: str) -> None:
