@@ -23,9 +23,8 @@ from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM, VMI, Resource
 from harness.machines.keys import new_private_key, public_line
 from harness.machines.kubevirt.disks import FOR_A_CONSUMER
-from harness.machines.kubevirt.launchers import launcher_address, useless
+from harness.machines.kubevirt.launchers import KnownMachine, Presence, Standing, launcher_address, presence, useless
 from harness.machines.kubevirt.manifests import GoldenImage, MachinePlan, Origin, golden, machine
-from harness.machines.kubevirt.presence import KnownMachine, Presence, Standing, presence
 from harness.machines.kubevirt.starting import Halt, Stage, Start, of_disk, of_image, of_start, said
 from harness.model import LABEL_MANAGED, MANAGED_BY, PlannedMachine
 from harness.operator.api.conditions import INFRASTRUCTURE_READY, new

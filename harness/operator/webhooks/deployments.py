@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from harness.kube.access import allowed, as_reviewed
 from harness.kube.admission import ALLOWED, AdmissionResponse
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Cluster, Json, allowed, as_reviewed
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import deleting, dig
 from harness.operator.api.cluster import DeclaredCluster
