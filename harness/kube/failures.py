@@ -186,6 +186,11 @@ class ApiFailure(InfraError):
         return self.conflict and self.reason == "AlreadyExists"
 
     @property
+    def terminating(self) -> bool:
+        """Tell whether nothing can be made any more because the namespace is being deleted."""
+        return any(cause.get("reason") == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def passing(self) -> bool:
         """Tell whether the same request may succeed a moment later; a wait goes on in spite of it."""
         return self.code in RETRIABLE_CODES and DENIED not in self.message

@@ -33,7 +33,7 @@ from harness.kube.resources import (
     STORAGE_CLASS,
 )
 from harness.paths import packaged_dir, project_dir
-from harness.reading import read_text
+from harness.files import read_text
 from harness.spec.models.leaves import Manifest
 from harness.validate.expected import LEFT_OUT, ExpectedGuest
 from harness.validate.facts.cluster import API_HOST, DNS_HOST, Json, service_address

@@ -97,6 +97,7 @@ ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusal
 NO_MODULE = {
     "test_docs.py": "documentation",
     "test_examples.py": "examples/",
+    "test_fake_cluster.py": "tests/unit/fake_cluster.py",
     "test_extending.py": "docs/extending.md",
     "test_house.py": "docs/architecture.md",
     "test_kill_points.py": "the points of tests/kill",
@@ -110,6 +111,8 @@ NO_MODULE = {
     "infra/test_runner.py": "deploy/runner and deploy/quota",
     "infra/kind/test_runtime_for_kind.py": "the container runtime of tests/kind",
     "operator/test_dashboard.py": "deploy/operator/grafana.json",
+    "operator/api/test_fields.py": "every field of every kind",
+    "operator/decide/test_edits.py": "every field of a ClusterDeployment, edited",
     "operator/decide/test_properties.py": "what holds for every decision",
     "report/test_left_out.py": "what reports leave out",
     "report/test_reports.py": "all files of a run's report",

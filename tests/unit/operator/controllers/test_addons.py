@@ -13,7 +13,7 @@ from harness.kube.client import Cluster
 from harness.kube.objects import dig
 from harness.kube.resources import DEPLOYMENT, Resource
 from harness.operator.api.addons import BUILT_IN, AddonStatus, ClusterAddon
-from harness.operator.controllers.addon_objects import OBJECTS, WantedAddon, look_at, needed, source_digest, unknown
+from harness.operator.controllers.addons import OBJECTS, WantedAddon, look_at, needed, source_digest, unknown
 from harness.paths import packaged_dir
 
 ADDON = ClusterAddon.model_validate({"name": "shop", "manifests": {"configMap": "shop"}})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from harness.operator.decide.due import WaitReason
 from harness.operator.decide.operations import DUTIES, FIRST_SECONDS, LONGEST_SECONDS
-from harness.operator.decide.waits import WaitReason
 from tests.unit.pages import ROOT
 
 PAGE = (ROOT / "docs" / "operator" / "operations.md").read_text(encoding="utf-8")

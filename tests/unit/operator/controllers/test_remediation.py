@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.operator.api.clusterdeployment import HealthPolicy, Remedy
-from harness.operator.controllers.machine_health import Patient, Treatment, Ward, judge, patients
+from harness.operator.controllers.remediation import Patient, Treatment, Ward, judge, patients
 from tests.unit.operator.api.objects import machine
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
