@@ -32,7 +32,7 @@ from harness.machines.kubevirt.manifests import GoldenImage, Origin
 from harness.machines.kubevirt.presence import Sighting
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
-from harness.spec.needs import IPV6, needs_of
+from harness.spec.rules import IPV6, needs_of
 from harness.until import Deadline, NotYet, until
 
 GRANTED_IN_A_ROW = 3  # of several API servers, each learns of a binding by itself

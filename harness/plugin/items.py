@@ -9,8 +9,7 @@ import pytest
 
 from harness.plugin.state import OWN, PLAN, cell_of
 from harness.report.cell import LEFT_OUT, NOT_JUDGED
-from harness.spec.left_out import fits
-from harness.spec.suites import ON_REQUEST
+from harness.spec.suites import ON_REQUEST, fits
 
 if TYPE_CHECKING:
     from harness.model import Cell

@@ -71,7 +71,8 @@ def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
         where = given_cluster(given, config.getoption("inventory"), config.getoption("facts"))
         config.stash[AGAIN] = plan_foreign(where, config.getoption("suite"))
         return config.stash[AGAIN]
-    config.stash[AGAIN] = plan_again(project_of(given), config.getoption("again"), config.getoption("suite"))
+    cell, run = config.getoption("again"), config.getoption("again_run")
+    config.stash[AGAIN] = plan_again(project_of(given), cell, config.getoption("suite"), run)
     return config.stash[AGAIN]
 
 

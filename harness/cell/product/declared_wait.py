@@ -13,7 +13,6 @@ from harness.kube.client import Json
 from harness.kube.discovery import resource_of
 from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import Resource
-from harness.spec.jsonpath import value_at
 from harness.spec.models.product_declared import (
     AlsoDone,
     Confirmation,
@@ -21,6 +20,7 @@ from harness.spec.models.product_declared import (
     DoneWhen,
     InObject,
     MadeMachines,
+    value_at,
 )
 from harness.until import Deadline, NotYet, TimedOut, until
 

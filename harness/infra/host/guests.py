@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.infra.guest_facts import GuestFacts
-from harness.spec.elections import ETCD_ARGS, ETCD_TIMES
+from harness.spec.variables import ETCD_ARGS, ETCD_TIMES
 
 CAP_SYS_RESOURCE = 24  # linux/capability.h
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal
 
 import jinja2
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.kube.client import Json
 from harness.model import LABEL_MACHINE, PlannedMachine
 from harness.paths import packaged_dir
-from harness.spec.amend import DEFAULT, EXTENDS, amended_data
+from harness.spec.layers import DEFAULT, EXTENDS, amended_data
 from harness.spec.project import TEMPLATES
 
 GOLDEN_NAMESPACE = "vmatrix-images"
 BRIDGE, MASQUERADE = "bridge", "masquerade"
 ONCE = "Once"
+OWN_TEMPLATE = "compare it with the packaged template of the same name; `vmatrix explain CELL` renders it"
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,26 @@ def _rendered(template: str, values: Mapping[str, Any], folders: Sequence[Path])
         autoescape=False,  # noqa: S701 - YAML, not HTML; strings that people give pass through tojson
     )
     environment.filters["tojson"] = json.dumps
-    made: Json = yaml.safe_load(environment.get_template(template).render(**values))
+    file = next((folder / template for folder in folders if (folder / template).is_file()), folders[0] / template)
+    try:
+        text = environment.get_template(template).render(**values)
+    except jinja2.TemplateSyntaxError as error:
+        raise BadInput(f"{file}:{error.lineno}: not a template: {error.message}", hint=OWN_TEMPLATE) from error
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
+        line = max((at.tb_lineno for at in _frames(error) if at.tb_frame.f_code.co_filename == str(file)), default=1)
+        raise BadInput(f"{file}:{line}: cannot be rendered: {error}", hint=OWN_TEMPLATE) from error
+    made = yaml_text.document(text, f"{file}, rendered", hint=OWN_TEMPLATE)
+    if not isinstance(made, dict):
+        raise BadInput(f"{file}, rendered, is not an object", hint=OWN_TEMPLATE)
     return made
+
+
+def _frames(error: BaseException) -> Iterator[TracebackType]:
+    """Yield the places that an error went through; Jinja gives those in a template its lines."""
+    at = error.__traceback__
+    while at is not None:
+        yield at
+        at = at.tb_next
 
 
 def golden(
