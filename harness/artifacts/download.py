@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from harness import stopping
 from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.recipe import Ref, Source
-from harness.conversation import opened, within
+from harness.conversation import NoAnswer, ask, opened, within
 from harness.errors import InfraError, InfraRetriable
 
 READ_SECONDS = 60.0  # without a single byte
@@ -144,25 +144,27 @@ def listed(checksums: str, path: str) -> str | None:
 def trouble(url: str) -> str | None:
     """Return what is wrong with a file at an address, as a site or the way there says; None when it can be had."""
     try:
-        with within(HEAD_SECONDS), opened(_request(url, "HEAD"), HEAD_SECONDS):
-            return None
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"answers {error.code} {error.reason}"
-    except (urllib.error.URLError, *BROKEN) as error:
-        return f"cannot be reached: {getattr(error, 'reason', error)}"
+        reply = ask(url, "HEAD", seconds=HEAD_SECONDS, secrets=_login(url))
+    except NoAnswer as error:
+        return f"cannot be reached: {error}"
+    return None if reply.ok else f"answers {reply.status} {reply.reason}"
 
 
-def _request(url: str, method: str = "GET") -> urllib.request.Request:
-    """Return a request with the login that the user's .netrc has for the site, as curl -n and apt send it."""
-    request = urllib.request.Request(url, method=method)  # noqa: S310 - http(s) only, by the models of both catalogues
+def _login(url: str) -> dict[str, str]:
+    """Return the header of the login that the user's .netrc has for the site, as curl -n and apt send it."""
     try:
         login = netrc.netrc().authenticators(urlsplit(url).hostname or "")
     except (OSError, netrc.NetrcParseError):
         login = None
-    if login is not None:
-        pair = base64.b64encode(f"{login[0]}:{login[2]}".encode()).decode()
-        request.add_unredirected_header("Authorization", f"Basic {pair}")
+    if login is None:
+        return {}
+    return {"Authorization": f"Basic {base64.b64encode(f'{login[0]}:{login[2]}'.encode()).decode()}"}
+
+
+def _request(url: str) -> urllib.request.Request:
+    request = urllib.request.Request(url)  # noqa: S310 - http(s) only, by the models of both catalogues
+    for name, value in _login(url).items():
+        request.add_unredirected_header(name, value)
     return request
 
 
@@ -192,15 +194,14 @@ def reachable(url: str = PROBE) -> bool:
     """
     answers: list[bool] = []
 
-    def ask() -> None:
-        with suppress(OSError, http.client.HTTPException):
-            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS).close()  # noqa: S310
-            answers.append(True)
+    def probe() -> None:
+        with suppress(NoAnswer):
+            answers.append(ask(url, "HEAD", seconds=PROBE_SECONDS).ok)
 
-    thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
+    thread = threading.Thread(target=probe, name="is the release site reachable", daemon=True)
     thread.start()
     thread.join(PROBE_SECONDS)
-    return bool(answers)
+    return any(answers)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ OfRun = Annotated[
     typer.Option("--run", metavar="RUN", help="The cell of this run; default: the newest.", autocompletion=runs),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CLUSTER = ("provider", "infra_name", "kubeconfig", "namespace")  # settings that lead to an infra cluster
+CLUSTER = ("provider", "infra_name", "kubeconfig", "context", "namespace")  # settings that lead to an infra cluster
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -20,7 +20,7 @@ from harness.cli import options
 from harness.cli.options import CLUSTER, Given, OfRun, settings_of, takes
 from harness.cli.plain import WordedCommand
 from harness.errors import BadInput
-from harness.machines.access import ssh_command
+from harness.machines.reach.ssh import ssh_command
 from harness.rundir import RunDir
 from harness.spec.settings import Settings
 from harness.spec.shape import unknown
@@ -71,9 +71,9 @@ def cell_at(cell: str, settings: Settings, run: str | None = None) -> Existing:
     Raises:
         BadInput: there is none, of the run if one is named.
     """
-    path, context = providers.of(settings).kubeconfig(settings)
-    cluster = providers.open_cluster(settings)
-    there = existing(InfraAccess(cluster, path, context, settings.namespace, settings.access), cell, settings.runs, run)
+    infra = providers.of(settings).infra(settings)
+    access = InfraAccess(providers.open_cluster(settings), infra, settings.namespace, settings.access)
+    there = existing(access, cell, settings.runs, run)
     if there.others or run is not None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(there.which, markup=False)
     return there
@@ -127,7 +127,7 @@ def kubeconfig(given: Given, cell: Cell, run: OfRun = None) -> None:
             threading.Event().wait()
 
 
-def kubectl(given: Given, context: typer.Context, cell: Cell, run: OfRun = None) -> None:
+def kubectl(given: Given, call: typer.Context, cell: Cell, run: OfRun = None) -> None:
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.
 
     Options of vmatrix come before kubectl's arguments.
@@ -137,7 +137,7 @@ def kubectl(given: Given, context: typer.Context, cell: Cell, run: OfRun = None)
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
         environment = {"KUBECONFIG": str(path), "KUBECACHEDIR": str(there.files.kube_cache)}
-        status = proc.attend([program, *context.args], env=environment)
+        status = proc.attend([program, *call.args], env=environment)
     raise typer.Exit(status)
 
 

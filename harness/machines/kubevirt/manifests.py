@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import jinja2
@@ -23,7 +23,6 @@ from harness.spec.project import TEMPLATES
 GOLDEN_NAMESPACE = "vmatrix-images"
 BRIDGE, MASQUERADE = "bridge", "masquerade"
 ONCE = "Once"
-OWN_TEMPLATE = "compare it with the packaged template of the same name; `vmatrix explain CELL` renders it"
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def render(template: str, values: Mapping[str, Any], *, directory: Path) -> Json
     `extends: default`.
 
     Raises:
-        BadInput: it cannot amend that.
+        BadInput: it cannot be filled in, or cannot amend that.
     """
     packaged = packaged_dir() / TEMPLATES
     made = _rendered(template, values, (directory, packaged))
@@ -122,26 +121,23 @@ def _rendered(template: str, values: Mapping[str, Any], folders: Sequence[Path])
         autoescape=False,  # noqa: S701 - YAML, not HTML; strings that people give pass through tojson
     )
     environment.filters["tojson"] = json.dumps
-    file = next((folder / template for folder in folders if (folder / template).is_file()), folders[0] / template)
+    file = next((folder / template for folder in folders if (folder / template).is_file()), Path(template))
     try:
         text = environment.get_template(template).render(**values)
-    except jinja2.TemplateSyntaxError as error:
-        raise BadInput(f"{file}:{error.lineno}: not a template: {error.message}", hint=OWN_TEMPLATE) from error
-    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-        line = max((at.tb_lineno for at in _frames(error) if at.tb_frame.f_code.co_filename == str(file)), default=1)
-        raise BadInput(f"{file}:{line}: cannot be rendered: {error}", hint=OWN_TEMPLATE) from error
-    made = yaml_text.document(text, f"{file}, rendered", hint=OWN_TEMPLATE)
+    except (jinja2.TemplateError, *yaml_text.UNUSABLE, RecursionError) as error:
+        line = getattr(error, "lineno", None) or _line_in(error, file)
+        said = f"{file}:{line}: {' '.join(str(error).split()) or type(error).__name__}"
+        raise BadInput(said, hint="fix the template; docs/projects.md says what it is filled in with") from error
+    made = yaml_text.document(text, f"{file}, filled in")
     if not isinstance(made, dict):
-        raise BadInput(f"{file}, rendered, is not an object", hint=OWN_TEMPLATE)
+        raise BadInput(f"{file}, filled in: not an object of Kubernetes", hint="it must be `name: value` pairs")
     return made
 
 
-def _frames(error: BaseException) -> Iterator[TracebackType]:
-    """Yield the places that an error went through; Jinja gives those in a template its lines."""
-    at = error.__traceback__
-    while at is not None:
-        yield at
-        at = at.tb_next
+def _line_in(error: BaseException, file: Path) -> int:
+    """Return the line of a template at which an error was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == str(file)), 1)
 
 
 def golden(

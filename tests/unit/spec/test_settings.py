@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ import yaml
 from harness.errors import BadInput
 from harness.spec.models import BuildSource, DiskImage, Infra, UrlSource
 from harness.spec.renamed import TOLD
-from harness.spec.settings import Blow, ImageMirror, Settings, blows, load_settings, refuse_unreachable
+from harness.spec.settings import Blow, ImageMirror, Settings, Sourced, blows, load_settings, refuse_unreachable
 from tests.unit.pages import ROOT
 
 
@@ -236,3 +237,53 @@ def test_an_image_that_no_rule_fits_or_that_is_built_here_stays_as_it_is() -> No
 def test_what_is_no_address_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="neither URL nor PREFIX=URL"):
         Settings(image_mirror=wrong)
+
+
+# A value of each setting that is not its default.
+OTHERS: dict[str, Any] = {
+    "provider": "kubeconfig",
+    "infra_profile": "p",
+    "infra_name": "n",
+    "infra_up": False,
+    "kubevirt": "embedded",
+    "releases": Path("../r.yml"),
+    "kvm": "hide",
+    "kubeconfig": Path("k"),
+    "context": "c",
+    "namespace": "ns",
+    "access": "direct",
+    "mirror_http": "http://m:1",
+    "registry": "r:5000",
+    "image_url": "http://i",
+    "image_mirror": "http://im",
+    "image_mirror_credentials": "s",
+    "image_mirror_certificates": "cm",
+    "storage_class": "fast",
+    "binding": "masquerade",
+    "guest_vars": Path("/v.yml"),
+    "outer_networks": "10.0.0.0/8",
+    "network_policy": False,
+    "network_policy_egress": "10.1.0.0/16",
+    "network_policy_ingress": "fd00::/8",
+    "artifact_source": "gomod",
+    "runs": Path("r"),
+    "keep": "always",
+    "keep_on_failure": True,
+    "report_history": "package",
+    "report_file": Path("h.jsonl"),
+    "report_package": "pkg",
+    "report_keep_days": 1.5,
+    "timeout_scale": 2.5,
+    "max_memory_mib": 1,
+    "max_cpus": 0.5,
+    "max_machines": 3,
+    "expiry_hours": 0.1,
+    "chaos": "executor@Initialise it",
+}
+
+
+def test_another_process_gets_every_setting_as_it_was_resolved() -> None:
+    assert OTHERS.keys() == Settings.model_fields.keys()
+    for settings in (Settings(), Settings(**OTHERS)):
+        sourced = Sourced(settings, {"runs": "--runs"})
+        assert Sourced.load(sourced.dump()) == sourced
