@@ -74,14 +74,13 @@ def test_a_path_without_effect_that_is_not_there(room: Room) -> None:
 
 # A project's own template of machines, and what has to be said of it.
 TEMPLATES = {
-    "apiVersion: v1\n{% if %}\n": "cloud-init.yml.j2:2: not a template",
-    "a: {{ hostname }\n": "cloud-init.yml.j2:1: not a template",
-    "a: 1\nb: {{ nobody }}\n": "cloud-init.yml.j2:2: cannot be rendered: 'nobody' is undefined",
-    "a: {{ 1 / 0 }}\n": "cloud-init.yml.j2:1: cannot be rendered",
-    "a: {{ hostname + 1 }}\n": "cloud-init.yml.j2:1: cannot be rendered",
-    "{% include 'nope' %}\n": "cannot be rendered",
-    "a: [\n": "cloud-init.yml.j2, rendered:",
-    "- a\n": "cloud-init.yml.j2, rendered, is not an object",
+    "apiVersion: v1\n{% if %}\n": "cloud-init.yml.j2:2: Expected an expression",
+    "a: {{ hostname }\n": "cloud-init.yml.j2:1: unexpected '}'",
+    "a: 1\nb: {{ nobody }}\n": "cloud-init.yml.j2:2: 'nobody' is undefined",
+    "a: {{ 1 / 0 }}\n": "cloud-init.yml.j2:1: division by zero",
+    "a: {{ hostname + 1 }}\n": "cloud-init.yml.j2:1: can only concatenate str",
+    "a: [\n": "cloud-init.yml.j2, filled in:",
+    "- a\n": "cloud-init.yml.j2, filled in: not an object",
     "extends: defaul\n": "cannot amend the packaged template",
 }
 
