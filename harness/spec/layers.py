@@ -175,12 +175,12 @@ def _named_by(old: Any) -> str | None:
 class RemovedValues:
     """What a project removed of the packaged axes: ids of values and classes that none has any more, by axis.
 
-    places: FILE:LINE where each value (axis, id) is removed.
+    left: ids of the values that are left, by axis.
     """
 
     ids: Mapping[str, frozenset[str]]
     classes: Mapping[str, frozenset[str]]
-    places: Mapping[tuple[str, str], str]
+    left: Mapping[str, frozenset[str]]
 
     @classmethod
     def of(cls, packaged: Any, axes: Document) -> RemovedValues:
@@ -190,7 +190,7 @@ class RemovedValues:
         return cls(
             {axis: frozenset(values) - frozenset(after[axis]) for axis, values in own.items()},
             {axis: frozenset(values.values()) - frozenset(after[axis].values()) for axis, values in own.items()},
-            removals(axes.file),
+            {axis: frozenset(after[axis]) for axis in own},
         )
 
     def __bool__(self) -> bool:
@@ -241,8 +241,8 @@ def without_removed(documents: Mapping[str, Document]) -> dict[str, Document]:
         ),
         "tiers.yml": _kept(
             _kept(documents["tiers.yml"], ("tiers", EACH, "pinned", EACH), lambda _, cell: _pinned(cell, removed)),
-            ("tiers", EACH, "where"),
-            lambda _, where: _conditions(where, removed)[0],
+            ("tiers", EACH),
+            lambda _, tier: _tier(tier, removed),
         ),
     }
 
@@ -263,13 +263,33 @@ def _constraint(rule: Any, removed: RemovedValues) -> Any:
         return rule
     when, never = _conditions(rule.get("if"), removed)
     then, _ = _conditions(rule.get("then"), removed)
+    if isinstance(then, Mapping):  # what allows every value that is left demands nothing
+        then = {axis: given for axis, given in then.items() if not _allows_all(given, axis, removed)}
     return GONE if never or when == {} or then == {} else {**rule, "if": when, "then": then}
+
+
+def _allows_all(given: Any, axis: str, removed: RemovedValues) -> bool:
+    """Tell whether a condition holds for every value that is left of an axis which has lost some."""
+    words = {given} if isinstance(given, str) else set(given) if isinstance(given, list) else set()
+    return bool(removed.ids.get(axis)) and words >= removed.left[axis]
 
 
 def _pinned(cell: Any, removed: RemovedValues) -> Any:
     """Return a pinned cell; GONE when it has a removed value."""
     pairs = cell.items() if isinstance(cell, Mapping) else ()
     return GONE if any(value in removed.ids.get(axis, ()) for axis, value in pairs) else cell
+
+
+def _tier(tier: Any, removed: RemovedValues) -> Any:
+    """Return a tier that plans no cells of removed values; GONE when it has no other cells."""
+    if not isinstance(tier, Mapping):
+        return tier
+    where, never = _conditions(tier.get("where"), removed)
+    planned = {} if never else {key: tier[key] for key in ("cover",) if key in tier}
+    if where and not never:
+        planned["where"] = where
+    left = {key: value for key, value in tier.items() if key not in ("cover", "where")} | planned
+    return left if left.get("pinned") or "cover" in left else GONE
 
 
 def _conditions(given: Any, removed: RemovedValues) -> tuple[Any, bool]:

@@ -239,6 +239,12 @@ def test_what_is_asked_for_is_defined_where_the_index_says(question: str) -> Non
     assert name in defined(ROOT / path)
 
 
+def test_answers_name_what_stands_in_the_code() -> None:
+    named = re.findall(r"\(`(harness/[\w/]+\.py)`: `(\w+)`\)", section("What happens when ...?"))
+    assert len(named) == section("What happens when ...?").count("\n- **") >= 7
+    assert [name for path, name in named if name not in defined(ROOT / path)] == []
+
+
 def test_what_a_module_only_imports_is_not_defined_there(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("from b import Settings\n\nclass Other:\n    def inner(self): ...\n")
     assert defined(tmp_path / "a.py") == {"Other"}
@@ -247,7 +253,7 @@ def test_what_a_module_only_imports_is_not_defined_there(tmp_path: Path) -> None
 def test_the_page_names_every_room_and_no_other() -> None:
     named = set(re.findall(r"^ *- `(harness/[\w/]+)`", section("Folders"), re.MULTILINE))
     named |= set(re.findall(r"`(harness/[\w/]+)`:", section("Folders")))
-    rooms = {str(path.parent.relative_to(ROOT)) for path in HARNESS.glob("*/__init__.py")}
+    rooms = {str(path.parent.relative_to(ROOT)) for path in HARNESS.rglob("__init__.py")} - {"harness"}
     assert rooms <= named
     assert {path for path in named if not (ROOT / path / "__init__.py").is_file()} == set()
 
