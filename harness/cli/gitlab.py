@@ -16,6 +16,7 @@ from harness.cli.doctor import show, use_of_plan
 from harness.cli.output import show_rows, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput, InfraError, NothingSelected
+from harness.files import read_text
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget, without_authority
 from harness.gitlab.child import job_times
@@ -36,7 +37,6 @@ from harness.infra.findings import Finding, fatal
 from harness.plan.changed import Changes
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
-from harness.reading import read_text
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session import refusals

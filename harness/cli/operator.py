@@ -26,10 +26,10 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.crds import files, with_tables
+from harness.operator.decide.due import Wait
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
-from harness.operator.decide.releases import FILE, as_text, load_releases, of_matrix
-from harness.operator.decide.waits import Wait
+from harness.operator.decide.variables import FILE, as_text, load_releases, of_matrix
 from harness.operator.execute.logs import show_log
 from harness.operator.usual import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir

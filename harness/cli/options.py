@@ -15,8 +15,8 @@ import typer
 import yaml
 
 from harness.errors import VmatrixError
+from harness.files import read_text
 from harness.paths import settings_dir
-from harness.reading import read_text
 from harness.rundir import RunDir
 from harness.spec.options import OPTIONS, OTHER_NAMES, SETTINGS, Option, settings_in
 from harness.spec.renamed import notice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -79,6 +80,11 @@ def cell_at(cell: str, settings: Settings, run: str | None = None) -> Existing:
     return there
 
 
+def remote_command(words: Sequence[str]) -> list[str]:
+    """Return what ssh is to run: the one line that the machine's shell splits into the same words again."""
+    return [shlex.join(words)] if len(words) > 1 else list(words)
+
+
 def login(
     given: Given,
     cell: Cell,
@@ -88,12 +94,15 @@ def login(
     ] = None,
     run: OfRun = None,
 ) -> None:
-    """Log in to a machine of a cell, or run a command on it."""
+    """Log in to a machine of a cell, or run a command on it.
+
+    A command of one word is a line for the machine's shell; several words reach it as they are.
+    """
     there = cell_at(cell, settings_of(given), run)
     there.instance(machine)
     key = there.file(there.files.key, "the cell's private key")
     argv = ssh_command(there.machine(machine), key)
-    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *(command or [])])  # noqa: S606 - replaces this process
+    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *remote_command(command or ())])  # noqa: S606 - replaces this process
 
 
 def proxy(

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from harness import system
 from harness.errors import BadInput, InfraError, VmatrixError
-from harness.files import write_atomically
-from harness.reading import MIB, read_bytes, refuse_irregular
+from harness.files import MIB, read_bytes, refuse_irregular, write_atomically
 
 if TYPE_CHECKING:  # most commands only ask for the end of the file, as bytes
     from harness.history.lines import History

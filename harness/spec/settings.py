@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError, field_validator
 
 from harness.errors import BadInput
+from harness.files import wrong_path
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
-from harness.reading import wrong_path
 from harness.spec import lines, loader, product_files, renamed
 from harness.spec.base import Model, Name
 from harness.spec.loader import refuse, validate

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
+from harness.files import read_bytes
 from harness.paths import packaged_dir
-from harness.reading import read_bytes
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding
 

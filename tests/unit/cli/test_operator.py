@@ -17,7 +17,7 @@ from harness.cli import app, operator
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.operator.api.crds import crds
-from harness.operator.decide.releases import FILE
+from harness.operator.decide.variables import FILE
 from tests.unit.operator.api.objects import deployment, wanted_set
 from tests.unit.pages import ROOT
 
