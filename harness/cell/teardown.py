@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from threading import BoundedSemaphore
 
@@ -94,7 +94,7 @@ def reap(
         on_left(next(left))
         return None
 
-    waits = heartbeat(on_wait, every=WAIT_SECONDS) if on_wait is not None else nullcontext()
+    waits: AbstractContextManager[None] = heartbeat(on_wait, every=WAIT_SECONDS) if on_wait else nullcontext()
     with waits, ThreadPoolExecutor(max_workers=min(GOING, len(found))) as pool:
         leaks = [leak for leak in pool.map(one, found) if leak is not None]
     if leaks:
