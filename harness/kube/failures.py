@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import urllib3.exceptions
 
-from harness.conversation import reason
 from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
+from harness.http_client import reason
 
 LOOK_SECONDS = 5.0  # for one more handshake, to read the dates that the failed one does not tell
 # https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/#error-codes

@@ -107,7 +107,7 @@ class Metrics:
     """What one manager counts; thread-safe."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # when each was made first says nothing
+        disable_created_metrics()  # type: ignore[no-untyped-call] # when each was made first says nothing
         self._registry = CollectorRegistry()
         self._ended = Counter(OPERATIONS.name, OPERATIONS.text, OPERATIONS.labels, registry=self._registry)
         self._seconds = self._histogram(SECONDS, OPERATION_BOUNDS)

@@ -18,6 +18,7 @@ from harness.artifacts import refs
 from harness.artifacts.catalogue import load
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
+from harness.kube.client import Infra
 from harness.plan.build import lock_text, plan_tier
 from harness.plan.lock import FILE, load_lock
 from harness.providers import Opening
@@ -189,10 +190,10 @@ def test_a_provider_is_a_module_and_a_name(tmp_path: Path, monkeypatch: pytest.M
     settings = Settings(infra_name="lab", mirror_http="http://m", registry="m:5000")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(BadInput, match="does not exist"):
-        module.PROVIDER.kubeconfig(settings)
+        module.PROVIDER.infra(settings)
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").touch()
-    assert module.PROVIDER.kubeconfig(settings) == (tmp_path / ".kube" / "config", "lab")
+    assert module.PROVIDER.infra(settings) == Infra(tmp_path / ".kube" / "config", "lab")
     assert module.PROVIDER.open(Opening(settings)).kubeconfig() == tmp_path / ".kube" / "config"
 
 

@@ -25,7 +25,7 @@ from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
 from harness.operator.decide.desired import Host
 from harness.operator.decide.product_file import KEY, KnownProduct, read_product
-from harness.reading import read_text
+from harness.files import read_text
 
 ADOPT = "adopt"  # the operation that takes over a cluster
 BACKUP = "backup"  # the operation that takes a snapshot of etcd

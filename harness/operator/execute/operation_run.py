@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput, VmatrixError
-from harness.history.scrub import scrubber
+from harness.history.record import scrubber
 from harness.machines.reach.ssh import close_connections, control_directory
 from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook

@@ -1,15 +1,21 @@
-"""Work in a thread that the main thread may have to end: what it started is killed, what it does itself breaks off.
+"""Threads: work that the main thread may have to end, and threads that never begin.
 
-A signal interrupts the main thread alone. Others learn of it here.
+A signal interrupts the main thread alone; others learn of it here. `Thread.start` returns once the thread says that
+it runs, and one that runs out of memory before that says nothing: https://github.com/python/cpython/issues/140746.
+Nobody can be told then, so the process ends.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeVar
+
+from harness.errors import EXIT_INFRA
 
 T = TypeVar("T")
 
@@ -31,7 +37,7 @@ def stoppable(stop: threading.Event) -> Iterator[None]:
         _STOP.reset(token)
 
 
-def current() -> threading.Event | None:
+def stop_event() -> threading.Event | None:
     """Return the event that ends this thread's work, None where nothing does."""
     return _STOP.get()
 
@@ -67,3 +73,31 @@ def begun(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
     finally:
         stop.set()
         thread.join(END_SECONDS)
+
+
+BEGIN_SECONDS = 30.0  # a thread begins at once; on a host at load 40 within a second
+LOOK_SECONDS = 5.0  # how often: looking costs nothing, and the end may be this much late
+NO_MEMORY = (
+    b"vmatrix: this host or its memory limit has no memory left for another thread, so this process ends here; "
+    b"give it more memory, then `vmatrix reap --all` removes what it leaves\n"
+)
+WATCH = "beginnings"
+
+
+def end_without_threads(seconds: float = BEGIN_SECONDS, look: float = LOOK_SECONDS) -> None:
+    """End this process, with the exit code for infrastructure, once a thread has not begun for some seconds."""
+    if not any(thread.name == WATCH for thread in threading.enumerate()):
+        threading.Thread(target=_watch_beginnings, args=(seconds, look), name=WATCH, daemon=True).start()
+
+
+def _watch_beginnings(seconds: float, look: float) -> None:
+    since: dict[int, float] = {}
+    while True:
+        time.sleep(look)
+        with suppress(MemoryError):
+            now = time.monotonic()
+            waiting = [id(thread) for thread in threading.enumerate() if thread.ident is None]
+            since = {one: since.get(one, now) for one in waiting}
+            if any(now - first >= seconds for first in since.values()):
+                os.write(2, NO_MEMORY)
+                os._exit(EXIT_INFRA)

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import system
-from harness.reading import MIB, read_bytes
+from harness.check_result import Finding
+from harness.files import MIB, read_bytes
+from harness.model import Outcome
 from harness.rundir import RunDir
 from harness.sanitize import sanitized, sanitized_data
 
@@ -26,11 +28,13 @@ NEEDED = {
     "check": ("cell", "name", "suite", "outcome", "seconds"),
     "admitted": ("cell",),
     "kept": ("cell",),
+    "progress": ("cell", "said"),
     "usage": ("cell", "attempt", "took"),
     "left-out": ("cell",),
     "run-end": ("exit_code",),
     "signal": ("number",),
     "product": ("said",),
+    "own-checks-broken": ("summary",),
 }
 
 
@@ -100,6 +104,17 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
+def _outcome(value: object) -> bool:
+    return value in frozenset(Outcome)
+
+
+def _findings(value: object) -> bool:
+    try:
+        return isinstance(value, list) and all(Finding.of(fields) for fields in value)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
 def _path(value: object) -> bool:
     return _texts(value) and bool(value)
 
@@ -108,11 +123,15 @@ TEXT, WHOLE, NUMBER, TABLE = _of(str), _of(int), _of(int, float), _of(dict)
 TYPES: Mapping[str, Callable[[object], bool]] = {
     "time": _moment,
     "took": _amounts,
-    **dict.fromkeys(("event", "cell", "run", "name", "suite", "outcome", "stage", "said", "summary", "hint"), TEXT),
-    **dict.fromkeys(("detail", "blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs"), TEXT),
+    **dict.fromkeys(("event", "cell", "run", "name", "suite", "stage", "said", "summary", "hint", "detail"), TEXT),
+    **dict.fromkeys(
+        ("blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs", "claim", "look", "error"), TEXT
+    ),
     **dict.fromkeys(("attempt", "exit_code", "number", "parallel", "pid", "signal"), WHOLE),
     **dict.fromkeys(("seconds", "expected"), NUMBER),
     **dict.fromkeys(("values", "where", "not_run"), TABLE),
+    "outcome": _outcome,
+    "findings": _findings,
     "properties": _properties,
     **dict.fromkeys(("cells", "paths"), _texts),
     "step": _path,

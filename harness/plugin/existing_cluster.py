@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from harness.errors import NothingSelected, VmatrixError
+from harness.events import Recorder
 from harness.plugin.state import AGAIN, CELLS, OWN, VERDICT, message
-from harness.record import Recorder
 from harness.report import terminal
 from harness.report.results import load
 from harness.session import Cells
 from harness.session.recheck import verdict
 
 
-class KeptCellChecks:
+class ExistingCluster:
     """The hooks of a process that checks what is there already."""
 
     def __init__(self, config: pytest.Config) -> None:

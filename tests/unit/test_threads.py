@@ -1,16 +1,59 @@
-"""A process that has no memory for another thread ends and says so; others do not notice the watch."""
+"""Work in threads is ended, and a thread that never begins ends the process."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 
-from harness.beginnings import SAID
-from harness.errors import EXIT_INFRA
+import pytest
+
+from harness import threads
+from harness.errors import EXIT_INFRA, BadInput
 from harness.proc import run
+from harness.threads import NO_MEMORY, begun
+
+
+def test_who_waits_for_work_gets_its_result_as_often_as_asked() -> None:
+    with begun(lambda: threading.current_thread().name) as result:
+        assert (result(), result()) == ("begun", "begun")
+
+
+def test_who_waits_for_work_gets_its_error() -> None:
+    def fail() -> None:
+        raise BadInput("no such program")
+
+    with begun(fail) as result, pytest.raises(BadInput, match="no such program"):
+        result()
+
+
+def test_an_error_that_nobody_waits_for_is_nobodys() -> None:
+    def fail() -> None:
+        raise BadInput("no such program")
+
+    with begun(fail):
+        pass
+
+
+def test_work_that_nobody_waits_for_any_more_ends() -> None:
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            while True:
+                threads.check()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt), begun(work):
+        raise KeyboardInterrupt
+    assert ended.is_set()
+
 
 SCRIPT = """
 import resource, threading
-from harness.beginnings import end_without_threads
+from harness.threads import end_without_threads
 end_without_threads(seconds=0.5, look=0.1)
 end_without_threads(seconds=0.5, look=0.1)
 go = threading.Event()
@@ -39,7 +82,7 @@ time.sleep(1)
 def test_a_process_without_memory_for_a_thread_ends() -> None:
     done = run([sys.executable, "-c", SCRIPT.format(full=True)], timeout=60, check=False)
     assert done.returncode == EXIT_INFRA, done.stderr
-    assert SAID.decode() in done.stderr
+    assert NO_MEMORY.decode() in done.stderr
 
 
 def test_a_process_whose_threads_begin_goes_on() -> None:

@@ -22,7 +22,7 @@ from urllib.request import Request
 import pytest
 import urllib3
 
-from harness import conversation
+from harness import http_client
 from harness.artifacts import download
 from harness.errors import InfraError, InfraRetriable
 from harness.gitlab import note
@@ -127,10 +127,10 @@ def test_an_answer_that_is_larger_than_any_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(100))
     with _folder(tmp_path) as url:
         request = Request(f"{url}/large")  # noqa: S310 - of this test
-        with conversation.opened(request, SHORT * 100) as answer, pytest.raises(conversation.TooMuch):
-            conversation.whole(answer, largest=99)
-        with conversation.opened(request, SHORT * 100) as answer:
-            assert conversation.whole(answer, largest=100) == bytes(100)
+        with http_client.opened(request, SHORT * 100) as answer, pytest.raises(http_client.TooMuch):
+            http_client.whole(answer, largest=99)
+        with http_client.opened(request, SHORT * 100) as answer:
+            assert http_client.whole(answer, largest=100) == bytes(100)
 
 
 def test_a_release_that_drips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ REASONS = [
     ),
     (urllib3.exceptions.ProxyError("Unable to connect to proxy", OS), "Connection refused"),
     (TimeoutError("timed out"), "no answer in time"),
-    (conversation.TooLong("the answer began but did not end in time"), "the answer began but did not end in time"),
+    (http_client.TooLong("the answer began but did not end in time"), "the answer began but did not end in time"),
     (IncompleteRead(b"x", 5), "the answer ended before its end"),
     (BadStatusLine("SSH-2.0"), "the answer is not HTTP: SSH-2.0"),
     (ssl.SSLError(1, "wrong version number"), "TLS failed"),
@@ -198,7 +198,7 @@ REASONS = [
 
 @pytest.mark.parametrize(("error", "words"), REASONS, ids=lambda value: type(value).__name__)
 def test_why_nothing_came_of_a_request_is_said_without_words_of_python(error: BaseException, words: str) -> None:
-    said = conversation.reason(error)
+    said = http_client.reason(error)
     assert words in said
     assert not re.search(r"Errno|HTTPS?Connection|Error\(|object at|\(host=|0x", said)
 
@@ -222,6 +222,10 @@ class _Echo(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+def ask(url: str, **given: Any) -> http_client.Reply:
+    return http_client.ask(http_client.WebRequest(url, **given), 5.0)
+
+
 @pytest.fixture
 def echo() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
@@ -234,34 +238,34 @@ def echo() -> Iterator[str]:
 
 @pytest.mark.parametrize(("status", "ok"), [(200, True), (204, True), (404, False), (503, False)])
 def test_every_status_is_an_answer(echo: str, status: int, ok: bool) -> None:
-    reply = conversation.ask(f"{echo}/{status}", seconds=5)
+    reply = ask(f"{echo}/{status}")
     assert (reply.status, reply.reason, reply.ok) == (status, "As asked", ok)
 
 
 def test_a_secret_is_for_one_server_alone(echo: str) -> None:
     port = echo.rpartition(":")[2]
-    given: dict[str, Any] = {"seconds": 5.0, "headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
-    assert conversation.ask(f"{echo}/seen", **given).content == b"s k"
-    assert conversation.ask(f"{echo}/to/{port}", **given).content == b"None k"
+    given: dict[str, Any] = {"headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
+    assert ask(f"{echo}/seen", **given).content == b"s k"
+    assert ask(f"{echo}/to/{port}", **given).content == b"None k"
     kept: tuple[dict[str, Any], ...] = ({"redirects": False}, {"direct": True})
     for stays in kept:
-        assert conversation.ask(f"{echo}/to/{port}", **given, **stays).status == 302
+        assert ask(f"{echo}/to/{port}", **given, **stays).status == 302
 
 
 def test_what_is_near_is_reached_without_a_proxy(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    assert conversation.ask(f"{echo}/seen", seconds=5, direct=True).ok
-    with pytest.raises(conversation.NoAnswer, match="Connection refused"):
-        conversation.ask(f"{echo}/seen", seconds=5)
+    assert ask(f"{echo}/seen", direct=True).ok
+    with pytest.raises(http_client.NoAnswer, match="Connection refused"):
+        ask(f"{echo}/seen")
 
 
 def test_an_answer_that_does_not_end_is_none() -> None:
-    with dripping() as address, pytest.raises(conversation.NoAnswer, match=ENDED):
-        conversation.ask(address, seconds=SHORT)
+    with dripping() as address, pytest.raises(http_client.NoAnswer, match=ENDED):
+        http_client.ask(http_client.WebRequest(address), SHORT)
 
 
 def test_an_answer_that_is_too_large_is_told_apart(echo: str) -> None:
-    with pytest.raises(conversation.TooMuch):
-        conversation.ask(f"{echo}/seen", seconds=5, largest=3)
+    with pytest.raises(http_client.TooMuch):
+        http_client.ask(http_client.WebRequest(f"{echo}/seen"), 5.0, largest=3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.record import Follower, Recorder, event_of, recorded
+from harness.events import Follower, Recorder, event_of, recorded
 from harness.report import terminal, words
 from harness.report.records import collect
 from harness.report.results import load

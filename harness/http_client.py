@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
 
@@ -170,42 +170,47 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Follow nowhere: the status is the answer."""
 
 
-def ask(
-    url: str,
-    method: str = "GET",
-    *,
-    seconds: float,
-    silence: float | None = None,
-    headers: Mapping[str, str] | None = None,
-    secrets: Mapping[str, str] | None = None,
-    content: bytes | None = None,
-    largest: int = LARGEST,
-    context: ssl.SSLContext | None = None,
-    direct: bool = False,
-    redirects: bool = True,
-) -> Reply:
+@dataclass(frozen=True)
+class WebRequest:
+    """One request.
+
+    secrets: headers for this server alone: no redirect is followed with them to another one.
+    context: of TLS; the system's authorities without it.
+    direct: for addresses of this host and of an infra cluster's machines, which no proxy leads to.
+    redirects: whether they are followed; else their status is the answer, as with `direct`.
+    """
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    context: ssl.SSLContext | None = None
+    direct: bool = False
+    redirects: bool = True
+
+
+def ask(request: WebRequest, seconds: float, *, silence: float | None = None, largest: int = LARGEST) -> Reply:
     """Send one request and return the whole answer, whatever its status.
 
     Args:
         seconds: until the answer has to be whole.
         silence: seconds without a single byte; `seconds` without it.
-        secrets: headers for this server alone: no redirect is followed with them to another one.
         largest: bytes of an answer.
-        context: of TLS; the system's authorities without it.
-        direct: for addresses of this host and of an infra cluster's machines, which no proxy leads to.
-        redirects: whether they are followed; else their status is the answer, as with `direct`.
 
     Raises:
         NoAnswer: there was none, it broke off, or it did not end in time.  TooMuch: it is larger.
     """
-    request = urllib.request.Request(url, data=content, headers=dict(headers or {}), method=method)  # noqa: S310
-    for name, value in (secrets or {}).items():
-        request.add_unredirected_header(name, value)
-    handlers: list[urllib.request.BaseHandler] = [_SecureWeb(context=context)]
-    handlers += [urllib.request.ProxyHandler({})] if direct else []
-    handlers += [_NoRedirect()] if direct or not redirects else []
+    sent = urllib.request.Request(  # noqa: S310 - http(s) only, by the models of those who name URLs
+        request.url, data=request.content, headers=dict(request.headers), method=request.method
+    )
+    for name, value in request.secrets.items():
+        sent.add_unredirected_header(name, value)
+    handlers: list[urllib.request.BaseHandler] = [_SecureWeb(context=request.context)]
+    handlers += [urllib.request.ProxyHandler({})] if request.direct else []
+    handlers += [_NoRedirect()] if request.direct or not request.redirects else []
     try:
-        with within(seconds), opened(request, silence or seconds, *handlers) as answer:
+        with within(seconds), opened(sent, silence or seconds, *handlers) as answer:
             return Reply(answer.status, answer.reason, answer.headers, whole(answer, largest))
     except urllib.error.HTTPError as error:
         with error:
