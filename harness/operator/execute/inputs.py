@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.kube.failures import Json
 from harness.machines.inventory import GROUPS
 from harness.operator.api.etcd import OperationSnapshot
@@ -25,7 +26,6 @@ from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
 from harness.operator.decide.desired import Host
 from harness.operator.decide.product_file import KEY, KnownProduct, read_product
-from harness.files import read_text
 
 ADOPT = "adopt"  # the operation that takes over a cluster
 BACKUP = "backup"  # the operation that takes a snapshot of etcd
