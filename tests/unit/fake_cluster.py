@@ -35,8 +35,6 @@ class FakeCluster(Cluster):
     request so far, as "VERB plural NAME").
     """
 
-    server = "https://fake"
-
     def __init__(self, objects: Mapping[Resource, list[Json]] | None = None) -> None:
         self.refusals: dict[str, ApiFailure] = {}
         self.asked: list[str] = []
@@ -45,6 +43,11 @@ class FakeCluster(Cluster):
         for resource, bodies in (objects or {}).items():
             for body in bodies:
                 self.put(resource, body)
+
+    @property
+    def server(self) -> str:
+        """Return the URL of the API."""
+        return "https://fake"
 
     def put(self, resource: Resource, body: Json) -> Json:
         """Put an object there as it is, in the place of one of its name."""
