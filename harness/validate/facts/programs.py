@@ -18,10 +18,14 @@ OK = 200
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """What a program loaded from files when it started; `fresh` tells whether it started after they last changed."""
+    """What a program loaded from files when it started; `fresh` tells whether it started after they last changed.
+
+    usual: what it would have without any file; None where it does not tell.
+    """
 
     content: Any
     fresh: bool
+    usual: Any = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def _shims(raw: Mapping[str, Any]) -> tuple[Shim, ...]:
 def _loaded(raw: Mapping[str, Any] | None, content: Any) -> LoadedConfig | None:
     if raw is None:
         return None
-    return LoadedConfig(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]))
+    usual = tomllib.loads(raw["default"]) if raw.get("default") else None
+    return LoadedConfig(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]), usual)
 
 
 def _api_version(answer: Mapping[str, Any] | None) -> str:
@@ -125,6 +130,35 @@ Rule = tuple[str, str, int]  # a Service's address, its protocol, its port
 
 
 @dataclass(frozen=True)
+class UnitSettings:
+    """A service: the properties that its unit sets, as `systemctl show` prints them, and what became of it.
+
+    limits: those of processes, by their names there.  restarts: how often systemd restarted it by itself since somebody
+    started it.  reload: whether its files are newer than what systemd has read.
+    """
+
+    settings: Mapping[str, str]
+    limits: Mapping[str, str]
+    restarts: int
+    reload: bool
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """What limits a process.
+
+    limits: soft and hard one, by the names in /proc/PID/limits without "Max".  oom: its score for the kernel that
+    chooses whom to kill.  state: T for one that is stopped.  cpus: the processors that it may run on.
+    """
+
+    limits: Mapping[str, tuple[str, str]]
+    oom: int
+    nice: int
+    state: str
+    cpus: str
+
+
+@dataclass(frozen=True)
 class MachineSetup:
     """One machine.
 
@@ -138,6 +172,8 @@ class MachineSetup:
     drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.
     registries: registries with a file for containerd.  servers: the URLs in each such file.
     registries_conf: what CRI-O's files for registries say, by path.
+    units: the cluster's services.  processes: their main processes by unit, those of the cluster's programs by name and
+    id, and the machine's first one as "1".
     """
 
     api: Mapping[str, HttpAnswer]
@@ -155,6 +191,8 @@ class MachineSetup:
     limits: tuple[tuple[str, str, str], ...]
     servers: Mapping[str, tuple[str, ...]]
     registries_conf: Mapping[str, Mapping[str, Any]]
+    units: Mapping[str, UnitSettings]
+    processes: Mapping[str, ProcessLimits]
 
 
 def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
@@ -176,4 +214,21 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         limits=tuple((program, path, value) for program, path, value in raw["limits"]),
         servers={path: tuple(urls) for path, urls in raw["servers"].items()},
         registries_conf={path: tomllib.loads(text) for path, text in raw["registries_conf"].items()},
+        units={
+            name: UnitSettings(one["settings"], one["limits"], int(one["restarts"]), bool(one["reload"]))
+            for name, one in raw["units"].items()
+        },
+        processes=_limits(raw["processes"]["pids"], raw["processes"]["seen"]),
     )
+
+
+def _limits(pids: Mapping[str, int], seen: Mapping[str, Mapping[str, Any]]) -> dict[str, ProcessLimits]:
+    """Return what limits processes, by their names; one that has ended meanwhile is left out."""
+    return {
+        name: ProcessLimits(
+            {key: (soft, hard) for key, (soft, hard) in seen[str(pid)]["limits"].items()},
+            *(seen[str(pid)][key] for key in ("oom", "nice", "state", "cpus")),
+        )
+        for name, pid in {"1": 1, **pids}.items()
+        if str(pid) in seen
+    }

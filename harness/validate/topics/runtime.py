@@ -58,6 +58,59 @@ def wrong_runtime_settings(
     ]
 
 
+# Settings of the cell, in vmatrix's own playbooks.
+OF_THE_CELL = {"containerd": "cluster_containerd_config", "crio": "cluster_crio_config"}
+RESTRICT_OOM = "cluster_containerd_restrict_oom_score_adj"
+# What only the machine decides: folders that packages choose, and where what runs is listed.
+OF_THE_MACHINE = frozenset(("version", "imports", "root", "state", "version_file", "version_file_persist", "oom_score"))
+
+
+def other_configuration(running: Mapping[str, RunningPrograms], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return what the running runtime's whole configuration has otherwise than its version's defaults and the product.
+
+    Without what `wrong_runtime_settings` judges: values of settings that the product names.
+    """
+    said, runtime = expected.leaves.runtime_settings, expected.runtime_process
+    if said is None or runtime not in RUNTIMES:
+        why = "product.yml does not say what differs from defaults (runtime_settings), or the runtime is another"
+        return [unjudged("the whole configuration of the container runtime", why, whole=True)]
+    asked = expected.variables.get(OF_THE_CELL[runtime]) or {}
+    own = {*said, *SANDBOX, "SystemdCgroup", "cgroup_manager", *asked}
+    restricts = (
+        {"restrict_oom_score_adj": bool(expected.variables.get(RESTRICT_OOM))} if runtime == "containerd" else {}
+    )
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        config = RUNTIMES[runtime](seen)
+        if config is None or config.usual is None:
+            yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none")
+            return
+        usual, there = dict(_leaves(config.usual)), dict(_leaves(config.content))
+        for path in sorted({*usual, *there}):
+            last = path[-1]
+            right = restricts.get(last, usual.get(path))
+            if there.get(path) in (right, *_nothing(right)) or last in OF_THE_MACHINE:
+                continue
+            if last not in own or path not in usual:
+                wanted = f"{'.'.join(path)} {right!r}" if path in usual else f"no {'.'.join(path)}"
+                yield Mismatch(f"{name} {runtime}", wanted, repr(there.get(path, "none")))
+
+    return on_every(expected.nodes, running, judge)
+
+
+def _leaves(content: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _nothing(value: Any) -> tuple[Any, ...]:
+    """Return what says the same as a value: nothing, however it is written."""
+    return (None, "", [], {}, 0, False) if value in (None, "", [], {}) else ()
+
+
 def _file_version(name: str, seen: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Judge the form of containerd's file: containerd 2 reads that of containerd 1 as well, but no later one will."""
     said, major = expected.leaves.runtime_file_versions, expected.runtime_version.partition(".")[0]
