@@ -168,7 +168,7 @@ class MachineSetup:
     kubelets_api: what answers at the API's address that kubelet uses, and that address; None where no kubelet runs.
     cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
     rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
-    images: digests by name.  kubelet: the settings in its file.
+    images: digests by name.  kubelet: the settings in its file.  unread: why that cannot be read, "" where it can.
     drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.
     registries: registries with a file for containerd.  servers: the URLs in each such file.
     registries_conf: what CRI-O's files for registries say, by path.
@@ -193,11 +193,13 @@ class MachineSetup:
     registries_conf: Mapping[str, Mapping[str, Any]]
     units: Mapping[str, UnitSettings]
     processes: Mapping[str, ProcessLimits]
+    unread: str = ""
 
 
 def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
     """Read what machine/setup.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     rules, api = raw["rules"], raw["kubelets_api"]
+    kubelet, unread = _yaml_settings(raw["kubelet"])
     return MachineSetup(
         api={path: HttpAnswer(int(a["status"]), a["body"]) for path, a in raw["api"].items()},
         resolvers=tuple(raw["resolvers"]),
@@ -205,7 +207,8 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         bridged={name: int(count) for name, count in raw["bridged"].items()},
         rules=None if rules is None else frozenset((address, name, int(port)) for address, name, port in rules),
         images=raw["images"],
-        kubelet=yaml.safe_load(raw["kubelet"]) or {},
+        kubelet=kubelet,
+        unread=unread,
         drop_ins={unit: tuple(files) for unit, files in raw["drop_ins"].items()},
         registries=tuple(raw["registries"]),
         search=tuple(raw["search"]),
@@ -220,6 +223,15 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         },
         processes=_limits(raw["processes"]["pids"], raw["processes"]["seen"]),
     )
+
+
+def _yaml_settings(text: str) -> tuple[Mapping[str, Any], str]:
+    """Return the settings in a file, and why it cannot be read: that is a finding and not the machine's fault."""
+    try:
+        content = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        return {}, f"it is not YAML: {' '.join(str(error).split())[:200]}"
+    return (content, "") if isinstance(content, dict) else ({}, "it is not a file of settings")
 
 
 def _limits(pids: Mapping[str, int], seen: Mapping[str, Mapping[str, Any]]) -> dict[str, ProcessLimits]:

@@ -42,6 +42,13 @@ BOOT_FILES = (
     *("/etc/selinux/config", "/etc/apparmor.d/*", "/etc/crontab", "/etc/cron.d/*", "/var/spool/cron/*"),
     *("/var/spool/cron/crontabs/*", "/etc/systemd/resolved.conf"),
 )
+MASKED_SWAP = "/etc/systemd/system/swap.target"
+UNIT_FOLDERS = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+)
 TARGET = "default.target"  # which is told by itself
 WANTS = ("/etc/systemd/system/*.wants/*", "/etc/systemd/system/*.requires/*", "/run/systemd/system/*.wants/*")
 CLOUD = ("/var/lib/cloud/instance/boot-finished", "/run/cloud-init/result.json")  # when it has ended
@@ -103,17 +110,21 @@ def enabled() -> dict[str, str]:
     return {os.path.basename(path): os.path.basename(os.path.dirname(path)).rpartition(".")[0] for path in links}
 
 
+STARTED_BY = ("WantedBy", "RequiredBy", "TriggeredBy", "BoundBy", "UpheldBy", "BusName")
+# Whether a unit runs, whether it was ever started since the boot, and what starts it.
+STATE = "Id,Names,ActiveState,LoadState,UnitFileState,InactiveExitTimestampMonotonic,ConditionTimestampMonotonic"
+
+
 def shown(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return what systemd tells of units: whether they run, and whether they were ever started since the boot."""
-    properties = "Id,Names,ActiveState,LoadState,InactiveExitTimestampMonotonic,ConditionTimestampMonotonic"
+    """Return what systemd tells of units, by each of their names."""
+    properties = ",".join((STATE, *STARTED_BY))
     text = said(["systemctl", "show", "--no-pager", "-p", properties, "--", *names]) or "" if names else ""
     rows = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n")]
     return {name: row for row in rows for name in {row.get("Id", ""), *row.get("Names", "").split()}}
 
 
-def never_started(wanted: dict[str, str]) -> dict[str, str]:
+def never_started(wanted: dict[str, str], seen: dict[str, dict[str, str]]) -> dict[str, str]:
     """Return units that the next boot starts and this one did not, with what wants them and is there already."""
-    seen = shown(sorted({*wanted, *wanted.values()}))
     found = {}
     for unit, by in wanted.items():
         one = seen.get(unit, {})
@@ -126,13 +137,27 @@ def never_started(wanted: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def firewalls(wanted: dict[str, str]) -> list[list[Any]]:
+def running_services() -> list[str]:
+    """Return the names of the services that run."""
+    listed = said(["systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend"]) or ""
+    return [line.split()[0] for line in listed.splitlines() if line.strip()]
+
+
+def not_enabled(names: Sequence[str], seen: dict[str, dict[str, str]]) -> list[str]:
+    """Return those of the running services that nothing starts at the next boot."""
+    rows = ((name, seen.get(name, {})) for name in names)
+    return sorted(
+        name for name, one in rows if one.get("UnitFileState") == "disabled" and not any(map(one.get, STARTED_BY))
+    )
+
+
+def firewalls(wanted: dict[str, str], seen: dict[str, dict[str, str]]) -> list[list[Any]]:
     """Return [service, file, line, whether it runs] of what loads rules at boot that forbid something."""
-    running, found = shown([name for name in FIREWALLS if name in wanted]), []
+    found = []
     for name, patterns in FIREWALLS.items():
         if name in wanted:
             lines = [[path, line] for path, line in lines_in(*patterns) if FORBIDS.search(line)]
-            active = running.get(name, {}).get("ActiveState") == "active"
+            active = seen.get(name, {}).get("ActiveState") == "active"
             found += [[name, *one, active] for one in lines or ([] if patterns else [["", ""]])]
     return found
 
@@ -212,11 +237,17 @@ def settings() -> dict[str, list[str]]:
 
 def swaps() -> list[str]:
     """Return what swap space is used at boot."""
-    if said(["systemctl", "is-enabled", "swap.target"]) == "masked":
+    if os.path.realpath(MASKED_SWAP) == "/dev/null":
         return []
     rows = [line.split() for _, line in lines_in("/etc/fstab")]
     units = [os.path.basename(path) for path in glob.glob("/etc/systemd/system/*.wants/*.swap")]
     return units + [words[0] for words in rows if len(words) > 3 and words[2] == "swap" and "noauto" not in words[3]]
+
+
+def target() -> str:
+    """Return the target that a boot leads to: the first link of that name counts (systemd.unit(5))."""
+    links = [f"{folder}/{TARGET}" for folder in UNIT_FOLDERS if os.path.lexists(f"{folder}/{TARGET}")]
+    return os.path.basename(os.readlink(links[0])) if links and os.path.islink(links[0]) else ""
 
 
 def mode_of_selinux() -> list[str]:
@@ -228,7 +259,8 @@ def mode_of_selinux() -> list[str]:
 
 def main(argv: Sequence[str]) -> None:
     """Print everything; argv is ignored."""
-    wanted = enabled()
+    wanted, services = enabled(), running_services()
+    units = shown(sorted({*wanted, *wanted.values(), *services}))
     names = (
         "/etc/modules-load.d/*.conf",
         "/run/modules-load.d/*.conf",
@@ -239,11 +271,12 @@ def main(argv: Sequence[str]) -> None:
         "settings": settings(),
         "modules": sorted({line for _, line in lines_in(*names)}),
         "swaps": swaps(),
-        "target": said(["systemctl", "get-default"]) or "",
+        "target": target(),
         "hostname": (read("/etc/hostname") or "").strip(),
-        "never_started": never_started(wanted),
+        "never_started": never_started(wanted, units),
+        "not_enabled": not_enabled(services, units),
         "changed": changed_files(),
-        "firewalls": firewalls(wanted),
+        "firewalls": firewalls(wanted, units),
         "blocked_modules": blocked_modules(),
         "kernel_words": kernel_words(),
         "variables": variables(),

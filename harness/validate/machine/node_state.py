@@ -23,8 +23,9 @@ KUBELET = "/var/lib/kubelet"
 # What kubelet reads when it starts, as JSON. Its settings are not among them.
 CHECKPOINTS = (
     *(f"{KUBELET}/*_state", f"{KUBELET}/*_checkpoint", f"{KUBELET}/device-plugins/*_checkpoint"),
-    *(f"{KUBELET}/checkpoints/*", f"{KUBELET}/image_manager/*/*"),
+    *(f"{KUBELET}/checkpoints/*", f"{KUBELET}/image_manager/*/*", "/var/lib/containers/storage/overlay-*/*.json"),
 )
+LISTS = "/var/lib/containers/"  # whose files hold lists
 # The checksums that kubelet gives to the state of a policy that keeps none (pkg/kubelet/cm/*manager/state).
 EMPTY_SUMS = {"cpu_manager_state": ("none", 1353318690), "memory_manager_state": ("None", 4236770233)}
 DATABASES = ("/var/lib/containerd/io.containerd.metadata.*/meta.db", "/var/lib/containerd/*snapshotter*/metadata.db")
@@ -40,12 +41,12 @@ GROUPS = ("/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*", "/sys/fs/cgr
 POD_UID = re.compile(r"[/-]pod([0-9a-f]{8}[-_][0-9a-f_-]{27}|[0-9a-f]{32})(?:\.slice)?$")
 POD_MOUNT = re.compile(r"^/var/lib/kubelet/pods/([0-9a-f-]{32,36})/")
 RUN_MOUNT = re.compile(r"^/run/containerd/(?:io\.containerd\.runtime\.v2\.task/k8s\.io|.*/sandboxes)/([0-9a-f]{64})/")
-OF_CRI = 'labels."io.cri-containerd.kind"'
+OF_CRI = "/var/lib/containerd/io.containerd.grpc.v1.cri/*/*"  # folders of sandboxes and containers that kubelet made
 FNV_START, FNV_PRIME = 0x811C9DC5, 0x01000193  # 32 bits
 
 
 def checkpoints() -> dict[str, str]:
-    """Return why kubelet could not read each file that it reads when it starts; "" where it could."""
+    """Return why kubelet or CRI-O could not read each file that it reads when it starts; "" where it could."""
     found = {}
     for path in sorted({one for pattern in CHECKPOINTS for one in glob.glob(pattern)}):
         if os.path.isfile(path):
@@ -60,7 +61,7 @@ def unreadable(path: str) -> str:
     except ValueError as error:
         return f"it is not JSON: {error}"
     if not isinstance(content, dict):
-        return "it is not a JSON object"
+        return "" if isinstance(content, list) and path.startswith(LISTS) else "it is not a JSON object"
     data, policy = content.get("data"), EMPTY_SUMS.get(os.path.basename(path))
     if isinstance(data, str) and "checksum" in content and content["checksum"] != fnv(f"(string){data}"):
         return "its checksum is another one"
@@ -160,25 +161,23 @@ def endpoints(running: Iterable[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def command_lines(running: Iterable[dict[str, Any]]) -> dict[str, list[list[str]]]:
+def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
     """Return of each program of a unit what its next start adds to its command line, and what it leaves out.
 
     By the unit that systemd has read and the files of variables that it names (systemd.service(5), "COMMAND LINES").
     """
+    names = [re.findall(r"/([^/]+\.service)$", one["cgroup"])[:1] or [f"{one['name']}.service"] for one in running]
+    words = ["systemctl", "show", "--no-pager", "-p", "MainPID,ExecStart,EnvironmentFiles"]
+    text = said([*words, *sorted({name for one in names for name in one})]) or "" if names else ""
     found = {}
-    for process in running:
-        unit = re.findall(r"/([^/]+\.service)$", process["cgroup"])
-        name = unit[0] if unit else f"{process['name']}.service"
-        text = said(["systemctl", "show", "--no-pager", "-p", "MainPID,ExecStart,EnvironmentFiles", name]) or ""
-        shown = [line.partition("=") for line in text.splitlines()]
-        if str(process["pid"]) not in [value for key, _, value in shown if key == "MainPID"]:
-            continue
-        files = [value.partition(" (")[0] for key, _, value in shown if key == "EnvironmentFiles"]
+    for shown in ([line.partition("=") for line in block.splitlines()] for block in text.split("\n\n")):
+        pid = next((value for key, _, value in shown if key == "MainPID"), "")
+        process = next((one for one in running if str(one["pid"]) == pid), None)
         start = next((value for key, _, value in shown if key == "ExecStart"), "")
         match = re.search(r"argv\[\]=(.*?) ; ignore_errors", start)
-        if match:
-            following = expanded(match.group(1).split(), variables(files))
-            now = list(process["argv"])
+        if process is not None and match is not None:
+            files = [value.partition(" (")[0] for key, _, value in shown if key == "EnvironmentFiles"]
+            following, now = expanded(match.group(1).split(), variables(files)), list(process["argv"])
             found[process["name"]] = [
                 [one for one in following[1:] if one not in now],
                 [one for one in now[1:] if one not in following],
@@ -235,17 +234,18 @@ def lines_of(argv: Sequence[str]) -> list[str] | None:
     return done.stdout.decode(errors="replace").split()
 
 
-def containers() -> dict[str, Any]:
+def containers(running: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the ids of the runtime's sandboxes and containers; None where nothing tells. strangers: not kubelet's."""
-    for process in processes("containerd"):
-        address = flag(process["argv"], "address")
-        words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "containers", "ls", "-q"]
-        every, own = lines_of(words), lines_of([*words, OF_CRI])
-        strangers = sorted(set(every) - set(own)) if every is not None and own is not None else []
-        return {"known": every, "strangers": strangers}
-    if processes("crio"):
-        pods, rest = lines_of(["crictl", "pods", "-q"]), lines_of(["crictl", "ps", "-a", "-q"])
-        return {"known": [*pods, *rest] if pods is not None and rest is not None else None, "strangers": []}
+    for process in running:
+        if process["name"] == "containerd":
+            address = flag(process["argv"], "address")
+            words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "containers", "ls", "-q"]
+            every = lines_of(words)
+            own = {os.path.basename(path) for path in glob.glob(OF_CRI)}
+            return {"known": every, "strangers": sorted(set(every or ()) - own) if own else []}
+        if process["name"] == "crio":
+            pods, rest = lines_of(["crictl", "pods", "-q"]), lines_of(["crictl", "ps", "-a", "-q"])
+            return {"known": [*pods, *rest] if pods is not None and rest is not None else None, "strangers": []}
     return {"known": None, "strangers": []}
 
 
@@ -314,10 +314,10 @@ def main(argv: Sequence[str]) -> None:
         "reservations": reservations(),
         "shims": shims(),
         "task_mounts": task_mounts(),
-        "idle_namespaces": idle_namespaces() if processes("containerd") else [],
+        "idle_namespaces": idle_namespaces() if any(one["name"] == "containerd" for one in running) else [],
         "loose_veths": loose_veths(),
         "pods": pods(),
-        "containers": containers(),
+        "containers": containers(running),
     }
     print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
 

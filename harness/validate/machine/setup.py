@@ -144,10 +144,10 @@ def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
     return {unit: (said(["systemctl", "show", "--value", "-p", "DropInPaths", unit]) or "").split() for unit in units}
 
 
-def shown(*words: str) -> dict[str, str]:
+def properties(text: str) -> dict[str, str]:
     """Return the properties that `systemctl show` prints; of one that is printed several times, all values."""
     found: dict[str, str] = {}
-    for line in (said(["systemctl", "show", "--no-pager", *words]) or "").splitlines():
+    for line in text.splitlines():
         key, _, value = line.partition("=")
         found[key] = f"{found[key]}; {value}" if key in found else value
     return found
@@ -161,12 +161,15 @@ def unit_settings(units: Sequence[str]) -> dict[str, dict[str, Any]]:
     what systemd has read.  pid: of its main process.
     """
     names = [unit for unit in units if unit.endswith(".service")]
-    with ThreadPoolExecutor(4) as pool:
-        seen = dict(zip(names, pool.map(shown, names)))  # noqa: B905 - Python 3.9
-        manager, nothing = pool.map(lambda words: shown(*words), ([], [NO_UNIT]))
-    usual = {**nothing, **{key[len("Default") :]: value for key, value in manager.items() if key.startswith("Default")}}
+    show = ["systemctl", "show", "--no-pager"]
+    blocks = map(properties, (said([*show, *names, NO_UNIT]) or "").split("\n\n"))
+    seen = {one.get("Id", ""): one for one in blocks}
+    manager = properties(said(show) or "")
+    usual = {key[len("Default") :]: value for key, value in manager.items() if key.startswith("Default")}
+    usual = {**seen.get(NO_UNIT, {}), **usual}
     found = {}
-    for unit, one in seen.items():
+    for unit in names:
+        one = seen.get(unit, {})
         if one.get("LoadState") == "loaded":
             own = {key: SHOWN_COMMAND.sub(r"\1", value) for key, value in one.items() if not STATE_OF_UNIT.search(key)}
             own |= {key: linked(value) for key, value in own.items() if key in DEPENDENCIES}

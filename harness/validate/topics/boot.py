@@ -82,7 +82,8 @@ class NextBoot:
 
     settings: value and file of each kernel setting.  modules: those loaded.  swaps: swap space that is used.
     target: the target.  hostname: of /etc/hostname ("" where there is none).
-    never_started: units that it starts and the last one did not, with a unit that wants them.
+    never_started: units that it starts and the last one did not, with a unit that wants them.  not_enabled: services
+    that run now, and that it does not start.
     changed: by how many seconds files that a boot reads are newer than the last one.
     firewalls: service, file, line that forbids, whether it runs now.  blocked_modules: module, file.
     kernel_words: of the kernel's command line by file, without those it has now.
@@ -96,6 +97,7 @@ class NextBoot:
     target: str
     hostname: str
     never_started: Mapping[str, str]
+    not_enabled: tuple[str, ...]
     changed: Mapping[str, float]
     firewalls: tuple[tuple[str, str, str, bool], ...]
     blocked_modules: tuple[tuple[str, str], ...]
@@ -116,6 +118,7 @@ def next_boot_of(raw: Mapping[str, Any]) -> NextBoot:
         target=raw["target"],
         hostname=raw["hostname"],
         never_started=raw["never_started"],
+        not_enabled=tuple(raw["not_enabled"]),
         changed=raw["changed"],
         firewalls=tuple((service, path, line, active) for service, path, line, active in raw["firewalls"]),
         blocked_modules=tuple((module, path) for module, path in raw["blocked_modules"]),
@@ -193,6 +196,8 @@ def strange_boot(boots: Boots, expected: ExpectedGuest) -> list[Mismatch]:
             yield Mismatch(
                 f"{name} {unit}", wanted, f"{by} starts it at the next boot, and it has not run since this one"
             )
+        for unit in seen.not_enabled:
+            yield Mismatch(f"{name} {unit}", "to be started at the next boot as well", "it runs now and is disabled")
         for path, seconds in sorted(seen.changed.items()):
             if not any(fnmatchcase(path, one) for one in said):
                 wanted = "as it was when the machine started: the product does not write it (boot_files)"

@@ -19,7 +19,6 @@ OF_CONTROL_PLANES = {
     *("ca.key", "ca-key.pem", "sa.key", "front-proxy-ca.key", "apiserver.key"),
     *("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf"),
 }
-FOLDERS = ("folder", "data", "above")  # kinds
 OF_PEOPLE = "/.kube/config"  # of whoever uses kubectl, which kubeadm leaves to admins of control planes
 SCARCE = 0.05  # share of a disk, below which writes fail soon
 NEWER_SECONDS = 3.0  # files are written just before a program starts, and clocks are set meanwhile
@@ -38,7 +37,7 @@ def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
             forbidden = _forbidden(one, strict=strict)
             if one.mode & forbidden:
                 yield Mismatch(f"{name} {path}", f"permissions {one.mode & ~forbidden:04o}", f"{one.mode:04o}")
-            if strict and (one.secret or one.kind in FOLDERS) and one.owner != ROOT:
+            if strict and one.owner != ROOT:
                 yield Mismatch(f"{name} {path}", "owner 0 (root)", str(one.owner))
             theirs = PurePath(path).name in OF_CONTROL_PLANES or (strict and path.endswith(OF_PEOPLE))
             if name in expected.workers and theirs and one.kind == "file":

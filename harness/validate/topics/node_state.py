@@ -116,6 +116,8 @@ def _other_policies(name: str, seen: NodeState, running: Mapping[str, Any]) -> I
 
 def _other_file(name: str, setup: MachineSetup | None, running: Mapping[str, Any] | None) -> Iterator[Mismatch]:
     """Judge whether the file of kubelet's settings says what kubelet runs with, whenever it was written."""
+    if setup is not None and setup.unread:
+        yield Mismatch(f"{name} kubelet's file", "settings that its next start can use", setup.unread)
     if setup is None or running is None:
         return
     for path, value in _flat(setup.kubelet):

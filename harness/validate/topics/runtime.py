@@ -82,8 +82,8 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         config = RUNTIMES[runtime](seen)
-        if config is None or config.usual is None:
-            yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none")
+        if config is None or not config.usual or not config.content:
+            yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none: it cannot read its files")
             return
         usual, there = dict(_leaves(config.usual)), dict(_leaves(config.content))
         for path in sorted({*usual, *there}):

@@ -71,9 +71,18 @@ ConditionTimestampMonotonic=77"""
 
 def test_a_unit_that_only_the_next_boot_starts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boot, "said", lambda argv: SHOWN)
-    wanted = {"tidy.service": "multi-user.target", "ran.service": "multi-user.target"}
-    assert boot.never_started(wanted) == {"tidy.service": "multi-user.target"}
-    assert boot.never_started({"tidy.service": "graphical.target"}) == {}
+    wanted, seen = {"tidy.service": "multi-user.target", "ran.service": "multi-user.target"}, boot.shown(["any"])
+    assert boot.never_started(wanted, seen) == {"tidy.service": "multi-user.target"}
+    assert boot.never_started({"tidy.service": "graphical.target"}, seen) == {}
+
+
+def test_a_service_that_runs_until_the_next_boot_is_told() -> None:
+    seen = {
+        "a.service": {"UnitFileState": "disabled"},
+        "b.service": {"UnitFileState": "enabled"},
+        "c.service": {"UnitFileState": "disabled", "TriggeredBy": "c.socket"},
+    }
+    assert boot.not_enabled(list(seen), seen) == ["a.service"]
 
 
 @pytest.mark.parametrize(
@@ -95,9 +104,8 @@ def test_rules_that_forbid_something_are_told(
 ) -> None:
     path = write("rules", f"{line}\n")
     monkeypatch.setattr(boot, "FIREWALLS", {"nftables.service": (path,)})
-    monkeypatch.setattr(boot, "said", lambda argv: "")
-    assert bool(boot.firewalls({"nftables.service": "sysinit.target"})) is forbids
-    assert boot.firewalls({}) == []
+    assert bool(boot.firewalls({"nftables.service": "sysinit.target"}, {})) is forbids
+    assert boot.firewalls({}, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +163,11 @@ def test_settings_are_told_with_their_file(monkeypatch: pytest.MonkeyPatch) -> N
     }
 
 
-def test_the_next_start_tells_its_target(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(boot, "said", lambda argv: "rescue.target" if "get-default" in argv else "")
+def test_the_next_start_tells_its_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "default.target").symlink_to("/usr/lib/systemd/system/rescue.target")
+    monkeypatch.setattr(boot, "UNIT_FOLDERS", (str(tmp_path), "/nowhere"))
+    monkeypatch.setattr(boot, "said", lambda argv: "")
     boot.main([])
     assert '"target": "rescue.target"' in capsys.readouterr().out

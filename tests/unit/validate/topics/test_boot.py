@@ -64,6 +64,7 @@ DROPS = "chain forward { type filter hook forward priority 0; policy drop; }"
 # What may come with a boot, what is said of it, and whether it is found in a cluster of any product.
 BROUGHT: tuple[tuple[Change, str, bool], ...] = (
     (put("never_started", {"tidy.service": "multi-user.target"}), "w-0 tidy.service: expected to be started", False),
+    (put("not_enabled", ["chrony.service"]), "w-0 chrony.service: expected to be started at the next boot", False),
     (put("changed", {"/etc/netplan/50.yaml": 60.0}), "w-0 /etc/netplan/50.yaml: expected as it was", False),
     (put("firewalls", [["nftables.service", "/etc/nftables.conf", DROPS, False]]), "w-0 nftables.service", True),
     (put("firewalls", [["firewalld.service", "", "", False]]), "saw it is enabled", True),

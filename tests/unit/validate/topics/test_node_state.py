@@ -136,3 +136,11 @@ def test_a_static_pod_is_kept_under_the_id_of_its_manifest() -> None:
 
 def annotations(pod: Json) -> dict[str, str]:
     return dict(pod["metadata"].get("annotations", {}))
+
+
+def test_a_file_of_settings_that_kubelet_cannot_read_is_found() -> None:
+    broken_file = setups(lambda raw: raw.update(kubelet="a: [b"))
+    (found,) = broken_state(states(), broken_file, RUNNING, WANTED)
+    assert str(found).startswith(
+        "w-0 kubelet's file: expected settings that its next start can use; saw it is not YAML"
+    )

@@ -216,7 +216,7 @@ def test_only_the_configuration_of_product_and_cell_passes() -> None:
             "expected no disabled_plugins",
         ),
         (adds("", by_default="[ttrpc]\naddress = '/run/x'\n"), "expected ttrpc.address '/run/x'; saw 'none'"),
-        (lambda raw: raw["containerd"].update(default=""), "its configuration and its defaults; saw none"),
+        (lambda raw: raw["containerd"].update(default=""), "its configuration and its defaults; saw none: it cannot"),
     ],
 )
 def test_what_differs_from_the_versions_defaults_is_found(change: Change, words: str) -> None:
