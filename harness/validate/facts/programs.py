@@ -107,8 +107,16 @@ def _shims(raw: Mapping[str, Any]) -> tuple[Shim, ...]:
 def _loaded(raw: Mapping[str, Any] | None, content: Any) -> LoadedConfig | None:
     if raw is None:
         return None
-    usual = tomllib.loads(raw["default"]) if raw.get("default") else None
+    usual = _defaults(raw.get("default", ""))
     return LoadedConfig(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]), usual)
+
+
+def _defaults(text: str) -> Mapping[str, Any] | None:
+    """Return the settings that a program prints as its defaults, None where it prints none that can be read."""
+    try:
+        return tomllib.loads(text) or None
+    except tomllib.TOMLDecodeError:
+        return None
 
 
 def _api_version(answer: Mapping[str, Any] | None) -> str:

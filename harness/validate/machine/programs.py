@@ -40,7 +40,7 @@ SHIM = "containerd-shim-runc-v2"
 OF_A_MOMENT = ("start", "delete")  # what containerd runs a shim's program for, besides the shim itself
 PINNED = 'labels."io.cri-containerd.pinned"==pinned'
 FILE_VERSION = re.compile(r"^version\s*=\s*(\d+)", re.MULTILINE)
-SETTING = re.compile(r"^[a-z_]+ = (\S.*|)$")  # of CRI-O
+SETTING = re.compile(r"^(?P<key>[a-z_]+) = (?P<value>\S.*)$")  # of CRI-O
 SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
     "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
@@ -151,13 +151,18 @@ def output_of(argv: Sequence[str]) -> str:
 
 def uncommented(text: str) -> str:
     """Return CRI-O's defaults as TOML: it prints them as comments, among others that explain them."""
-    lines, inside = [], False
+    lines: list[str] = []
+    known: set[str] = set()
+    inside = False
     for line in text.splitlines():
         bare = line[2:] if line.startswith("# ") else line.removeprefix("#")
         setting = SETTING.match(bare)
-        if line.startswith("[") or inside or setting:
-            lines.append(line if line.startswith("[") else bare)
-            inside = bool(inside or (setting and setting.group(1).startswith("["))) and "]" not in bare
+        if line.startswith("["):
+            lines, known, inside = [*lines, line], set(), False
+        elif inside or (setting and setting["key"] not in known):
+            lines.append(bare)
+            known |= {setting["key"]} if setting and not inside else set()
+            inside = (inside or bool(setting and setting["value"].startswith("["))) and not bare.rstrip().endswith("]")
     return "\n".join(lines)
 
 

@@ -35,14 +35,20 @@ storage_driver = "overlay"
 default_runtime = "runc"
 cgroup_manager = "cgroupfs"
 pinns_path = "/usr/local/bin/pinns"
+namespaces_dir = "/run/crio/namespaces"
+hooks_dir = ["/etc/crio/hooks.d"]
 conmon = ""
 [crio.runtime.runtimes.runc]
 runtime_path = "/usr/local/bin/runc"
 monitor_path = "/usr/bin/conmon"
 [crio.image]
 pause_image = "{PAUSE}"
+signature_policy = "/etc/crio/policy.json"
 [crio.network]
 network_dir = "/etc/cni/net.d"
+plugin_dirs = ["/opt/cni/bin"]
+[crio.api]
+listen = "/run/crio/crio.sock"
 """
 CRIO_REGISTRIES = "/etc/containers/registries.conf.d/10-cluster.conf"
 PROXY = {"mode": "nftables", "clusterCIDR": "10.243.0.0/16", "bindAddress": "0.0.0.0", "detectLocalMode": "ClusterCIDR"}  # noqa: S104
