@@ -10,6 +10,7 @@ import codecs
 import io
 import json
 import os
+import re
 import select
 import shlex
 import shutil
@@ -23,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from harness import stopping
+from harness import threads
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
 
@@ -96,12 +97,28 @@ def failing_as_infra(what: str, *, hint: str) -> Iterator[None]:
         hint: what to do about it.
 
     Raises:
-        InfraError: a command failed; with its last lines and its log.
+        InfraError: a command failed. Its first line has the reason that the command gives, the detail its last lines.
     """
     try:
         yield
     except CommandFailed as error:
-        raise InfraError(f"{what}: {error.summary}", detail=error.detail, paths=error.paths, hint=hint) from error
+        said = "" if isinstance(error, CommandTimedOut) else reason_in(error.detail)
+        summary, more = (f"{what}: {said}", [error.summary]) if said else (f"{what}: {error.summary}", [])
+        detail = "\n".join([*more, error.detail])
+        raise InfraError(summary, detail=detail, paths=error.paths, hint=hint) from error
+
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")  # colours and other control characters
+_REASON = re.compile(r"^\W*(?:error|fatal|failed|panic|E[0-9]{4})\b", re.IGNORECASE)
+LONGEST_REASON = 300  # characters
+
+
+def reason_in(output: str) -> str:
+    """Return why a command failed, of its last lines: the last one that names an error, else the last one."""
+    lines = [" ".join(_STYLE.sub("", line).split()) for line in output.splitlines()]
+    lines = [line for line in lines if line]
+    found = next((line for line in reversed(lines) if _REASON.match(line)), lines[-1] if lines else "")
+    return found if len(found) <= LONGEST_REASON else f"{found[:LONGEST_REASON]} ..."
 
 
 def ending_with_us() -> list[str]:
@@ -142,11 +159,11 @@ def run(
     words = tuple(str(a) for a in argv)
     interleave = log is not None or on_line is not None
     started = time.monotonic()
-    stopping.check()
+    threads.check()
     child = _start(words, cwd, env, fed=stdin is not None, interleave=interleave)
     with _ending_when_stopped(child):
         out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
-    stopping.check()
+    threads.check()
     done = Completed(words, child.returncode, out, err, time.monotonic() - started)
     paths = (log,) if log is not None else ()
     if timed_out:
@@ -182,7 +199,7 @@ def follow(
     """
     words = tuple(str(a) for a in argv)
     started = time.monotonic()
-    stopping.check()
+    threads.check()
     child = _start(words, cwd, env, fed=False, interleave=True)
     end = partial(_signal_child_group, child, signal.SIGTERM) if whole else child.terminate
     try:
@@ -192,7 +209,7 @@ def follow(
         _end(child, 0.0 if whole else grace)
         child.wait()
         raise
-    stopping.check()
+    threads.check()
     done = Completed(words, child.returncode, out, "", time.monotonic() - started)
     if timed_out:
         raise CommandTimedOut(done, why=f"did not end within {timeout:.0f} s", paths=(log,))
@@ -226,7 +243,7 @@ def stream(argv: Argv) -> Iterator[str]:
         CommandFailed: it could not be started, or ended with another status than 0 by itself.
     """
     words, started = tuple(str(a) for a in argv), time.monotonic()
-    stopping.check()
+    threads.check()
     child = _start(words, None, None, fed=False, interleave=False)
     assert child.stdout is not None  # noqa: S101 - Popen was given pipes
     assert child.stderr is not None  # noqa: S101
@@ -238,7 +255,7 @@ def stream(argv: Argv) -> Iterator[str]:
     finally:
         _kill_group(child)
         child.wait()
-    stopping.check()
+    threads.check()
     if child.returncode != 0:
         done = Completed(words, child.returncode, "", said, time.monotonic() - started)
         raise CommandFailed(done, why=f"ended with status {child.returncode}")
@@ -340,7 +357,7 @@ def _follow(
 @contextmanager
 def _ending_when_stopped(child: subprocess.Popen[str]) -> Iterator[None]:
     """Kill a child's group as soon as this thread's work is not wanted any more."""
-    stop = stopping.current()
+    stop = threads.stop_event()
     if stop is None:
         yield
         return

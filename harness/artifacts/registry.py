@@ -6,7 +6,6 @@ this host's loopback, as long as that takes; only those that it does not have ye
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
 from harness.errors import InfraError
 from harness.files import write_atomically
+from harness.http_client import NoAnswer, WebRequest, ask
 from harness.until import Deadline, NotYet, until
 
 CONFIG = """\
@@ -173,12 +173,9 @@ def digest_in(registry: str, repository: str, tag: str) -> str:
     Raises:
         InfraError: the registry does not answer.
     """
-    connection = http.client.HTTPConnection(registry, timeout=ANSWER_SECONDS)
+    url, accepted = f"http://{registry}/v2/{repository}/manifests/{tag}", {"Accept": f"{MANIFEST}, {DOCKER}"}
     try:
-        connection.request("HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": f"{MANIFEST}, {DOCKER}"})
-        answer = connection.getresponse()
-        return answer.headers.get("Docker-Content-Digest", "") if answer.status == http.client.OK else ""
-    except (OSError, http.client.HTTPException) as error:
+        reply = ask(WebRequest(url, "HEAD", headers=accepted, direct=True), ANSWER_SECONDS)
+    except NoAnswer as error:
         raise InfraError(f"the registry at {registry} does not answer: {error}", hint="vmatrix infra status") from error
-    finally:
-        connection.close()
+    return reply.headers.get("Docker-Content-Digest", "") if reply.ok else ""

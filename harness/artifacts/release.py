@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import shutil
 import tarfile
 import threading
-import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +16,8 @@ from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.download import CHUNK, download, listed, text
 from harness.artifacts.recipe import Ref, Source
 from harness.errors import InfraError
+from harness.http_client import NoAnswer, WebRequest
+from harness.http_client import ask as request
 
 PROBE = "https://dl.k8s.io/release/stable.txt"
 PROBE_SECONDS = 3.0  # no answer by then: build from source instead
@@ -34,14 +34,13 @@ def reachable(url: str = PROBE) -> bool:
     answers: list[bool] = []
 
     def ask() -> None:
-        with suppress(OSError, http.client.HTTPException):
-            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS).close()  # noqa: S310
-            answers.append(True)
+        with suppress(NoAnswer):
+            answers.append(request(WebRequest(url, "HEAD"), PROBE_SECONDS).ok)
 
     thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
     thread.start()
     thread.join(PROBE_SECONDS)
-    return bool(answers)
+    return any(answers)
 
 
 @dataclass(frozen=True)

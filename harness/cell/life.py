@@ -10,24 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cell import diagnose, product_machines, provision
+from harness.cell import diagnose, provision
 from harness.cell.existing import CellSelector
 from harness.cell.machine_restarts import Restarts
-from harness.cell.machines import changes, sight
+from harness.cell.machines import UsageWatch, changes, sight
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
-from harness.cell.usage import UsageWatch
 from harness.cell.variables import variables_of
-from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.errors import BadInput, Blame, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.client import Cluster
-from harness.kube.forwarder import Forwarder
-from harness.kube.tunnels import Tunnels
-from harness.machines import access, inventory
-from harness.machines.access import close_connections, control_directory
-from harness.machines.kubevirt.presence import Sighting
+from harness.machines import inventory
+from harness.machines.kubevirt.launchers import Sighting
+from harness.machines.pressure import overload
+from harness.machines.reach import ssh
+from harness.machines.reach.portforward import Forwarder, Tunnels
+from harness.machines.reach.ssh import close_connections, control_directory
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
@@ -82,8 +82,8 @@ class Life:
         return self.environment
 
     def _provision(self) -> Environment:
-        owner = access.Owner(self.site.infra, time.time() + self.site.expiry_hours * 3600)
-        self._held.enter_context(access.held(self._folder, owner))
+        owner = ssh.Owner(self.site.infra_id, time.time() + self.site.expiry_hours * 3600)
+        self._held.enter_context(ssh.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
         if self.measured:
@@ -147,8 +147,7 @@ class Life:
             try:
                 outcome = self.site.kind_of(self.cell).run(wanted)
             except VmatrixError as failure:
-                if changed := self.machines_changed(there):
-                    raise self._not_the_products(changed, f"during the second run of {stage}", failure) from failure
+                self._excuse(failure, there, f"during the second run of {stage}")
                 raise
         with suppress(FileNotFoundError):
             self.attempt.files.kubeconfig.chmod(0o600)  # the product may have written it anew
@@ -181,8 +180,7 @@ class Life:
             with self.watch(index, whole, before):
                 return self._apply(whole, index)
         except VmatrixError as failure:
-            if changed := self.machines_changed(there):
-                raise self._not_the_products(changed, f"during the phase {stage}", failure) from failure
+            self._excuse(failure, there, f"during the phase {stage}")
             raise
 
     def machines_changed(self, names: Collection[str]) -> str:
@@ -193,6 +191,23 @@ class Life:
             return "; ".join(changes(self.site.cluster, self.attempt.place, self.sightings, names))
         except VmatrixError:  # an API in trouble hides no failure of something else
             return ""
+
+    def _excuse(self, failure: VmatrixError, there: Collection[str], when: str) -> None:
+        """Raise an InfraError where something else than the product explains a failure of a phase."""
+        if changed := self.machines_changed(there):
+            raise self._not_the_products(changed, when, failure) from failure
+        if failure.blame is Blame.PRODUCT and (busy := self.overload()):
+            raise InfraRetriable(
+                f"the host was too busy {when}: {busy}",
+                hint="not judged: run fewer cells at a time (--parallel), or where nothing else runs",
+                paths=failure.paths,
+                detail=f"what failed then: {failure}\n{failure.detail}".strip(),
+            ) from failure
+
+    def overload(self) -> str:
+        """Say where machines, or this host, were too busy for a cluster to be in time; "" where they were not."""
+        there = self.environment
+        return overload(there.machines, there.private_key) if there is not None else overload((), Path())
 
     def _not_the_products(self, changed: str, when: str, failure: VmatrixError | None = None) -> InfraError:
         return InfraError(
@@ -254,15 +269,15 @@ class Life:
             return kubeconfig
         if self._forwarder is None:
             self._forwarder = Forwarder(Tunnels.load(environment.tunnels))
-        return access.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
+        return ssh.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
 
     def _lose(self, phase: Phase) -> None:
         """Destroy the machines that the phase has to do without: at once, as a broken host would."""
         if phase.lost:
             with self.steps.step("lose machines") as step:
                 step.note(machines=list(phase.lost))
-                if product_machines.by_product(self.site, self.cell):
-                    product_machines.destroy(self.site, self.attempt.namespace, phase.lost)
+                if provision.by_product(self.site, self.cell):
+                    provision.destroy(self.site, self.attempt.namespace, phase.lost)
                     return
                 deadline = Deadline.after(self.site.timeouts.teardown)
                 lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +14,12 @@ import typer
 from harness import providers
 from harness.cell import teardown
 from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
-from harness.cell.labels import is_label_value, own_project
+from harness.cell.place import is_label_value, own_project
 from harness.cli import complete
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import Countdown, show_rows, wide_console
 from harness.errors import BadInput
-from harness.machines import access
+from harness.machines.reach import ssh
 from harness.spec.project import timeouts_of
 
 out = wide_console()
@@ -130,12 +131,18 @@ def reap(
                 seconds=seconds,
                 on_gone=_print_deleted,
                 on_released=lambda told: out.print(f"finalizers removed: {told}"),
+                on_wait=partial(out.print, markup=False),
             )
         else:
             gone = teardown.reap(
-                cluster, selection, seconds=seconds, on_gone=_print_deleted, on_left=Countdown(out.print).told
+                cluster,
+                selection,
+                seconds=seconds,
+                on_gone=_print_deleted,
+                on_left=Countdown(out.print).told,
+                on_wait=partial(out.print, markup=False),
             )
-    access.sweep()
+    ssh.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +20,7 @@ from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.cli.plain import WordedCommand
 from harness.errors import BadInput
-from harness.machines.access import ssh_command
+from harness.machines.reach.ssh import ssh_command
 from harness.spec.settings import Settings
 
 INPUT, OUTPUT = 0, 1  # file descriptors
@@ -62,9 +64,14 @@ def register(app: typer.Typer) -> None:
 
 def cell_at(cell: str, settings: Settings) -> Existing:
     """Return the newest attempt at a cell that exists. Raises BadInput when there is none."""
-    path, context = providers.of(settings).kubeconfig(settings)
-    cluster = providers.open_cluster(settings)
-    return existing(InfraAccess(cluster, path, context, settings.namespace, settings.access), cell, settings.runs)
+    infra = providers.of(settings).infra(settings)
+    access = InfraAccess(providers.open_cluster(settings), infra, settings.namespace, settings.access)
+    return existing(access, cell, settings.runs)
+
+
+def remote_command(words: Sequence[str]) -> list[str]:
+    """Return what ssh is to run: the one line that the machine's shell splits into the same words again."""
+    return [shlex.join(words)] if len(words) > 1 else list(words)
 
 
 def login(
@@ -75,12 +82,15 @@ def login(
         list[str] | None, typer.Argument(metavar="COMMAND", help="Command to run instead of a shell.")
     ] = None,
 ) -> None:
-    """Log in to a machine of a cell, or run a command on it."""
+    """Log in to a machine of a cell, or run a command on it.
+
+    A command of one word is a line for the machine's shell; several words reach it as they are.
+    """
     there = cell_at(cell, settings_of(given))
     there.instance(machine)
     key = there.file(there.files.key, "the cell's private key")
     argv = ssh_command(there.machine(machine), key)
-    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *(command or [])])  # noqa: S606 - replaces this process
+    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *remote_command(command or ())])  # noqa: S606 - replaces this process
 
 
 def proxy(
@@ -113,7 +123,7 @@ def kubeconfig(given: Given, cell: Cell) -> None:
             threading.Event().wait()
 
 
-def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
+def kubectl(given: Given, call: typer.Context, cell: Cell) -> None:
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.
 
     Options of vmatrix come before kubectl's arguments.
@@ -123,5 +133,5 @@ def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
         environment = {"KUBECONFIG": str(path), "KUBECACHEDIR": str(there.files.kube_cache)}
-        status = proc.attend([program, *context.args], env=environment)
+        status = proc.attend([program, *call.args], env=environment)
     raise typer.Exit(status)

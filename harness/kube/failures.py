@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import urllib3.exceptions
 
 from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
+from harness.http_client import reason
 
 LOOK_SECONDS = 5.0  # for one more handshake, to read the dates that the failed one does not tell
 # https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/#error-codes
@@ -185,6 +186,11 @@ class ApiFailure(InfraError):
         return self.conflict and self.reason == "AlreadyExists"
 
     @property
+    def terminating(self) -> bool:
+        """Tell whether nothing can be made any more because the namespace is being deleted."""
+        return any(cause.get("reason") == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def passing(self) -> bool:
         """Tell whether the same request may succeed a moment later; a wait goes on in spite of it."""
         return self.code in RETRIABLE_CODES and DENIED not in self.message
@@ -253,7 +259,7 @@ def _why(error: BaseException) -> str:
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return "no connection in time"
-    return " ".join(str(error).split())
+    return reason(error)
 
 
 def decode(data: bytes) -> Any:

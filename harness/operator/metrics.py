@@ -5,13 +5,55 @@ Names: https://prometheus.io/docs/practices/naming/
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+import math
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from harness.kube.client import Json
-from harness.kube.exposition import Family, Histogram, Tally
-from harness.kube.objects import dig, phase
+from harness.kube.objects import dig, parse_time, phase
 from harness.kube.reconcile import Controller
+from harness.operator.api.etcd import VERIFIED
+
+
+class Family(NamedTuple):
+    """One metric: its name, what kind it is, what it says, and the names of its labels."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    def of(self, samples: Mapping[tuple[str, ...], float]) -> Metric:
+        """Return the metric with these samples, by the values of its labels."""
+        made = Metric(self.name.removesuffix("_total"), self.text, self.kind)
+        for values, value in samples.items():
+            made.add_sample(self.name, dict(zip(self.labels, values, strict=True)), value)
+        return made
+
+
+class _Looked(Collector):
+    """Metrics that are looked up at the moment that they are asked for."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield them."""
+        yield from self._metrics
+
+
+def text_of(*metrics: Metric) -> str:
+    """Return metrics in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_Looked(metrics))
+    return generate_latest(registry).decode()
+
 
 _P = "vmatrix_operator_"
 _CONTROLLER = ("controller",)
@@ -26,7 +68,26 @@ OPERATIONS = Family(
 SECONDS = Family(
     f"{_P}operation_duration_seconds", "histogram", "From the start of a Job to its end.", ("operation", "outcome")
 )
-CLUSTERS = Family(f"{_P}clusters", "gauge", "ClusterDeployments by condition.", ("condition", "status"))
+_CLUSTER = ("cluster_namespace", "cluster")
+CLUSTERS = Family(
+    f"{_P}cluster_condition", "gauge", "1: a ClusterDeployment has this condition.", (*_CLUSTER, "condition", "status")
+)
+VERSIONS = Family(f"{_P}cluster_version", "gauge", "1: this version of Kubernetes is deployed.", (*_CLUSTER, "version"))
+CERTIFICATES = Family(
+    f"{_P}cluster_certificate_expires_timestamp_seconds", "gauge", "When the first certificate expires.", _CLUSTER
+)
+BACKUPS = Family(
+    f"{_P}cluster_backup_taken_timestamp_seconds", "gauge", "When the newest verified EtcdBackup was taken.", _CLUSTER
+)
+RUNNING = Family(
+    f"{_P}cluster_operation_started_timestamp_seconds",
+    "gauge",
+    "When the operation began that runs.",
+    (*_CLUSTER, "operation"),
+)
+APPROVALS = Family(
+    f"{_P}cluster_approval_pending", "gauge", "1: an operation waits for an approval.", (*_CLUSTER, "operation")
+)
 MACHINES = Family(f"{_P}machines", "gauge", "Machines by phase.", ("phase",))
 WEBHOOKS = Family(f"{_P}webhook_requests_total", "counter", "Requests that webhooks judged.", ("webhook", "outcome"))
 WEBHOOK_SECONDS = Family(f"{_P}webhook_duration_seconds", "histogram", "Time to judge a request.", ("webhook",))
@@ -35,7 +96,8 @@ EXPIRES = Family(
 )
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
-    *(CLUSTERS, MACHINES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
+    *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, RUNNING, APPROVALS),
+    *(MACHINES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
 OPERATION_BOUNDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)  # a deployment takes one to five minutes
 WEBHOOK_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # as of most libraries
@@ -45,46 +107,107 @@ class Metrics:
     """What one manager counts; thread-safe."""
 
     def __init__(self) -> None:
-        self._ended = Tally(OPERATIONS)
-        self._seconds = Histogram(SECONDS, OPERATION_BOUNDS)
-        self._judged = Tally(WEBHOOKS)
-        self._judging = Histogram(WEBHOOK_SECONDS, WEBHOOK_BOUNDS)
+        disable_created_metrics()  # type: ignore[no-untyped-call] # when each was made first says nothing
+        self._registry = CollectorRegistry()
+        self._ended = Counter(OPERATIONS.name, OPERATIONS.text, OPERATIONS.labels, registry=self._registry)
+        self._seconds = self._histogram(SECONDS, OPERATION_BOUNDS)
+        self._judged = Counter(WEBHOOKS.name, WEBHOOKS.text, WEBHOOKS.labels, registry=self._registry)
+        self._judging = self._histogram(WEBHOOK_SECONDS, WEBHOOK_BOUNDS)
+
+    def _histogram(self, family: Family, bounds: tuple[float, ...]) -> Histogram:
+        return Histogram(family.name, family.text, family.labels, buckets=bounds, registry=self._registry)
 
     def operation_ended(self, operation: str, outcome: str, seconds: float | None = None) -> None:
         """Tally an operation that ended with an outcome, after so many seconds if that is known."""
-        self._ended.add(operation, outcome)
+        self._ended.labels(operation, outcome).inc()
         if seconds is not None:
-            self._seconds.observe(seconds, operation, outcome)
+            self._seconds.labels(operation, outcome).observe(seconds)
 
     def webhook_answered(self, path: str, outcome: str, seconds: float) -> None:
         """Tally what a webhook was asked, by its path."""
-        self._judged.add(path.removeprefix("/"), outcome)
-        self._judging.observe(seconds, path.removeprefix("/"))
+        self._judged.labels(path.removeprefix("/"), outcome).inc()
+        self._judging.labels(path.removeprefix("/")).observe(seconds)
 
     def text(self, controllers: Iterable[Controller], *, leading: bool) -> str:
         """Return what is counted; `leading`: whether this manager is the one that works."""
         known = list(controllers)
-        return "".join(
-            (
-                LEADING.lines({(): leading}),
-                RECONCILES.lines({(one.name,): one.reconciles for one in known}),
-                ERRORS.lines({(one.name,): one.errors for one in known}),
-                QUEUE.lines({(one.name,): one.queue.pending() for one in known}),
-                *(counted.lines() for counted in (self._ended, self._seconds, self._judged, self._judging)),
-            )
+        return generate_latest(self._registry).decode() + text_of(
+            LEADING.of({(): leading}),
+            RECONCILES.of({(one.name,): one.reconciles for one in known}),
+            ERRORS.of({(one.name,): one.errors for one in known}),
+            QUEUE.of({(one.name,): one.queue.pending() for one in known}),
         )
 
 
-def of_objects(deployments: Iterable[Json], machines: Iterable[Json]) -> str:
-    """Return how many objects are how; of the manager that works, which alone has them."""
-    clusters = Counter(
-        (str(one["type"]), str(one["status"])) for cd in deployments for one in dig(cd, "status", "conditions") or ()
-    )
-    phases = Counter((phase(machine) or "Pending",) for machine in machines)
-    return CLUSTERS.lines(dict(sorted(clusters.items()))) + MACHINES.lines(dict(sorted(phases.items())))
+@dataclass(frozen=True)
+class DeclaredObjects:
+    """All objects that the manager which works knows."""
+
+    deployments: Sequence[Json] = ()
+    clusters: Sequence[Json] = ()
+    machines: Sequence[Json] = ()
+    backups: Sequence[Json] = ()
+
+    def text(self) -> str:
+        """Return how they are."""
+        phases = Tally((phase(machine) or "Pending",) for machine in self.machines)
+        return text_of(
+            CLUSTERS.of(self._conditions()),
+            VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
+            CERTIFICATES.of(self._certificates()),
+            BACKUPS.of(self._newest_backups()),
+            RUNNING.of(
+                {
+                    (*_named(one), now["operation"]): _seconds(now["started"])
+                    for one in self.clusters
+                    if (now := _of(one, "operation")) and now.get("started")
+                }
+            ),
+            APPROVALS.of(
+                {(*_named(one), wait["operation"]): 1 for one in self.clusters if (wait := _of(one, "approval"))}
+            ),
+            MACHINES.of(dict(sorted(phases.items()))),
+        )
+
+    def _conditions(self) -> dict[tuple[str, ...], float]:
+        return {
+            (*_named(one), condition["type"], condition["status"]): 1
+            for one in self.deployments
+            for condition in _of(one, "conditions") or ()
+        }
+
+    def _certificates(self) -> dict[tuple[str, ...], float]:
+        """Return when the first certificate of each cluster's machines expires."""
+        first: dict[tuple[str, ...], float] = {}
+        for machine in self.machines:
+            cluster, dates = dig(machine, "spec", "claim", "cluster"), _of(machine, "certificates") or {}
+            for date in filter(None, (dates.get("firstExpiry"), dates.get("otherExpiry"))) if cluster else ():
+                key = (machine["metadata"]["namespace"], cluster)
+                first[key] = min(first.get(key, math.inf), _seconds(date))
+        return first
+
+    def _newest_backups(self) -> dict[tuple[str, ...], float]:
+        newest: dict[tuple[str, ...], float] = {}
+        for backup in self.backups:
+            if phase(backup) == VERIFIED and (taken := _of(backup, "taken")):
+                key = (backup["metadata"]["namespace"], backup["spec"]["cluster"])
+                newest[key] = max(newest.get(key, 0.0), _seconds(taken))
+        return newest
+
+
+def _named(obj: Json) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _of(obj: Json, name: str) -> Any:
+    return dig(obj, "status", name)
+
+
+def _seconds(moment: str) -> float:
+    return parse_time(moment).timestamp()
 
 
 def of_moments(renewed: float | None, expires: float | None) -> str:
     """Return when the Lease was last renewed, and until when the webhooks' certificate is valid, where there is one."""
-    made = RENEWED.lines({(): renewed}) if renewed is not None else ""
-    return made + (EXPIRES.lines({(): expires}) if expires is not None else "")
+    moments = ((RENEWED, renewed), (EXPIRES, expires))
+    return text_of(*(family.of({(): moment}) for family, moment in moments if moment is not None))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.infra.cluster.rights import Right
-from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import (
     CONFIG_MAP,
     CRD,
@@ -20,6 +19,7 @@ from harness.kube.resources import (
     LEASE,
     MUTATING_WEBHOOK,
     POD,
+    PORT_FORWARD,
     PVC,
     ROLE,
     ROLE_BINDING,
@@ -36,7 +36,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BAC
 from harness.operator.controllers.remediation import SWITCH
 from harness.operator.registry import OURS, Part
 from harness.operator.webhooks.configurations import SECRET_NAME
-from harness.operator.webhooks.pools import VERB
+from harness.operator.webhooks.deployments import VERB
 
 WATCH = ("list", "watch")
 STATUS, FINALIZERS = "status", "finalizers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.commands import on_machine
 from harness.validate.findings import Mismatch, eventually, real, require
 from harness.validate.inspection import Inspection
 from harness.validate.topics import boot, certificates, files, node_state, operating_system
@@ -14,7 +15,7 @@ def test_only_root_reads_keys_and_workers_have_none_of_the_control_plane(inspect
         files.open_files(inspection.files, inspection.expected),
         claim="keys and kubeconfigs are for root alone, nobody else changes files, and workers have no key of a CA",
         look="what wrote or copied the file: kubeadm's phases certs and kubeconfig, the deployment's tasks",
-        do=f"{inspection.expected.login()}, then ls -lR /etc/kubernetes /var/lib/kubelet/pki",
+        do=on_machine(inspection.expected, "ls -lR /etc/kubernetes /var/lib/kubelet/pki"),
     )
 
 
@@ -23,7 +24,7 @@ def test_agents_were_restarted_after_their_files_changed(inspection: Inspection)
         files.outdated_processes(inspection.files, inspection.expected),
         claim="kubelet and the container runtime started after their files had changed, and run the installed program",
         look="the handlers in logs/deploy.log",
-        do=f"{inspection.expected.login()}, then systemctl status kubelet; ls -l --time-style=full-iso FILE",
+        do=on_machine(inspection.expected, "systemctl status kubelet; ls -l --time-style=full-iso FILE"),
     )
 
 
@@ -32,7 +33,7 @@ def test_machines_have_the_operating_system_of_the_cell(inspection: Inspection) 
         files.wrong_systems(inspection.files, inspection.expected),
         claim="every machine runs the operating system of its disk image",
         look="image and os in matrix/images.yml; which golden image the machine's disk was cloned from",
-        do=f"{inspection.expected.login()}, then cat /etc/os-release",
+        do=on_machine(inspection.expected, "cat /etc/os-release"),
     )
 
 
@@ -41,7 +42,7 @@ def test_only_the_ports_of_the_role_are_open(inspection: Inspection) -> None:
         operating_system.open_ports(inspection.files, inspection.expected),
         claim="other machines reach programs of the cluster only at the ports of the machine's role",
         look="the program's flags or configuration: bind-address, healthzBindAddress, listen-metrics-urls, bind",
-        do=f"{inspection.expected.login()}, then ss -lntp",
+        do=on_machine(inspection.expected, "ss -lntp"),
     )
 
 
@@ -50,7 +51,7 @@ def test_programs_can_write_where_they_must(inspection: Inspection) -> None:
         files.closed_folders(inspection.files, inspection.expected),
         claim="the folders that programs of the cluster write to can be written to, and have room",
         look="the mounts and the kernel's log of the machine",
-        do=f"{inspection.expected.login()}, then findmnt --target FOLDER; df -h; df -i",
+        do=on_machine(inspection.expected, "findmnt --target FILE; df -h; df -i"),
     )
 
 
@@ -59,7 +60,7 @@ def test_nodes_boot_as_they_run(inspection: Inspection) -> None:
         boot.wrong_boot(inspection.boots, inspection.expected),
         claim="the next start of a node starts services, sets its name and what Kubernetes needs, and no swap",
         look="/etc/sysctl.d, /etc/modules-load.d, /etc/fstab, /etc/hostname on the machine; systemctl get-default",
-        do=f"{inspection.expected.login()}, then systemd-analyze cat-config sysctl.d",
+        do=on_machine(inspection.expected, "systemd-analyze cat-config sysctl.d"),
     )
 
 
@@ -68,7 +69,7 @@ def test_the_next_boot_brings_nothing_that_is_not_there(inspection: Inspection) 
         boot.strange_boot(inspection.boots, inspection.expected),
         claim="the next start of a machine brings what runs now, and forbids nothing that the cluster needs",
         look="systemctl list-unit-files; /etc/nftables.conf, /etc/fstab, /etc/modprobe.d, /etc/tmpfiles.d, cron, grub",
-        do=f"{inspection.expected.login()}, then ls -ltr --time-style=full-iso /etc/systemd/system /etc",
+        do=on_machine(inspection.expected, "ls -ltr --time-style=full-iso /etc/systemd/system /etc"),
     )
 
 
@@ -77,7 +78,7 @@ def test_secrets_are_only_where_they_are_needed(inspection: Inspection) -> None:
         certificates.strayed_secrets(inspection.keys, inspection.facts, inspection.expected),
         claim="no user of a machine reads keys, kubeconfigs or etcd's data, and there are no copies of the cluster's",
         look="who made the copy: backups, editors, people",
-        do=f"{inspection.expected.login()}, then ls -l FILE",
+        do=on_machine(inspection.expected, "ls -l FILE"),
     )
 
 
@@ -86,7 +87,7 @@ def test_programs_can_start_once_more(inspection: Inspection) -> None:
         node_state.broken_state(inspection.states, inspection.setups, inspection.kubelets, inspection.expected),
         claim="what kubelet, the container runtime and etcd read when they start is whole and agrees with what runs",
         look="who changed the file while the program ran",
-        do=f"{inspection.expected.login()}, then ls -l FILE; systemctl cat UNIT",
+        do=on_machine(inspection.expected, "ls -l FILE; systemctl cat UNIT"),
     )
 
 
@@ -104,5 +105,5 @@ def test_pods_that_are_gone_have_left_nothing(inspection: Inspection, timeouts: 
         eventually(judge, deadline=deadline, what="kubelet to tidy up") if real(first) else first,
         claim="nodes have nothing of pods that are gone: addresses, namespaces, mounts, control groups, shims",
         look="journalctl -u kubelet; the logs of the container runtime",
-        do=f"{inspection.expected.login()}, then ls /var/lib/cni/networks/* /run/netns; ctr -n k8s.io containers ls",
+        do=on_machine(inspection.expected, "ls /var/lib/cni/networks/* /run/netns; ctr -n k8s.io containers ls"),
     )

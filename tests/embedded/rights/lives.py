@@ -11,11 +11,12 @@ from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
+from harness.events import Recorder
 from harness.kube import Cluster
+from harness.kube.client import Infra
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Phase, PlannedMachine
 from harness.paths import project_dir
-from harness.record import Recorder
 from harness.schedule.admission import Admission
 from harness.spec import load_spec
 from harness.spec.settings import Settings
@@ -58,7 +59,7 @@ def site_of(
         expiry_hours=1.0,
         namespace=namespace,
         access="direct" if kubeconfig is None else "portforward",
-        kubeconfig=kubeconfig,
+        infra=Infra(kubeconfig) if kubeconfig is not None else None,
     )
 
 

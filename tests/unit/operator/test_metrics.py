@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
+from typing import Any
 
+from prometheus_client.utils import floatToGoString
+
+from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.reconcile import Controller
-from harness.operator.metrics import FAMILIES, Metrics, of_moments, of_objects
+from harness.operator.metrics import FAMILIES, DeclaredObjects, Metrics, of_moments
 
 
 def test_looks_failures_and_what_waits_are_counted_for_each_controller() -> None:
@@ -25,10 +30,10 @@ def test_looks_failures_and_what_waits_are_counted_for_each_controller() -> None
     controller.stop()
     assert controller.join(60)
     text = Metrics().text([controller], leading=True)
-    assert 'vmatrix_operator_reconcile_errors_total{controller="some"} 1' in text
-    assert 'vmatrix_operator_queue_length{controller="some"} 0' in text, "what is only due later is not waited for"
-    assert 'vmatrix_operator_reconciles_total{controller="some"} 1' in text
-    assert "vmatrix_operator_leading 1" in text
+    assert 'vmatrix_operator_reconcile_errors_total{controller="some"} 1.0' in text
+    assert 'vmatrix_operator_queue_length{controller="some"} 0.0' in text, "what is only due later is not waited for"
+    assert 'vmatrix_operator_reconciles_total{controller="some"} 1.0' in text
+    assert "vmatrix_operator_leading 1.0" in text
 
 
 def test_operations_are_counted_by_outcome() -> None:
@@ -37,38 +42,79 @@ def test_operations_are_counted_by_outcome() -> None:
         metrics.operation_ended("deploy", outcome)
     metrics.operation_ended("reset", "Succeeded", 61.0)
     text = metrics.text([], leading=False)
-    assert 'vmatrix_operator_operation_duration_seconds_bucket{operation="reset",outcome="Succeeded",le="60"} 0' in text
-    assert 'vmatrix_operator_operation_duration_seconds_sum{operation="reset",outcome="Succeeded"} 61' in text
+    assert (
+        'vmatrix_operator_operation_duration_seconds_bucket{le="60.0",operation="reset",outcome="Succeeded"} 0.0'
+        in text
+    )
+    assert 'vmatrix_operator_operation_duration_seconds_sum{operation="reset",outcome="Succeeded"} 61.0' in text
     assert 'vmatrix_operator_operation_duration_seconds_count{operation="deploy"' not in text, "it never ran"
-    assert 'vmatrix_operator_operations_total{operation="deploy",outcome="Succeeded"} 2' in text
-    assert 'vmatrix_operator_operations_total{operation="deploy",outcome="Failed"} 1' in text
-    assert "vmatrix_operator_leading 0" in text
+    assert 'vmatrix_operator_operations_total{operation="deploy",outcome="Succeeded"} 2.0' in text
+    assert 'vmatrix_operator_operations_total{operation="deploy",outcome="Failed"} 1.0' in text
+    assert "vmatrix_operator_leading 0.0" in text
     assert "# TYPE vmatrix_operator_queue_length gauge" in text
 
 
-def test_objects_are_counted_by_condition_and_by_phase() -> None:
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    text = of_objects([ready, ready, {}], [{"status": {"phase": "Idle"}}, {}])
-    assert 'vmatrix_operator_clusters{condition="Ready",status="True"} 2' in text
-    assert 'vmatrix_operator_machines{phase="Idle"} 1' in text
-    assert 'vmatrix_operator_machines{phase="Pending"} 1' in text
+def test_machines_are_counted_by_phase() -> None:
+    text = DeclaredObjects(machines=[{"status": {"phase": "Idle"}}, {}]).text()
+    assert 'vmatrix_operator_machines{phase="Idle"} 1.0' in text
+    assert 'vmatrix_operator_machines{phase="Pending"} 1.0' in text
+
+
+def test_each_cluster_is_told_by_its_name() -> None:
+    claim = {"claim": {"cluster": "prod", "set": "cp"}}
+    machines = [
+        of_team(claim, certificates={"firstExpiry": at("2026-03-01")}),
+        of_team(claim, certificates={"firstExpiry": at("2027-01-01"), "otherExpiry": at("2026-02-01")}),
+        of_team({}, certificates={"firstExpiry": at("2020-01-01")}),
+    ]
+    taken = {"2026-01-02": "Verified", "2026-01-01": "Verified", "2026-01-03": "Missing"}
+    backups = [of_team({"cluster": "prod"}, phase=phase, taken=at(day)) for day, phase in taken.items()]
+    now, next_one = {"operation": "upgrade", "started": at("2026-01-05")}, {"operation": "reconfigure", "sequence": 3}
+    cluster = of_team({}, operation=now, approval=next_one)
+    deployment = of_team({}, conditions=[{"type": "Ready", "status": "False"}], version="1.36.3")
+    text = DeclaredObjects([deployment], [cluster], machines, backups).text()
+    name = 'cluster="prod",cluster_namespace="team"'
+    lines = [line.removeprefix("vmatrix_operator_") for line in text.splitlines() if not line.startswith("#")]
+    assert lines == [
+        f'cluster_condition{{{name},condition="Ready",status="False"}} 1.0',
+        f'cluster_version{{{name},version="1.36.3"}} 1.0',
+        f"cluster_certificate_expires_timestamp_seconds{{{name}}} {moment('2026-02-01')}",
+        f"cluster_backup_taken_timestamp_seconds{{{name}}} {moment('2026-01-02')}",
+        f'cluster_operation_started_timestamp_seconds{{{name},operation="upgrade"}} {moment("2026-01-05")}',
+        f'cluster_approval_pending{{{name},operation="reconfigure"}} 1.0',
+        'machines{phase="Pending"} 3.0',
+    ]
+
+
+def of_team(spec: Json, **status: Any) -> Json:
+    """Return an object of namespace team whose name is prod."""
+    return {"metadata": {"namespace": "team", "name": "prod"}, "spec": spec, "status": status}
+
+
+def at(day: str) -> str:
+    return f"{day}T00:00:00Z"
+
+
+def moment(day: str) -> str:
+    """Return the beginning of a day as a sample's value."""
+    return floatToGoString(datetime.fromisoformat(at(day)).timestamp())
 
 
 def test_webhooks_are_counted_by_what_they_answered() -> None:
     metrics = Metrics()
     metrics.webhook_answered("/machines", "refused", 0.02)
     text = metrics.text([], leading=False)
-    assert 'vmatrix_operator_webhook_requests_total{webhook="machines",outcome="refused"} 1' in text
-    assert 'vmatrix_operator_webhook_duration_seconds_bucket{webhook="machines",le="0.025"} 1' in text
+    assert 'vmatrix_operator_webhook_requests_total{outcome="refused",webhook="machines"} 1.0' in text
+    assert 'vmatrix_operator_webhook_duration_seconds_bucket{le="0.025",webhook="machines"} 1.0' in text
 
 
 def test_a_manager_without_webhooks_says_nothing_of_their_certificate() -> None:
     assert of_moments(7.0, None) == (
         "# HELP vmatrix_operator_lease_renewed_timestamp_seconds When this manager last renewed its Lease; 0: never.\n"
         "# TYPE vmatrix_operator_lease_renewed_timestamp_seconds gauge\n"
-        "vmatrix_operator_lease_renewed_timestamp_seconds 7\n"
+        "vmatrix_operator_lease_renewed_timestamp_seconds 7.0\n"
     )
-    assert "webhook_certificate_expires_timestamp_seconds 9\n" in of_moments(7.0, 9.0)
+    assert "webhook_certificate_expires_timestamp_seconds 9.0\n" in of_moments(7.0, 9.0)
 
 
 def test_names_follow_prometheus_conventions() -> None:
