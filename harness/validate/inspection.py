@@ -258,7 +258,8 @@ class Inspection:
         """Run what looks at machines for the suite nodes alone, side by side: programs mostly wait for commands."""
         self.settled()
         pool = ThreadPoolExecutor(AT_ONCE)
-        begun = {one.file: pool.submit(self._gathered, one, self.hosts) for one in (FILES, KEYS, BOOT, STATES, PACKETS)}
+        together: tuple[MachineProgram[Any], ...] = (FILES, KEYS, BOOT, STATES, PACKETS)
+        begun = {one.file: pool.submit(self._gathered, one, self.hosts) for one in together}
         pool.shutdown(wait=False)
         return begun
 

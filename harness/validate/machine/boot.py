@@ -67,7 +67,12 @@ FORBIDS = re.compile(
     r"\b(policy\s+(drop|reject))\b|(^|\s)(drop|reject)(\s|;|$)|^:\w+ (DROP|REJECT)|-j (DROP|REJECT)|^ENABLED=yes"
 )
 RUNS = re.compile(r"^@reboot\s+(.+)$")
-COMMAND_LINES = ("/etc/default/grub", "/etc/default/grub.d/*", "/etc/kernel/cmdline", "/boot/loader/entries/*")
+COMMAND_LINES: tuple[str, ...] = (
+    "/etc/default/grub",
+    "/etc/default/grub.d/*",
+    "/etc/kernel/cmdline",
+    "/boot/loader/entries/*",
+)
 COMMAND_LINES += ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 WORDS_OF = re.compile(r"^\s*(?:GRUB_CMDLINE_LINUX\w*=|options\s+|linux\w*\s+\S+\s+)(.*)$")
 BLOCKS = re.compile(r"^\s*(?:blacklist\s+(\S+)|install\s+(\S+)\s+\S*/(?:false|true)\b|alias\s+(\S+)\s+off\b)")
@@ -170,7 +175,7 @@ def blocked_modules() -> list[list[str]]:
 
 def kernel_words() -> dict[str, list[str]]:
     """Return the words of the kernel's next command line by file, without those that it has now."""
-    now, found = set((read("/proc/cmdline") or "").split()), {}
+    now, found = set((read("/proc/cmdline") or "").split()), dict[str, set[str]]()
     for path, line in lines_in(*COMMAND_LINES):
         match = WORDS_OF.match(line)
         text = match.group(1) if match else line if path.endswith("/cmdline") else ""

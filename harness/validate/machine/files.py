@@ -59,7 +59,14 @@ WRITTEN = [
 # From where programs run.
 RUN = ("/opt/cni/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/libexec/kubernetes")
 # What a boot must not empty.
-LASTING = ("/etc/kubernetes", "/etc/cni", "/etc/containerd", "/etc/crio", "/etc/systemd", "/var/lib/kubelet")
+LASTING: tuple[str, ...] = (
+    "/etc/kubernetes",
+    "/etc/cni",
+    "/etc/containerd",
+    "/etc/crio",
+    "/etc/systemd",
+    "/var/lib/kubelet",
+)
 LASTING += ("/var/lib/containerd", "/var/lib/containers", "/var/lib/etcd", "/var/lib/cni")
 # Mounts that come and go with pods, and are written by nobody else.
 OF_PODS = re.compile(

@@ -35,7 +35,19 @@ LINE = re.compile(r"^(?P<indent>\s*(?:-\s+)?)(?P<key>[A-Za-z][\w-]*):(?P<value>.
 KUBELET_PAIR = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 # Where people put copies, and where they do not: what the runtime and pods keep, and the system's own programs.
 # looked at, not written
-PLACES = ("/etc", "/root", "/home", "/opt", "/var", "/srv", "/usr/local", "/mnt", "/media", "/boot", "/run")
+PLACES: tuple[str, ...] = (
+    "/etc",
+    "/root",
+    "/home",
+    "/opt",
+    "/var",
+    "/srv",
+    "/usr/local",
+    "/mnt",
+    "/media",
+    "/boot",
+    "/run",
+)
 PLACES += ("/tmp", "/dev/shm")  # noqa: S108
 LEFT_OUT = re.compile(
     r"^(/var/lib/(containerd|containers|docker|dpkg|apt|rpm|snapd|flatpak|kubelet/pods|cloud/instances/[^/]+/sem)"
@@ -52,7 +64,7 @@ ACCOUNT = re.compile(rb"\beyJhbGciOi[\w-]{20,}\.[\w-]{20,}\.[\w-]{20,}")  # a si
 BOLT, BOLT_AT = b"\xed\xda\x0c\xed", 16  # the magic number of a bbolt file, behind the header of its first page
 WAL = b"\x04\x00\x00\x00\x00\x00\x00\x84"  # how the first record of etcd's write-ahead log begins
 OF_ETCD = re.compile(rb"consistent_index|/registry/[a-z]")  # what of bbolt files only etcd's have
-UNPACKERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+UNPACKERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 # One of these is in every text with a secret: to look for them takes a tenth of what the patterns take.
 HINTS = (b"PRIVATE KEY-----", b"client-key-data", b"token", b"EncryptionConfiguration", b"eyJhbGciOi")
 # what OpenSSL calls a key of another certificate (x509.h), and files that hold none
@@ -133,7 +145,8 @@ def secrets_found() -> dict[str, Any]:
 
     A digest tells copies of one key; it is of 256 random bits and more.
     """
-    until, count, found = time.monotonic() + SECONDS_MOST, 0, []
+    until, count = time.monotonic() + SECONDS_MOST, 0
+    found: list[list[Any]] = []
     for path in regular_files():
         count += 1
         if count > FILES_MOST or time.monotonic() > until:

@@ -22,7 +22,7 @@ POLICIES = {
     "cpu_manager_state": ("cpuManagerPolicy", "none"),
     "memory_manager_state": ("memoryManagerPolicy", "None"),
 }
-UNSET = (None, "", 0, "0s", {}, [])  # what a file of settings has where the default counts
+UNSET: tuple[Any, ...] = (None, "", 0, "0s", {}, [])  # what a file of settings has where the default counts
 
 
 @dataclass(frozen=True)

@@ -129,12 +129,12 @@ def test_what_nothing_tells_is_not_judged() -> None:
 
 def test_a_static_pod_is_kept_under_the_id_of_its_manifest() -> None:
     found = pods_on(KeptApi())
-    static = [one for one in KeptApi().list(PODS).items if "kubernetes.io/config.hash" in annotations(one)]
+    static = [one for one in KeptApi().list(PODS).items if "kubernetes.io/config.hash" in notes_of(one)]
     for pod in static:
-        assert annotations(pod)["kubernetes.io/config.hash"] in found[pod["spec"]["nodeName"]]
+        assert notes_of(pod)["kubernetes.io/config.hash"] in found[pod["spec"]["nodeName"]]
 
 
-def annotations(pod: Json) -> dict[str, str]:
+def notes_of(pod: Json) -> dict[str, str]:
     return dict(pod["metadata"].get("annotations", {}))
 
 
