@@ -21,9 +21,9 @@ from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.product.images import Upload, crane, pushable
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
-from harness.conversation import NoAnswer, WebRequest, ask
 from harness.errors import InfraError
 from harness.files import write_atomically
+from harness.http_client import NoAnswer, WebRequest, ask
 from harness.until import Deadline, NotYet, until
 
 CONFIG = """\

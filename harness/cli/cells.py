@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ from harness import providers
 from harness.cell import teardown
 from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
 from harness.cell.place import is_label_value, own_project
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import Countdown, show_rows, wide_console
 from harness.errors import BadInput
@@ -75,10 +76,10 @@ class ReapRequest:
     """Which cells to delete."""
 
     run: Annotated[
-        str | None, typer.Option(help="Delete the cells of this run.", metavar="RUN", autocompletion=complete.runs)
+        str | None, typer.Option(help="Delete the cells of this run.", metavar="RUN", autocompletion=options.runs)
     ] = None
     cell: Annotated[
-        str | None, typer.Option(help="Delete the cells with this id.", metavar="CELL", autocompletion=complete.made)
+        str | None, typer.Option(help="Delete the cells with this id.", metavar="CELL", autocompletion=options.made)
     ] = None
     expired: Annotated[bool, typer.Option("--expired", help="Delete expired cells.")] = False
     all: Annotated[bool, typer.Option("--all", help="Delete all cells.")] = False
@@ -130,10 +131,16 @@ def reap(
                 seconds=seconds,
                 on_gone=_print_deleted,
                 on_released=lambda told: out.print(f"finalizers removed: {told}"),
+                on_wait=partial(out.print, markup=False),
             )
         else:
             gone = teardown.reap(
-                cluster, selection, seconds=seconds, on_gone=_print_deleted, on_left=Countdown(out.print).told
+                cluster,
+                selection,
+                seconds=seconds,
+                on_gone=_print_deleted,
+                on_left=Countdown(out.print).told,
+                on_wait=partial(out.print, markup=False),
             )
     ssh.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")

@@ -14,11 +14,11 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-from harness.conversation import WebRequest, ask
 from harness.gitlab.access import SERVER, TOKEN
 from harness.gitlab.child import common
 from harness.gitlab.limits import minutes
 from harness.gitlab.variables import NUMBER
+from harness.http_client import WebRequest, ask
 from harness.infra.findings import Finding, raise_if_any
 
 GITLAB = (18, 2)  # `trigger: strategy: mirror`: https://docs.gitlab.com/ci/yaml/#triggerstrategy

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conversation import WebRequest, ask
 from harness.errors import BadInput, InfraError
 from harness.gitlab.variables import IID, number
+from harness.http_client import WebRequest, ask
 from harness.urls import wrong_token, wrong_url
 
 SECONDS = 20.0  # for one answer of GitLab; without a note nothing fails

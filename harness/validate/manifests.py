@@ -14,6 +14,7 @@ import jinja2
 
 from harness import yaml_text
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.kube import Cluster, Resource
 from harness.kube.failures import ApiFailure
 from harness.kube.resources import (
@@ -33,7 +34,6 @@ from harness.kube.resources import (
     STORAGE_CLASS,
 )
 from harness.paths import packaged_dir, project_dir
-from harness.reading import read_text
 from harness.spec.models.leaves import Manifest
 from harness.validate.expected import LEFT_OUT, ExpectedGuest
 from harness.validate.facts.cluster import API_HOST, DNS_HOST, Json, service_address

@@ -75,6 +75,7 @@ undone: {description: Paths that were removed or brought back., returned: state 
 stdout_lines: {description: What the script printed., returned: always, type: list, elements: str}
 """
 
+REFUSED = 65  # EX_DATAERR of sysexits(3): a script refuses what was asked for; its last words say why
 TAIL_LINES = 20
 WARNING, ERROR = (re.compile(rf"\s*\[{mark} [^]]+\]:") for mark in ("WARNING", "ERROR"))  # of kubeadm's preflight
 UNITS = Path("/etc/systemd/system")
@@ -287,6 +288,13 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
     return f"the script ended with status {done.returncode}: " + "\n".join([*errors, *others])
 
 
+def failure(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """Return what is reported of a failed script: its last words, and whose fault it is where it says so."""
+    if done.returncode != REFUSED:
+        return {"msg": complaint(done)}
+    return {"msg": "\n".join(done.stderr.splitlines()[-TAIL_LINES:]), "blame": "user"}
+
+
 def main() -> None:
     """Run as an Ansible module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
@@ -308,7 +316,7 @@ def main() -> None:
         done = run(given["script"], given["stdin"])
         result["stdout_lines"] = done.stdout.splitlines()
         if done.returncode != 0:
-            module.fail_json(msg=complaint(done), **result)
+            module.fail_json(**failure(done), **result)
     module.exit_json(changed=bool(written or result["stdout_lines"]), **result)
 
 

@@ -16,10 +16,10 @@ from harness.cell.network import mirror_of
 from harness.cell.provision import Attempt
 from harness.cell.steps import Steps
 from harness.errors import BadInput
+from harness.events import Recorder
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
-from harness.record import Recorder
 from harness.session.cells import inspection_options
 from harness.spec import Spec, load_spec
 from harness.spec.models import Timeouts

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import harness
 from harness import interpreter, urls
-from harness.conversation import WebRequest, ask, reason
 from harness.embedded import STRETCH
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.errors import VmatrixError
+from harness.http_client import WebRequest, ask, reason
 from harness.infra.host.layout import Layout
 from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
 from harness.infra.host.pki import Issued

@@ -20,9 +20,9 @@ import yaml
 from pydantic import BeforeValidator, StringConstraints
 
 from harness import paths
-from harness.conversation import NoAnswer, TooMuch, WebRequest, ask
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.files import write_atomically
+from harness.http_client import NoAnswer, TooMuch, WebRequest, ask
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir
 from harness.spec import lines
 from harness.spec.base import Model

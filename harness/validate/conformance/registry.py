@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
-from harness.conversation import NoAnswer, WebRequest, ask
 from harness.errors import InfraRetriable
+from harness.http_client import NoAnswer, WebRequest, ask
 
 PARALLEL = 4
 # Without these a registry answers 404 for an image index or an OCI manifest (distribution specification, "pull").

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import yaml_text
+from harness.files import read_text
 from harness.kube import Cluster
 from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from harness.paths import MATRIX, packaged_dir
-from harness.reading import read_text
 from harness.spec.project import matrix_dir
 from harness.validate.expected import PROXY_MODES, ExpectedGuest, upstream_of
 from harness.validate.facts.cluster import Json

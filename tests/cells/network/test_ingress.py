@@ -13,7 +13,7 @@ from harness.until import Deadline
 from harness.validate.commands import on_machine
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.expected import ExpectedGuest
-from harness.validate.findings import Mismatch, eventually, require
+from harness.validate.findings import Mismatch, NotRun, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.topics import ingress
 from harness.validate.topics.ingress import (
@@ -35,7 +35,7 @@ LOGS = "kubectl --kubeconfig kubeconfig -n traefik logs daemonset/traefik"
 SERVED = (
     "Traefik's log on that node; the Ingresses of namespace vmatrix-ingress; iptables-save -t nat or nft list ruleset"
 )
-UNREACHED = "not run: this process reaches machines through the infra cluster's API alone, and not their network"
+UNREACHED = "this process reaches machines through the infra cluster's API alone, and not their network"
 DEFAULT_CLASS = "cluster_ingress_default_class"
 
 
@@ -43,7 +43,7 @@ DEFAULT_CLASS = "cluster_ingress_default_class"
 def ask(inspection: Inspection, timeouts: Timeouts) -> ingress.Ask:
     """Return what asks as a browser outside of the cluster: this process."""
     if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
-        pytest.skip(UNREACHED)
+        raise NotRun(UNREACHED)
     return partial(get_page, seconds=timeouts.probe_proxy)
 
 

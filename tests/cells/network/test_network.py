@@ -16,7 +16,7 @@ from harness.validate import probes as dials
 from harness.validate.commands import kubectl, on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts import cluster
-from harness.validate.findings import Mismatch, eventually, require
+from harness.validate.findings import Mismatch, NotRun, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.phases.observation import dns_servers
 from harness.validate.probes import UDP_PORT, Probes
@@ -115,7 +115,7 @@ def test_a_server_outside_of_the_cluster_sees_pods_under_their_nodes_address(
     expected = inspection.expected
     own = connectivity.seen_of_nodes(mirror, expected, inspection.dial)
     if not any(own.values()):
-        pytest.skip(f"not run: the mirror {mirror.http} does not tell whom it sees (GET /{connectivity.PATH})")
+        raise NotRun(f"the mirror {mirror.http} does not tell whom it sees (GET /{connectivity.PATH})")
     require(
         followed(lambda: connectivity.changed_outside(probes, mirror, own, expected)),
         claim="a server outside of the cluster sees pods under the address of their node",
@@ -229,7 +229,7 @@ def test_dns_passes_on_names_outside_of_the_cluster(
     (name, asked), expected = answering, inspection.expected
     own = asked.result()
     if not own:
-        pytest.skip("not run: no name server of the machines answers, so there is nothing to pass on to")
+        raise NotRun("no name server of the machines answers, so there is nothing to pass on to")
     servers = {cluster.dns_address(inspection.api, expected): "the DNS Service"}
     servers |= dict.fromkeys(dns_servers(inspection.view), "a DNS pod")
     require(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.check_result import MEASURED
 from harness.errors import HarnessBug
 from harness.model import Cell
-from harness.plugin.items import MEASURED
 from harness.validate.commands import on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.check_result import MEASURED
 from harness.model import Cell
-from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
 from harness.validate.commands import on_machine
 from harness.validate.findings import NotJudged, require

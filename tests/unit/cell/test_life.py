@@ -20,9 +20,9 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.cell.variables import named_machines
 from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError
+from harness.events import Recorder, read
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
-from harness.record import Recorder, read
 from harness.spec import load_spec
 from harness.spec.models import Timeouts
 from tests.unit.shipped_timeouts import TIMEOUTS

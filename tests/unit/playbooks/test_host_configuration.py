@@ -117,6 +117,13 @@ def test_what_kubeadm_calls_an_error_comes_before_what_it_says_around_it_and_no_
     ]
 
 
+def test_a_script_says_by_its_status_that_what_was_asked_for_is_wrong() -> None:
+    refused = configuration.run("echo done; echo 'node ghost is unknown' >&2; exit 65", "")
+    assert configuration.failure(refused) == {"msg": "node ghost is unknown", "blame": "user"}
+    failed = configuration.run("echo no >&2; exit 1", "")
+    assert configuration.failure(failed) == {"msg": "the script ended with status 1: no"}
+
+
 def test_a_script_that_only_warned_is_reported_by_its_warning() -> None:
     done = configuration.run("echo '[WARNING Swap]: swap'; exit 1", "")
     assert configuration.complaint(done) == "the script ended with status 1: [WARNING Swap]: swap"

@@ -15,11 +15,12 @@ from rich.console import Console
 
 from harness import providers
 from harness.artifacts.catalogue import Catalogue, load
+from harness.check_result import CheckResult
 from harness.errors import BadInput, Blame, InfraError, InfraRetriable, ProductError
 from harness.kube.failures import ApiFailure, Overwhelmed, Unreachable
 from harness.machines.reach.portforward import note
-from harness.model import Cell
-from harness.session.cells import Cells, CheckOutcome, blame_of, cut_off
+from harness.model import Cell, Outcome
+from harness.session.cells import Cells, blame_of, cut_off
 from harness.spec.settings import Settings
 from harness.until import TimedOut
 
@@ -48,18 +49,10 @@ def recorded(
     cells._lives[CELL.id] = life
     cells.record_check(
         CELL,
-        CheckOutcome(
-            suite="nodes",
-            name="services",
-            stage="deploy",
-            outcome="failed",
-            seconds=1.0,
-            detail="kubelet is not active",
-            error=error,
-            asserted=asserted,
-            properties={},
-            own=own,
-        ),
+        CheckResult("services", "nodes", Outcome.FAILED, 1.0, stage="deploy", text="kubelet is not active"),
+        error,
+        asserted=asserted,
+        own=own,
     )
     (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[str, Any] = json.loads(line)
