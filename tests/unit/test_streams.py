@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from typing import cast
 
 import pytest
 
@@ -36,7 +35,7 @@ def test_in_gitlab_lines_of_life_in_a_row_are_one_folded_section() -> None:
 def test_whatever_is_written_ends_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("harness.streams.time.monotonic", lambda: now[0])
-    muted = Muted(cast(io.StringIO, io.StringIO()), OUTPUT)
+    muted = Muted(io.StringIO(), OUTPUT)
     now[0] = 130.0
     assert muted.silent_seconds == 30.0
     muted.write("x")

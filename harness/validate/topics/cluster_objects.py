@@ -160,7 +160,8 @@ FINALIZERS = frozenset(
         *("resource.kubernetes.io/delete-protection", "customresourcecleanup.apiextensions.k8s.io"),
     )
 )
-A, B = TypeVar("A"), TypeVar("B")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)

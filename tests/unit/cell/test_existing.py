@@ -171,7 +171,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_run_that_is_named_counts_and_the_others_are_said(
     cluster: Cluster, tmp_path: Path, run: str | None, taken: str, number: int, others: str
 ) -> None:
-    made = existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "cell", tmp_path, run)
+    made = existing(InfraAccess(cluster, Infra(tmp_path / "kubeconfig")), "cell", tmp_path, run)
     assert (made.run, made.number, made.others) == (taken, number, (others,))
     assert made.which == f"cell cell of run {taken}, attempt {number}; --run names one of the others: {others}"
 
@@ -193,6 +193,6 @@ def test_a_cell_or_run_that_is_not_there_is_refused_with_those_that_are(
     cluster: Cluster, tmp_path: Path, cell: str, run: str | None, said: str, hint: str
 ) -> None:
     with pytest.raises(BadInput) as refused:
-        existing(InfraAccess(cluster, tmp_path / "kubeconfig"), cell, tmp_path, run)
+        existing(InfraAccess(cluster, Infra(tmp_path / "kubeconfig")), cell, tmp_path, run)
     assert said in refused.value.summary
     assert hint in refused.value.hint
