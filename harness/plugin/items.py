@@ -176,7 +176,7 @@ def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
     """Return what a check that has ended came to, as data."""
     from harness.validate.findings import CheckFailed
 
-    unjudged = item.stash[NOT_JUDGED] if NOT_JUDGED in item.stash else []
+    unjudged = item.stash.get(NOT_JUDGED, [])
     not_judged = tuple(unjudged)
     failed = error if isinstance(error, CheckFailed) else None
     findings = (*failed.findings, *(f for f in not_judged if f not in failed.findings)) if failed else not_judged

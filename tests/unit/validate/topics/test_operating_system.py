@@ -9,14 +9,8 @@ import pytest
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import Mismatch, Unjudged
+from harness.validate.kernel import AMONG, KERNEL, LEAST, PORTS, RESERVED, KernelRule, applies
 from harness.validate.topics.operating_system import (
-    AMONG,
-    KERNEL,
-    LEAST,
-    PORTS,
-    RESERVED,
-    KernelRule,
-    applies,
     confused_identities,
     open_ports,
     wrong_kernel_settings,
