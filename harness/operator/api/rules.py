@@ -115,7 +115,7 @@ def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
             yield SpecMistake(field, "a field stands for this variable", f"remove it, and {instead}")
         elif name.startswith("cluster_") and not others and name not in _names():
             yield SpecMistake(field, "the playbooks have no such variable", nearest(name, _names()))
-        elif name.endswith("version") and isinstance(value, int | float):
+        elif name.endswith("version") and _lost_zeros(name, value):
             yield SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
         elif not others and name.startswith("cluster_") and not _settable(name):
             yield SpecMistake(field, "the playbooks compute this variable", "set those that docs/playbooks.md lists")
@@ -167,6 +167,11 @@ def _merged(field: str, path: str, value: JsonValue) -> Iterator[SpecMistake]:
         yield from number_mistakes(field, value)
     elif not all(re.fullmatch(FLAG_PATTERN, flag) for flag in value):
         yield SpecMistake(field, FLAGS.message, FLAGS.remedy)
+
+
+def _lost_zeros(name: str, value: JsonValue) -> bool:
+    """Tell whether a version was written as a number: 1.30 is 1.3 then. Whole ones may be meant, such as of cgroups."""
+    return isinstance(value, float) or (type(value) is int and name.startswith("cluster_"))
 
 
 def _settable(name: str) -> bool:
