@@ -136,7 +136,7 @@ def ended_by(start: Start) -> str:
     vmi, died = start.vmi or {}, launchers.died_of(start.pod())
     if launchers.OOM_KILLED in died:
         return died
-    if (vmi.get("metadata") or {}).get("deletionTimestamp"):
+    if start.phase == launchers.SUCCEEDED and (vmi.get("metadata") or {}).get("deletionTimestamp"):
         return "its instance is being deleted: by a drain of its node, a reaper or a person"
     if start.phase == launchers.SUCCEEDED:
         return launchers.SHUT_DOWN

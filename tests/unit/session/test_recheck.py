@@ -36,7 +36,8 @@ from harness.cell.existing import Existing
 from harness.cell.place import place_of
 from harness.rundir import RunDir
 from harness.session import recheck
-def existing(access, cell, runs):
+def existing(access, cell, runs, run):
+    assert run is None
     return Existing(access, cell, place_of({RUN!r}, cell, 1), RunDir.of(runs, {RUN!r}).attempt(cell, 1), {RUN!r}, 1)
 recheck.existing = existing
 recheck.providers.open_cluster = lambda *_: None
@@ -55,7 +56,8 @@ def planned() -> Cell:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    def existing(access: Any, name: str, runs: Path) -> Existing:
+    def existing(access: Any, name: str, runs: Path, run: str | None) -> Existing:
+        assert run is None
         return Existing(access, name, place_of(RUN, name, 1), RunDir.of(runs, RUN).attempt(name, 1), RUN, 1)
 
     monkeypatch.setattr(keeping, "existing", existing)

@@ -356,7 +356,7 @@ axes:
     values:
       - {id: nft}
 rules:
-  - {why: they differ, if: {os: {not: deb}}}
+  - {id: differ, why: they differ, if: {os: {not: deb}}}
 tiers:
   smoke: {label: one, suites: [nodes, network], budget: {cells: 1}}
 source: {kind: build, recipe: deb}
