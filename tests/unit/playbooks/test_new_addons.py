@@ -78,7 +78,8 @@ def everything(calls: list[str]) -> bool:
 def test_what_kubeadm_has_just_made_is_only_waited_for(scripts: dict[int, dict[str, str]], tmp_path: Path) -> None:
     machine = Machine(tmp_path, scripts[30])
     assert [call.split()[:2] for call in machine.run("init.sh")] == [["kubeadm", "init"]]
-    former, waited, looked = machine.run("addons.sh")
+    nodes, former, waited, looked = machine.run("addons.sh")
+    assert "get nodes" in nodes
     assert "get configmap kube-proxy" in former
     assert "rollout status" in waited
     assert "daemonset/kube-proxy" in waited

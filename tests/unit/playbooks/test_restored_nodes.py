@@ -102,7 +102,7 @@ def test_a_node_of_no_machine_that_is_not_ready_is_named(tmp_path: Path, nodes: 
         postinstall_workers=["w-0"],
         postinstall_daemon_sets=["kube-system/kube-proxy"],
     )
-    assert done.returncode == int(refused), done.stderr
+    assert done.returncode == (65 if refused else 0), done.stderr
     assert ("Node ghost is not ready and none of the inventory's machines" in done.stderr) is refused
     assert ("kubectl delete node ghost" in done.stderr) is refused
     waits = "rollout status" in (tmp_path / "calls").read_text(encoding="utf-8")
