@@ -15,6 +15,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -118,6 +119,8 @@ def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> N
                 length += len(chunk)
                 sink.write(chunk)
     except OSError as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it holds the connection
         raise DownloadFailed(f"{url}: {error}", asked=getattr(error, "code", None) in NOT_THERE) from error
     if expected is not None and length != int(expected):
         raise DownloadFailed(f"{url}: {length} of {expected} bytes came")
