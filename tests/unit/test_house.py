@@ -52,7 +52,7 @@ QUESTIONS = {
     "Where is it said what a guest must look like?": ("harness/validate/expected.py", "ExpectedGuest"),
     "Where is it decided what an object of an add-on must be like?": ("harness/validate/manifests.py", "deviations"),
     "Where does it come from what a person is to type?": ("harness/validate/commands.py", "on_machine"),
-    "Where is it decided that a host was too busy?": ("harness/machines/pressure.py", "Pressure"),
+    "Where is it decided that a host was too busy?": ("harness/pressure.py", "Pressure"),
     "Where does a check fail, and with which message?": ("harness/validate/findings.py", "require"),
     "Where is it decided that two failures are equal?": ("harness/check_result.py", "CheckResult"),
     "Where does a line say what a silent run does?": ("harness/report/live.py", "doing"),
