@@ -11,7 +11,7 @@ from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import MachineSetup, RunningPrograms
-from harness.validate.findings import Mismatch, differs, of_each, on_every, same_set, unjudged
+from harness.validate.findings import Mismatch, differs, on_every, same_set, unjudged
 from harness.validate.kernel import KERNEL, NODE_PORTS, PORTS, RESERVED, applies
 from harness.validate.variables import ADD_ONS
 
@@ -19,9 +19,15 @@ Facts = Mapping[str, NodeFacts]
 BRIDGED = "net.bridge."  # settings that are there only where a bridge is used
 
 
-@of_each("nodes")
-def wrong_kernel_settings(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def wrong_kernel_settings(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return kernel settings that are not as needed, and swap that is on."""
+    found = on_every(expected.nodes, facts, lambda name, seen: _kernel_settings(name, seen, expected))
+    why = "product.yml does not say what machines boot with (boot_modules)"
+    strict = [] if expected.leaves.boot_modules is not None else [unjudged("strict filtering of paths and ARP", why)]
+    return [*found, *strict]
+
+
+def _kernel_settings(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     for rule in (one for one in KERNEL if applies(one, expected)):
         there = {key: value for key, value in seen.sysctls.items() if fnmatchcase(key, rule.setting)}
         if rule.needed and not any(there.values()):
