@@ -30,7 +30,7 @@ from harness.plugin.guest_fixtures import (
 from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
-from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
+from harness.plugin.state import CELLS, EXISTING, OWN, PLAN, RUN, VERDICT, message, on_worker
 from harness.report.live import doing, in_gitlab
 from harness.streams import Output, output
 from harness.threads import end_without_threads
@@ -139,7 +139,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Worker(config), "vmatrix-worker")
             return
         config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
-        if AGAIN in config.stash:
+        if EXISTING in config.stash:
             from harness.plugin.existing_cluster import ExistingCluster
 
             config.pluginmanager.register(ExistingCluster(config), "vmatrix-existing-cluster")
