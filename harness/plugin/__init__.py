@@ -88,7 +88,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.E
     if state.on_worker(config):
         return (yield)
     with output() as streams:
-        say, began = partial(streams.said.line_of_life, gitlab=in_gitlab()), time.monotonic()
+        say, began = partial(streams.said.progress_line, gitlab=in_gitlab()), time.monotonic()
         with heartbeat(say, every=1.0, doing=partial(_under_way, config, streams, began)):
             code = yield
         return None if code is None else streams.ending(int(code))
