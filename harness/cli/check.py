@@ -73,8 +73,7 @@ def check(
         resolved = RunRequest.of(given).sourced()
         os.environ[RESOLVED] = resolved.dump()
         plan = plan_recheck(project_of(given, resolved), str(cell), suite or (), run).plan
-        what = ["--recheck", str(cell)]
-        what += ["--recheck-run", run] if run is not None else []
+        what = ["--recheck", str(cell), *(["--recheck-run", run] if run is not None else [])]
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []

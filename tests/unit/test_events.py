@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,26 @@ def test_a_foreign_line_is_read_past_and_counted(tmp_path: Path, line: str) -> N
 
 CHECK = {"cell": "c", "attempt": 1, "name": "a", "suite": "s", "outcome": "failed", "seconds": 1}
 STEP = {"cell": "c", "attempt": 1, "step": ["deploy"], "outcome": "failed", "seconds": 1}
-EVENTS = {"run-start": {"cells": ["c"]}, "check": CHECK, "step-end": STEP, "run-end": {"exit_code": 0}}
-VALUES = (None, True, -1, 0.5, "x", [], ["x"], [[]], [{}], {}, {"x": []}, {"x": {}})  # one of each kind that JSON has
+EVENTS: dict[str, dict[str, Any]] = {
+    "run-start": {"cells": ["c"]},
+    "check": CHECK,
+    "step-end": STEP,
+    "run-end": {"exit_code": 0},
+}
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0.5,
+    "x",
+    [],
+    ["x"],
+    [[]],
+    [{}],
+    {},
+    {"x": []},
+    {"x": {}},
+)  # one of each kind that JSON has
 
 
 @pytest.mark.parametrize("name", TYPES)
