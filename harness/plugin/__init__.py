@@ -83,9 +83,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.ExitCode | None, int | None]:
     """Run cells to their end where their output cannot be written; the exit code says so."""
-    if not state.asked_for_cells(config):
-        return (yield)
-    if state.on_worker(config):
+    if not state.asked_for_cells(config) or state.on_worker(config):
         return (yield)
     with output() as streams:
         say, began = partial(streams.said.progress_line, gitlab=in_gitlab()), time.monotonic()
