@@ -1,4 +1,4 @@
-"""How long one answer over HTTP may take as a whole, whoever asks: Kubernetes APIs, release sites, GitLab.
+"""The HTTP client: one request, and one deadline for its whole answer, whoever asks: Kubernetes APIs, sites, GitLab.
 
 A socket's time-out is the longest silence. A server that sends a byte now and then is never silent and never done;
 here each read of an answer, its headers too, looks at the clock of the whole conversation first.

@@ -122,7 +122,6 @@ def until(
     import tenacity  # which commands that wait for nothing do not need
 
     wait = _Wait(probe, deadline, what, interval, slowest)
-    began = time.monotonic()
     retrying: tenacity.Retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda answer: isinstance(answer, NotYet)),
         stop=lambda _: deadline.remaining() <= 0,
@@ -136,7 +135,7 @@ def until(
     finally:
         del _UNDER_WAY[id(wait)]
     if isinstance(answer, NotYet):
-        waited = time.monotonic() - began
+        waited = time.monotonic() - wait.began
         troubles = [said for ground in _GROUNDS if (said := ground.trouble())]
         why = "; ".join([wait.last_words(), *(said.splitlines()[0] for said in troubles)])
         summary = f"timed out after {waited:.0f} s waiting for {what}: {why}"

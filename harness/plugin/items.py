@@ -201,7 +201,7 @@ def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
 
 def _skip_reason(report: pytest.TestReport) -> str:
     text = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else report.longreprtext
-    return text.removeprefix("Skipped: ").removeprefix("not run: ")
+    return text.removeprefix("Skipped: ")
 
 
 def _error_line(error: BaseException) -> str:
