@@ -437,7 +437,7 @@ def serve(
 
     Args:
         faults: says which tunnels are to be cut.
-        certificate: the server's, PEM; it covers discovery.SERVER_NAME.
+        certificate: the server's, PEM; it covers SERVER_NAME.
 
     Raises:
         InfraError: the address is taken, or the cluster's API server does not aggregate.
