@@ -26,7 +26,7 @@ esac
 def run(script: str, place: Path, nodes: str, **given: object) -> proc.Completed:
     """Run a template of a role as a script, against a cluster with these Nodes."""
     role, name = script.split("/")
-    environment = Environment(loader=FileSystemLoader(ROLES / role / "templates"), trim_blocks=True)  # noqa: S701 - shell
+    environment = Environment(loader=FileSystemLoader(ROLES / role / "templates", followlinks=True), trim_blocks=True)  # noqa: S701 - shell
     environment.filters["stretched"] = lambda number, scale: number * scale
     environment.filters["quote"] = shlex.quote
     environment.filters["regex_replace"] = lambda text, _, prefix: f"{prefix}{text}"
