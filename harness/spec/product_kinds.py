@@ -286,14 +286,16 @@ def _globs(product: Any, project: Path) -> Iterator[Finding]:
 
     What has no effect may be missing: then nothing is tested less, and the packaged list names files of vmatrix's own.
     """
-    needed = [*texts(product, "phases", EACH, "paths", EACH)]
-    for at, glob in (*needed, *texts(product, "without_effect", EACH)):
-        if product_files.marked(glob) or Path(glob).is_relative_to(packaged_dir()):  # of the packaged product
-            continue
-        if Path(glob).is_absolute() or ".." in Path(glob).parts:
-            yield at, f"{glob!r} leads out of the project; name files by their paths in it, such as deploy/*.sh"
-        elif (at, glob) in needed and not set("*?[") & set(glob) and not _in_one_of(glob, project, packaged_dir()):
-            yield at, f"the file {project / glob} does not exist; correct the path, or remove it"
+    in_phases, without_effect = ("phases", EACH, "paths", EACH), ("without_effect", EACH)
+    for key, needed in ((in_phases, True), (without_effect, False)):
+        for at, glob in texts(product, *key):
+            path = Path(glob)
+            if product_files.marked(glob) or path.is_relative_to(packaged_dir()):  # of the packaged product
+                continue
+            if path.is_absolute() or ".." in path.parts:
+                yield at, f"{glob!r} leads out of the project; name files by their paths in it, such as deploy/*.sh"
+            elif needed and not set("*?[") & set(glob) and not _in_one_of(glob, project, packaged_dir()):
+                yield at, f"the file {project / glob} does not exist; correct the path, or remove it"
 
 
 def _in_one_of(path: str, *roots: Path) -> bool:

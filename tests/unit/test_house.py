@@ -337,6 +337,22 @@ def test_a_piece_of_a_neighbour_is_found_however_it_is_imported(tmp_path: Path) 
     ]
 
 
+def listed_modules(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the package and the module of each row of docs/decisions/modules-by-topic.md."""
+    for section in page.split("\n## ")[1:]:
+        package, _, table = section.partition("\n")
+        yield from ((package, module) for module in re.findall(r"^\| (\w[\w/]*) \| (?!what was)", table, re.MULTILINE))
+
+
+def test_former_modules_lead_to_modules_that_exist() -> None:
+    page = (ROOT / "docs" / "decisions" / "modules-by-topic.md").read_text(encoding="utf-8")
+    rows = list(listed_modules(page))
+    assert len(rows) > 200
+    places = [f"{package}/{module}" for package, module in rows]
+    gone = [place for place in places if not any((ROOT / f"{place}{end}").is_file() for end in (".py", "/__init__.py"))]
+    assert gone == [], "name what has it now"
+
+
 def test_unit_tests_lie_where_their_modules_lie() -> None:
     assert sorted(unmirrored(UNIT, HARNESS)) == sorted(NO_MODULE)
 
