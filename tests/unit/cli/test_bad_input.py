@@ -15,7 +15,6 @@ from harness.cli import main
 from harness.paths import PROJECT, project_dir
 from tests.unit.programs import VMATRIX, run_loaded
 
-SECONDS = 300  # against hanging
 CLOSED = """\
 apiVersion: v1
 kind: Config

@@ -76,7 +76,6 @@ def test_run_has_every_option_of_a_run_in_its_help() -> None:
 
 
 NOTHING = SimpleNamespace(params={})
-SECONDS = 300  # against hanging
 
 
 def parameters(command: Any = None, *words: str) -> Iterator[tuple[str, Any]]:

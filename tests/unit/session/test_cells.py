@@ -229,7 +229,6 @@ def test_a_run_that_is_to_fail_fast_begins_no_further_cell(fail_fast: bool, fail
     assert (cells.stopped, cells.begun(CELL)) == (stopped, True)
 
 
-SECONDS = 600.0  # only so that a pytest that hangs ends some time
 CONFTEST = """
 from pathlib import Path
 from types import SimpleNamespace

@@ -69,7 +69,6 @@ def test_what_playbooks_keep_lies_where_the_executor_looks_for_it(tmp_path: Path
     assert variables["cluster_pod_cidr"] == "10.0.0.0/16"
 
 
-SECONDS = 300.0  # against hanging: a run takes about three
 THEIRS = execution(product=known(), entry="site.yml", variables={"cluster_pod_cidr": "10.0.0.0/16"})
 
 
