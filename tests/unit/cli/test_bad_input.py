@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.kube.api import Patience
 from harness.paths import PROJECT, project_dir
 from tests.unit.programs import VMATRIX, run_loaded
 
@@ -213,7 +214,10 @@ def test_a_kubeconfig_that_is_none(refused: Call, tmp_path: Path, content: str) 
 
 
 @pytest.mark.parametrize("command", ["status", "reap --all", "login cell cp-0"])
-def test_an_api_that_does_not_answer(refused: Call, tmp_path: Path, command: str) -> None:
+def test_an_api_that_does_not_answer(
+    refused: Call, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.providers.site.PATIENT", Patience(again_seconds=0.1))
     (tmp_path / "work" / "kc").write_text(CLOSED, encoding="utf-8")
     words = [*command.split(), "--provider", "kubeconfig", "--kubeconfig", "kc"]
     refused(*words, code=75, says="Connection refused", hint="another: `kubectl cluster-info`")
