@@ -60,6 +60,7 @@ def run(
     ours = {n: v for n, v in os.environ.items() if not n.startswith(("VMATRIX_", "CI_", *FAMILIES))}
     given = {"PROVIDER": "kubeconfig", "KUBECONFIG": str(project / "closed.yml"), "INFRA_PROFILE": "embedded"}
     given |= {"MIRROR_HTTP": "http://127.0.0.1:9", "REGISTRY": "127.0.0.1:9", "RUNS": str(project / "runs")}
+    given["TIMEOUT_SCALE"] = "0.01"  # gives up what does not answer at once
     settings = {f"VMATRIX_{name}": value for name, value in given.items()}
     all_env = {**ours, **settings, PROJECT: str(project), **(env or {})}
     if loaded:
