@@ -155,7 +155,8 @@ class Record:
     """One cell run.
 
     id: the same whenever the same results are made into a record, and of no other.
-    axes: the cell's values, in the axes' order.  infra: kind of infra cluster.  provider: who provides it.
+    axes: the cell's values, in the axes' order.  night: the date whose cells the tier had, "" where nights do not differ.
+    infra: kind of infra cluster.  provider: who provides it.
     blame: whose fault, of the attempt that counts; empty when nothing failed that counts.
     seconds: of the attempt that counts, without waiting; waited: for room; estimate: what its machines and phases
     alone suggested, 0 where nobody estimated.  parallel: cells that could be under way at once, itself included.
@@ -175,6 +176,7 @@ class Record:
     v: Literal[1] = 1
     axes: Mapping[str, str] = field(default_factory=dict)
     tier: str = ""
+    night: str = ""
     infra: str = ""
     provider: str = ""
     where: RunOrigin = field(default_factory=RunOrigin)

@@ -124,6 +124,7 @@ class _Made:
             outcome=cell.outcome,
             axes=values,
             tier=self.result.tier or "",
+            night=self.result.night,
             infra=self.last.get("infra", ""),
             provider=self.last.get("provider", ""),
             where=RunOrigin(**{**self.last.get("where", {}), "product": self.result.product}),

@@ -202,6 +202,7 @@ def render(result: RunResult) -> str:
     lines += [f"- {_prose(sentence)}" for sentence in (*words.sessions(result), *words.foreign(result))]
     lines += [f"- product: {_prose(result.product)}"] if result.product else []
     lines += [f"- tier: {_prose(result.tier)}"] if result.tier else []
+    lines += [f"- cells of the night {_prose(result.night)}: `--night {_prose(result.night)}`"] if result.night else []
     lines += [f"- infra cluster: {_prose(said)}" for said in result.infra]
     lines += [f"- blame: {blames}"] if blames else []
     lines += [f"- failed outside of any cell: {_prose(result.error)}"] if result.error else []

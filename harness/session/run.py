@@ -104,6 +104,7 @@ class Run:
             "rerun-start" if plan.rerun else "run-start",
             run=plan.run,
             tier=plan.tier,
+            night=str(plan.night or ""),
             command=plan.command,
             cleanup=plan.cleanup,
             cells=[c.id for c in plan.cells],

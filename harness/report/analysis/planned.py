@@ -127,9 +127,9 @@ def quarantined(
     nights: Sequence[Night], log: FailureLog, entries: Sequence[QuarantineEntry], today: date
 ) -> tuple[Quarantined, ...]:
     """Return the entries with what they excuse, those that end first before."""
-    cells = dict.fromkeys(cell for night in nights for cell in night.cells)
-    found = [_entry(e, [c for c in cells if fnmatchcase(c, e.cell)], nights, log, today) for e in entries]
-    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cell)))
+    cells = {cell: record.axes for night in nights for cell, record in night.cells.items()}
+    found = [_entry(e, [c for c, axes in cells.items() if e.means(c, axes)], nights, log, today) for e in entries]
+    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cells)))
 
 
 def _entry(

@@ -354,7 +354,8 @@ class _Document:
 
     def quarantined(self, found: Quarantined) -> dict[str, Any]:
         return {
-            **found.entry.model_dump(mode="json"),
+            **found.entry.model_dump(mode="json", exclude={"where"}),
+            "cell": found.entry.cells,
             "check": found.entry.check or "",
             "days_left": found.days_left,
             "cells": [self.places[cell] for cell in found.cells],

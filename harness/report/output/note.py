@@ -151,7 +151,7 @@ def _asides(analysis: Analysis) -> list[str]:
         _list("slower than usual", slower),
         _list("slower figures", figures),
         _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),
-        _list("quarantine ends", [f"{entry.cell} {entry.until}" for entry in ending]),
+        _list("quarantine ends", [f"{entry.cells} {entry.until}" for entry in ending]),
     ]
     told = [line for line in said if line]
     return ["", *told] if told else []
