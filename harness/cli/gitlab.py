@@ -158,7 +158,12 @@ def _run_cell(context: JobContext, name: str | None, tier: str | None, only: str
     passed_on = ("provider", "infra_profile", "infra_name", "kubeconfig", "runs")
     rotates = tier is not None and tier in context.project.spec.tiers and context.project.spec.tiers[tier].rotates
     night = (os.environ.get(NIGHT) or None) if rotates else None
-    given = {"tier": tier, "night": night, "run_id": context.job.run, **{name: getattr(settings, name) for name in passed_on}}
+    given = {
+        "tier": tier,
+        "night": night,
+        "run_id": context.job.run,
+        **{name: getattr(settings, name) for name in passed_on},
+    }
     run.run(given, cells=[name] if name else [], select=only, parallel="1" if name else run.AUTO)
 
 

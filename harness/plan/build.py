@@ -9,7 +9,7 @@ from harness.model import Cell
 from harness.plan.cells import make_cell
 from harness.plan.cover import completed, cover
 from harness.plan.goal import Goal, goal_of, tier_of
-from harness.plan.lock import Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
+from harness.plan.lock import UNKNOWN, Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
 from harness.plan.rotation import triples
 from harness.plan.verify import Proof, verify
 from harness.spec.models import Spec
@@ -39,7 +39,7 @@ class TierPlan:
     inputs: str
     later: str | None = None
     axes: tuple[str, ...] = ()
-    figures: Figures = Figures()
+    figures: Figures = UNKNOWN
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -86,15 +86,20 @@ def plan_tier(
         inputs=inputs,
         later=later,
         axes=axes,
-        figures=before.figures if before is not None and same else Figures(),
+        figures=before.figures if before is not None and same else UNKNOWN,
     )
 
 
-def measured(spec: Spec, plan: TierPlan) -> TierPlan:
-    """Return a plan with what is not known of it yet: a plan from scratch, and what nights cover where they rotate."""
+def measured(spec: Spec, plan: TierPlan, *, fresh: bool = False) -> TierPlan:
+    """Return a plan with what is not known of it yet: a plan from scratch, and what nights cover where they rotate.
+
+    Args:
+        fresh: the project has no lock yet, so that the plan from scratch is taken where it is shorter.
+    """
     if plan.proof is None or plan.figures.scratch is not None:
         return plan
     scratch = plan_tier(spec, plan.tier, plan.infra, repack=True) if plan.kept else plan
+    plan = scratch if fresh and len(scratch.cells) < len(plan.cells) else plan
     figures = {"scratch": str(len(scratch.cells))}
     if spec.tiers[plan.tier].rotates and plan.cells:
         figures |= {name: str(number) for name, number in triples(spec, plan.tier, plan.infra, len(plan.cells)).items()}

@@ -444,7 +444,7 @@ def _together(sets: Iterable[int]) -> int:
 
 
 def _clique(excluded: Sequence[int], start: int) -> int:
-    """Return how many combinations exclude each other: from one on, always that which leaves the most to choose from."""
+    """Return how many combinations exclude each other: each next one is that which leaves the most to choose from."""
     left, size = excluded[start], 1
     while left:
         inside = [n for n in range(len(excluded)) if left >> n & 1]

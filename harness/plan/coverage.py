@@ -20,7 +20,8 @@ triples, the values of one class stand for each other; every single value is in 
 
 NIGHTS = f"""\
 Some tiers have other planned cells every night: each night covers the combinations above, and several nights cover more
-triples. The counts are of {WEEK} and {MONTH} nights from {FIRST}; `vmatrix list --tier TIER --night DATE` shows a night."""
+triples. The counts are of {WEEK} and {MONTH} nights from {FIRST}; any others cover about as much.
+`vmatrix list --tier TIER --night DATE` shows the cells of a night."""
 
 
 def coverage_text(spec: Spec, plans: Sequence[TierPlan]) -> str:

@@ -174,10 +174,12 @@ class Figures(Model):
     month: Amount | None = None
 
 
+UNKNOWN = Figures()
+
+
 @dataclass(frozen=True)
 class PlannedTier:
-    """What is to be locked of one tier on one infra profile: planned cells, digests of its inputs, what is known of it.
-    """
+    """What is to be locked of one tier on one infra profile: planned cells, digests of its inputs, and its figures."""
 
     inputs: str
     later: str | None
@@ -205,7 +207,7 @@ class LockedTier(Model):
 
     inputs: Digest
     later: Digest | None = None
-    figures: Figures = Figures()
+    figures: Figures = UNKNOWN
     cells: tuple[LockedCell, ...] = ()
 
 

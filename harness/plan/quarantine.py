@@ -47,7 +47,8 @@ def unmatched(
     document, _ = read(directory, FILE)
     return [
         document.problem(
-            ("quarantine", number, "where" if entry.where else "cell"), f"{entry.cells!r} matches no planned cell; {REMEDY}"
+            ("quarantine", number, "where" if entry.where else "cell"),
+            f"{entry.cells!r} matches no planned cell; {REMEDY}",
         )
         for number, entry in enumerate(entries)
         if not any(entry.means(cell, values) for cell, values in cells.items())

@@ -40,7 +40,9 @@ def night_of(spec: Spec, tier: str | None, text: str | None, now: datetime | Non
     if not rotates:
         of = f"tier {tier}" if tier is not None else "a run without --tier"
         rotating = [name for name, known in spec.tiers.items() if known.rotates]
-        hint = f"--night is for --tier {' or '.join(rotating)}" if rotating else "set `rotate: true` in matrix/tiers.yml"
+        hint = (
+            f"--night is for --tier {' or '.join(rotating)}" if rotating else "set `rotate: true` in matrix/tiers.yml"
+        )
         raise BadInput(f"--night: every night of {of} has the same cells", hint=hint)
     return night
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def refuse_long(plans: Sequence[TierPlan]) -> None:
     long = [
         f"{p.tier} on {p.infra}: {len(p.cells)} cells, {p.figures.scratch} from scratch"
         for p in plans
-        if p.figures.scratch is not None and len(p.cells) > MOST_OF_SCRATCH * int(p.figures.scratch)
+        if p.figures.scratch is not None and len(p.cells) > math.ceil(MOST_OF_SCRATCH * int(p.figures.scratch))
     ]
     if long:
         raise BadInput(

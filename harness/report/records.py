@@ -139,6 +139,7 @@ class _Made:
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
             figures=_figures(cell),
             usage={machine: _usage(told) for machine, told in cell.usage.items()},
+            around={self.scrub(name): self.scrub(said) for name, said in cell.around.items()},
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )
 

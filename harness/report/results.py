@@ -59,6 +59,7 @@ def cell_result(cell: str, run_dir: Path, events: list[Event]) -> CellResult:
         cut,
         was_kept(events),
         _usage(events),
+        next((e["around"] for e in reversed(events) if e["event"] == "placed"), {}),
     )
 
 
@@ -172,7 +173,8 @@ class RunResult:
     infra: what became of parts of the infra cluster that ended meanwhile, a sentence each.
     product: what was tested, where its sources are no part of the project; empty otherwise.
     foreign: the lines of its results file that no run wrote; they are read past.
-    values: the value of each cell on every axis.
+    values: the value of each cell on every axis.  together: the groups of axes that some tier covers together.
+    night: the date whose cells the tier had, "" where nights do not differ.
     """
 
     run: str
@@ -182,6 +184,7 @@ class RunResult:
     sessions: tuple[Session, ...] = ()
     tier: str | None = None
     night: str = ""
+    together: tuple[tuple[str, ...], ...] = ()
     kept: frozenset[str] = frozenset()
     error: str = ""
     signal: int = 0
@@ -248,6 +251,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         sessions=tuple(_session(call) for call in calls if call[0]["event"] in STARTS),
         tier=start.get("tier"),
         night=start.get("night", ""),
+        together=tuple(tuple(group) for group in start.get("together", ())),
         kept=frozenset(i for i in ids if was_kept(by_cell[i])),
         error=errors[-1] if errors else "",
         signal=next((int(e["number"]) for e in last if e["event"] == "signal"), 0),

@@ -72,7 +72,7 @@ def fitted(samples: Sequence[Sample]) -> ValueModel | None:
             effects[name] = mean
             for n in numbers:
                 rest[n] += before - mean
-        shift = median(rest)
+        shift = sum(max(-limit, min(limit, one)) for one in rest) / len(rest)
         base += shift
         rest = [one - shift for one in rest]
     high = sorted(rest)[math.ceil(HIGH * len(rest)) - 1]

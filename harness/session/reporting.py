@@ -147,7 +147,7 @@ def planned_of(
     if tier is not None and tier not in spec.tiers:
         raise BadInput(f"there is no tier {tier!r}", hint=f"known: {', '.join(spec.tiers)}; {ALL}: do not choose")
     if tier is None or selection.focus is not None:
-        return Planned(None, axes, None, spec.quarantine)
+        return Planned(None, axes, None, spec.quarantine, spec.together)
     every = spec.tiers[tier].every_hours
     infra = selection.infra if selection.infra in spec.infras else profile_of(spec, settings)
     try:
@@ -155,8 +155,8 @@ def planned_of(
         cells = tier_cells(spec, tier, infra or "", night=of)
     except BadInput as error:
         warn(f"what should have run is not known: {error.summary}")
-        return Planned(None, axes, every, spec.quarantine)
-    return Planned({cell.id: dict(cell.values) for cell in cells}, axes, every, spec.quarantine)
+        return Planned(None, axes, every, spec.quarantine, spec.together)
+    return Planned({cell.id: dict(cell.values) for cell in cells}, axes, every, spec.quarantine, spec.together)
 
 
 def days_of(days: float | None, since: str | None, now: datetime) -> float:

@@ -105,6 +105,7 @@ class Run:
             run=plan.run,
             tier=plan.tier,
             night=str(plan.night or ""),
+            together=plan.project.spec.together,
             command=plan.command,
             cleanup=plan.cleanup,
             cells=[c.id for c in plan.cells],

@@ -23,13 +23,15 @@ class Planned:
     """The plan of a tier.
 
     cells: values by axis of each planned cell, by id; None when the plan is not known.
-    axes: values of each axis, in the matrix's order.  every_hours: how often the tier runs; None: when somebody wants.
+    axes: values of each axis, in the matrix's order.  together: groups of them that some tier covers together.
+    every_hours: how often the tier runs; None: when somebody wants.
     """
 
     cells: Mapping[str, Mapping[str, str]] | None = None
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     every_hours: float | None = None
     quarantine: tuple[QuarantineEntry, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)

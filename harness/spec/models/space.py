@@ -136,6 +136,12 @@ class Spec(Space):
     waivers: tuple[Waiver, ...] = ()
     network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)
 
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of axes that some tier covers together."""
+        covers = (tier.cover for tier in self.tiers.values() if tier.cover is not None)
+        return tuple(dict.fromkeys(group.axes for cover in covers for group in cover.together))
+
     def product_of(self, values: Mapping[str, str]) -> Product:
         """Return what is tested in a cell, by its value on every axis."""
         return self.products.get(values.get(PRODUCT, ""), self.product)
