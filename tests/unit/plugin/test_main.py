@@ -115,7 +115,9 @@ def test_a_worker_loads_nothing_of_the_working_directory(tmp_path: Path, monkeyp
 
 
 def test_nothing_that_was_selected_is_the_words_of_vmatrix_alone(project: Path) -> None:
-    said = run(project, "--tier", "smoke", "-k", "no_such_check", env={"PYTEST_ADDOPTS": "--collect-only"})
+    said = run(
+        project, "--tier", "smoke", "-k", "no_such_check", env={"PYTEST_ADDOPTS": "--collect-only"}, loaded=False
+    )
     assert said.returncode == EXIT_NOTHING_SELECTED
     assert "no check was selected" in said.stderr
 
