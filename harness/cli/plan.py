@@ -53,6 +53,9 @@ class PlanRequest:
     repack: Annotated[bool, typer.Option("--repack", help="Plan from scratch: ignore the cells in plan.lock.yml.")] = (
         False
     )
+    nights: Annotated[
+        bool, typer.Option("--nights", help="With --write, count the triples of 7 and 30 nights; takes minutes.")
+    ] = False
 
 
 def plan(
@@ -66,6 +69,8 @@ def plan(
 ) -> None:
     """Plan the cells of each tier and prove what they cover."""
     tier, repack = request.tier, request.repack
+    if request.nights and not write:
+        raise BadInput("--nights counts what --write writes", hint="add --write")
     infra = request.infra_profile or request.former_profile
     if check and (write or repack or tier or infra):
         raise BadInput("--check covers all tiers and excludes other options", hint="leave out the other options")
@@ -81,7 +86,7 @@ def plan(
         if write or check or (t, i) in chosen
     )
     if write:
-        plans = tuple(measured(spec, p, fresh=not lock.own) for p in plans)
+        plans = tuple(measured(spec, p, fresh=not lock.own, nights=request.nights) for p in plans)
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
