@@ -334,21 +334,3 @@ def lines_of(found: Explained) -> list[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def halving(found: Explained, candidates: Sequence[Mapping[str, str]], seconds: Sequence[float]) -> int | None:
-    """Return which of some cells tells the suspects of a failure apart best; None where none tells anything.
-
-    The likelihood of those suspects that a cell has is to be a half; of cells that are as good, the cheapest.
-
-    Args:
-        seconds: what each cell is expected to take.
-    """
-    matrix = [suspect for suspect in found.suspects if not suspect.around]
-    best: tuple[float, float, int] | None = None
-    for number, (values, cost) in enumerate(zip(candidates, seconds, strict=True)):
-        mass = sum(s.share for s in matrix if all(values.get(axis) == value for axis, value in s.values))
-        rank = (round(abs(mass - 0.5), 3), cost, number)
-        if 0.02 < mass < 0.98 and (best is None or rank < best):
-            best = rank
-    return best[2] if best is not None else None

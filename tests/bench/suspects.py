@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import Goal, goal_of
 from harness.plan.tiers import tier_cells
-from harness.report.suspects import Explained, Observation, Suspect, explained, halving
+from harness.report.suspects import Observation, Suspect, explained
 from harness.schedule.durations import estimate
+from harness.session.follow_up import SURE, further
 from harness.spec import Spec, load_spec
 from harness.spec.rules import Rulebook
 from tests.bench.figures import Ledger
@@ -24,8 +26,6 @@ from tests.bench.figures import Ledger
 MATRICES, EMPTY = 200, 200
 FLAKE = 0.02
 FOLLOW_UPS = 4
-SURE = 0.97  # from here on no further cell is run
-CANDIDATES = 250
 TOGETHER = ("kubernetes", "topology", "scenario")
 NAMED, ACCUSED = 95.0, 1.0  # percent
 SECONDS = 2.0  # 200 cells and 200 checks
@@ -86,11 +86,11 @@ def trial(world: World, culprit: Row | None, random: Random, checks: int) -> tup
             seen, together=[TOGETHER], flakes={f"suite: test_{n}": FLAKE / checks for n in range(checks)}
         )
         unsure = [one for one in failures if one.suspects and one.suspects[0].share < SURE]
-        found = min(unsure, key=lambda one: one.chance, default=None)
-        further = _further(world, found, random) if found is not None and used < FOLLOW_UPS else None
-        if further is None:
+        found = min(unsure, key=lambda one: one.chance) if unsure and used < FOLLOW_UPS else None
+        row = further(world.goal, found, random, partial(_cost, world)) if found is not None else None
+        if row is None:
             return [one.named for one in failures if one.named is not None], used
-        seen.append(_observed(f"f{used}", further, culprit, random, checks))
+        seen.append(_observed(f"f{used}", row, culprit, random, checks))
         used += 1
 
 
@@ -102,21 +102,8 @@ def _observed(name: str, cell: Row, culprit: Row | None, random: Random, checks:
     return Observation(name, cell, frozenset((title, SIGNATURE) for title in failed), frozenset(titles) - failed)
 
 
-def _further(world: World, found: Explained, random: Random) -> Row | None:
-    """Return the cell that halves the suspects: their values, on the other axes what they have not."""
-    book, made = Rulebook.of(world.goal.rules), []
-    suspects = [suspect for suspect in found.suspects if not suspect.around]
-    for _ in range(CANDIDATES if suspects else 0):
-        chosen = random.choices(suspects, [s.share for s in suspects], k=random.randint(1, 6))
-        domains = {axis: tuple(random.sample(values, len(values))) for axis, values in world.goal.values.items()}
-        for axis, value in (value for suspect in chosen for value in suspect.values):
-            if len(domains[axis]) > 1:
-                domains[axis] = (value,)
-        row = book.solve(domains)
-        if row is not None:
-            made.append(row)
-    number = halving(found, made, [estimate(make_cell(world.spec, row)) for row in made])
-    return made[number] if number is not None else None
+def _cost(world: World, row: Row) -> float:
+    return estimate(make_cell(world.spec, row))
 
 
 def measure(ledger: Ledger, runs: int) -> None:
@@ -128,8 +115,8 @@ def measure(ledger: Ledger, runs: int) -> None:
         used = []
         for _ in range(MATRICES):
             culprit = planted(world, random)
-            named, further = trial(world, culprit, random, checks)
-            used.append(further)
+            named, cells = trial(world, culprit, random, checks)
+            used.append(cells)
             right += [dict(one.values) for one in named] == [culprit]
             wrong += any(dict(one.values) != culprit for one in named)
         accused = sum(bool(trial(world, None, random, checks)[0]) for _ in range(EMPTY))
