@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.model import Cell
 from harness.plan.cells import make_cell
-from harness.plan.cover import completed, cover
+from harness.plan.cover import completed, cover, lower_bound
 from harness.plan.goal import Goal, goal_of, tier_of
 from harness.plan.lock import UNKNOWN, Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
 from harness.plan.rotation import triples
@@ -100,11 +100,11 @@ def measured(spec: Spec, plan: TierPlan, *, fresh: bool = False, nights: bool = 
     if plan.proof is not None and plan.figures.scratch is None:
         scratch = plan_tier(spec, plan.tier, plan.infra, repack=True) if plan.kept else plan
         plan = scratch if fresh and len(scratch.cells) < len(plan.cells) else plan
-        plan = replace(plan, figures=Figures(scratch=str(len(scratch.cells))))
+        plan = replace(plan, figures=Figures(scratch=str(len(scratch.cells)), least=str(lower_bound(plan.goal))))
     if nights and plan.figures.month is None and spec.tiers[plan.tier].rotates and plan.cells:
         counts = triples(spec, plan.tier, plan.infra, len(plan.cells))
         known = {name: str(number) for name, number in counts.items()}
-        plan = replace(plan, figures=Figures(scratch=plan.figures.scratch, **known))
+        plan = replace(plan, figures=plan.figures.model_copy(update=known))
     return plan
 
 
