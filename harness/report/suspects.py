@@ -200,9 +200,9 @@ class _Table:
         names: dict[tuple[Value, ...], int] = {}
         for number, one in enumerate(self.observations):
             if failed >> number & 1:
-                values = [] if of_infra else [value for value in one.values.items() if value[0] in self.varied]
+                own = [] if of_infra else [value for value in one.values.items() if value[0] in self.varied]
                 for size in BY_SIZE:
-                    names.update(dict.fromkeys(combinations(values, size), 0))
+                    names.update(dict.fromkeys(combinations(own, size), 0))
                 names.update(dict.fromkeys(((value,) for value in sorted(one.around)), 0))
         for values in names:
             cells = self._cells(values)
