@@ -15,7 +15,7 @@ from harness.errors import EXIT_NOTHING_SELECTED
 from harness.report.suspects import lines_of
 from harness.schedule.durations import Durations
 from harness.session.choice import find_run, profile_of, project_of
-from harness.session.follow_up import follow_ups
+from harness.session.follow_up import follow_up
 
 out = Console(soft_wrap=True, highlight=False)
 
@@ -45,14 +45,12 @@ def suspect(
     spec, settings = project.spec, project.settings
     results = [find_run(settings.runs, run) for run in runs_of]
     durations = Durations.load(settings, os.environ)
-    infra = profile_of(spec, settings)
-    found = follow_ups(spec, infra, results, lambda cell: durations.expected(cell).seconds)
-    for one in found:
-        for line in lines_of(one.found):
-            out.print(line, markup=False)
-        if one.cell is not None:
-            tier = ["--tier", results[0].tier] if results[0].tier else []
-            out.print(f"  next: {shlex.join(['vmatrix', 'run', one.cell.id, *tier])}", markup=False)
-    if not found:
+    found = follow_up(spec, profile_of(spec, settings), results, lambda cell: durations.expected(cell).seconds)
+    for line in (line for one in found.failures for line in lines_of(one)):
+        out.print(line, markup=False)
+    if found.cell is not None:
+        tier = ["--tier", results[0].tier] if results[0].tier else []
+        out.print(f"next: {shlex.join(['vmatrix', 'run', found.cell.id, *tier])}", markup=False)
+    if not found.failures:
         out.print("no failure that a passed cell could be compared with", markup=False)
         raise typer.Exit(EXIT_NOTHING_SELECTED)

@@ -18,7 +18,7 @@ from harness.plan.goal import Goal, goal_of
 from harness.plan.tiers import tier_cells
 from harness.report.suspects import Observation, Suspect, explained
 from harness.schedule.durations import estimate
-from harness.session.follow_up import SURE, further
+from harness.session.follow_up import further
 from harness.spec import Spec, load_spec
 from harness.spec.rules import Rulebook
 from tests.bench.figures import Ledger
@@ -85,9 +85,7 @@ def trial(world: World, culprit: Row | None, random: Random, checks: int) -> tup
         failures = explained(
             seen, together=[TOGETHER], flakes={f"suite: test_{n}": FLAKE / checks for n in range(checks)}
         )
-        unsure = [one for one in failures if one.suspects and one.suspects[0].share < SURE]
-        found = min(unsure, key=lambda one: one.chance) if unsure and used < FOLLOW_UPS else None
-        row = further(world.goal, found, random, partial(_cost, world)) if found is not None else None
+        row = further(world.goal, failures, random, partial(_cost, world)) if used < FOLLOW_UPS else None
         if row is None:
             return [one.named for one in failures if one.named is not None], used
         seen.append(_observed(f"f{used}", row, culprit, random, checks))

@@ -1,4 +1,4 @@
-"""Further cells: possible ones that halve what may explain a failure, and the cheapest of these."""
+"""Further cells: possible ones that tell most of what may explain failures, and the cheapest of these."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_few_further_cells_lead_to_the_culprit() -> None:
     seen = few()
     assert explanation(seen).named is None
     for number in range(4):
-        row = further(GOAL, explanation(seen), Random(number), lambda _: 1.0)  # noqa: S311 - candidates
+        row = further(GOAL, [explanation(seen)], Random(number), lambda _: 1.0)  # noqa: S311 - candidates
         if row is None:
             break
         assert GOAL.allows(row)
@@ -64,14 +64,25 @@ def test_a_few_further_cells_lead_to_the_culprit() -> None:
 @pytest.mark.parametrize("cheap", ["s", "xl"])
 def test_of_cells_that_tell_as_much_the_cheapest_is_run(cheap: str) -> None:
     found = Explained((("a", "b"),), ("c",), (suspect(0.5, os="d12"), suspect(0.4, ip="dual")), 0.1)
-    row = further(GOAL, found, Random(1), lambda row: 1.0 if row["size"] == cheap else 9.0)  # noqa: S311 - candidates
+    row = further(GOAL, [found], Random(1), lambda row: 1.0 if row["size"] == cheap else 9.0)  # noqa: S311 - candidates
     assert row is not None
     assert (row["size"], row["os"]) == (cheap, "d12")
+
+
+def test_one_cell_tells_of_several_failures() -> None:
+    failures = [
+        Explained((("a", "x"),), ("c",), (suspect(0.5, os="d12"), suspect(0.4, runtime="crio")), 0.1),
+        Explained((("b", "x"),), ("d",), (suspect(0.5, ip="dual"), suspect(0.4, size="xl")), 0.1),
+    ]
+    row = further(GOAL, failures, Random(1), lambda _: 1.0)  # noqa: S311 - candidates
+    assert row is not None
+    assert (row["os"] == "d12") != (row["runtime"] == "crio")
+    assert (row["ip"] == "dual") != (row["size"] == "xl")
 
 
 def test_no_cell_is_made_where_none_tells_more() -> None:
     sure = explanation([observed(n, cell) for n, cell in enumerate(cells() * 2)])
     assert sure.named is not None
-    assert further(GOAL, sure, Random(1), lambda _: 1.0) is None  # noqa: S311 - candidates
+    assert further(GOAL, [sure], Random(1), lambda _: 1.0) is None  # noqa: S311 - candidates
     nobody = Explained((("a", "b"),), ("c",), (), 1.0)
-    assert further(GOAL, nobody, Random(1), lambda _: 1.0) is None  # noqa: S311 - candidates
+    assert further(GOAL, [nobody], Random(1), lambda _: 1.0) is None  # noqa: S311 - candidates
