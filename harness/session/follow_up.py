@@ -46,16 +46,17 @@ def further(goal: Goal, failures: Sequence[Explained], random: Random, seconds: 
     """Return the cell that tells most of the suspects of all failures; None where none tells anything.
 
     A candidate has the values of a few suspects, drawn by their likelihood, and any on the other axes. What it tells of
-    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood.
+    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. What
+    may well be chance counts for less.
     """
-    unsure = [s for one in failures if (s := _matrix(one)) and s[0].share < SURE]
-    book, pool = Rulebook.of(goal.rules), [suspect for suspects in unsure for suspect in suspects]
+    unsure = [((1 - one.chance) ** 2, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
+    book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
     shares = [suspect.share for suspect in pool]
     rows = (
         book.solve(_domains(goal.values, random.choices(pool, shares, k=random.randint(1, MOST_JOINED)), random))
         for _ in range(CANDIDATES if pool else 0)
     )
-    told = [(sum(_entropy(suspects, row) for suspects in unsure), row) for row in rows if row is not None]
+    told = [(sum(weight * _entropy(s, row) for weight, s in unsure), row) for row in rows if row is not None]
     best = max((bits for bits, _ in told), default=0.0)
     if best <= AS_GOOD:
         return None
