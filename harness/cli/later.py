@@ -18,6 +18,7 @@ KNOWN = {
     "run": "Run cells: provision, deploy, check, collect logs, tear down, report.",
     "check": "Check a kept cell again, any number of times: after a repair by hand, or with changed checks.",
     "bisect": "Find the commit of the project's repository since which a cell fails, by bisection.",
+    "suspect": "Rank what may explain the failures of RUN: values, pairs and triples that failing cells have.",
     "list": "List planned cells. `vmatrix run` with the same selection runs exactly these.",
     "status": "Show existing cells and their machines.",
     "reap": "Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project.",
