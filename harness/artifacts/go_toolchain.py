@@ -68,6 +68,11 @@ class Go:
         return found
 
 
+def proxy() -> str:
+    """Return where Go takes modules from, as GOPROXY names it."""
+    return os.environ.get("GOPROXY") or "Go's default"
+
+
 def find_go(floor: str, limits: ArtifactLimits = LIMITS) -> Go:
     """Return a Go of at least version `floor`, downloading one when this machine has none.
 

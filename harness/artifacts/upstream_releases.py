@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +19,11 @@ from typing import Any
 
 from harness import proc
 from harness.artifacts import go_toolchain
-from harness.artifacts.catalogue import CATALOGUE, KUBERNETES, Catalogue
+from harness.artifacts.catalogue import CATALOGUE, KUBERNETES, Catalogue, minor_of, numbers
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput, InfraError
 
 FINAL = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
-Numbers = tuple[int, ...]
 MODULE = "k8s.io/kubernetes"
 CONSTANTS = Path("cmd/kubeadm/app/constants/constants.go")
 IMAGES = Path("test/utils/image/manifest.go")
@@ -106,32 +104,22 @@ def listed_versions(catalogue: Catalogue, module: str) -> tuple[str, ...]:
     return tuple(sorted(found, key=numbers))
 
 
-def numbers(version: str) -> Numbers:
-    """Return a version as numbers that can be compared."""
-    return tuple(int(part) for part in version.split("."))
-
-
-def minor(version: str) -> str:
-    """Return the minor of a version: 1.36 of 1.36.3."""
-    return ".".join(version.split(".")[:2])
-
-
 def _newer(module: str, listed: Sequence[str], offered: Sequence[str]) -> Iterator[Newer]:
     """Yield what is missing of one module, oldest first; versions of a minor older than the oldest listed are not."""
     newest: dict[str, str] = {}
     for version in sorted(offered, key=numbers):
-        newest[minor(version)] = version
+        newest[minor_of(version)] = version
     for name, version in newest.items():
-        of_minor = [one for one in listed if minor(one) == name]
+        of_minor = [one for one in listed if minor_of(one) == name]
         before = [one for one in listed if numbers(one) < numbers(version)]
-        wanted = bool(of_minor) or numbers(name) > numbers(minor(listed[-1])) or _between(module, name, listed)
+        wanted = bool(of_minor) or numbers(name) > numbers(minor_of(listed[-1])) or _between(module, name, listed)
         if wanted and version not in listed and before:
             yield Newer(module, version, (of_minor or before)[-1])
 
 
 def _between(module: str, name: str, listed: Sequence[str]) -> bool:
     """Tell whether every minor counts, also one between those that are listed: clusters are upgraded minor by minor."""
-    return module == KUBERNETES and numbers(minor(listed[0])) < numbers(name)
+    return module == KUBERNETES and numbers(minor_of(listed[0])) < numbers(name)
 
 
 def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, str]]:
@@ -144,9 +132,8 @@ def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str,
         proc.run([*words, *paths[:1]], cwd=Path("/"), env=env, timeout=seconds, check=False)
         done = proc.run([*words, *paths], cwd=Path("/"), env=env, timeout=limits.modules, check=False)
     except proc.CommandFailed as error:
-        said = os.environ.get("GOPROXY") or "Go's default"
         raise InfraError(
-            f"the Go module proxy ({said}) does not answer: no list of versions within {seconds:.0f} s",
+            f"the Go module proxy ({go_toolchain.proxy()}) does not answer: no list of versions within {seconds:.0f} s",
             hint="GOPROXY names the proxy; `go list -m -versions k8s.io/kubernetes` asks it by hand",
             detail=error.detail,
         ) from error
@@ -195,7 +182,7 @@ def read_parts(version: str, limits: ArtifactLimits = LIMITS) -> ReleaseParts:
     go = go_toolchain.find_go("1.21", limits)
     try:
         sources = Path(go.download(f"{MODULE}@v{version}")["Dir"])
-        first = go.download(f"{MODULE}@v{minor(version)}.0")["Info"]
+        first = go.download(f"{MODULE}@v{minor_of(version)}.0")["Info"]
     except proc.CommandFailed as error:
         raise BadInput(
             f"the Go module proxy has no {MODULE} v{version}", hint="GOPROXY names the proxy", detail=error.detail
@@ -261,14 +248,14 @@ def in_catalogue(text: str, parts: ReleaseParts) -> str:
 
 def in_axes(text: str, parts: ReleaseParts) -> str:
     """Return the axes' text with a release behind the newest older one: values go from old to new."""
-    own = minor(parts.version)
+    own = minor_of(parts.version)
     older = _older(parts.version, re.findall(r'^          cluster_kubernetes_version: "([\d.]+)"$', text, re.MULTILINE))
     block = (
         re.search(rf'^      - id: "{re.escape(older[-1])}"\n(?:        .*\n)*', text, re.MULTILINE) if older else None
     )
     if block is None:
         raise BadInput(f"matrix/axes.yml has no Kubernetes older than {parts.version}")
-    same, others = [one for one in older if minor(one) == own], [one for one in older if minor(one) != own]
+    same, others = [one for one in older if minor_of(one) == own], [one for one in older if minor_of(one) != own]
     before = [f'patch: "{same[-1]}"'] if same else []
     before += [f'minor: "{others[-1]}"'] if others else []
     value = VALUE.format(

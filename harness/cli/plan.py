@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import providers
 from harness.cli import options
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import show_rows, tell_idle, wide_console
@@ -83,6 +84,9 @@ def plan(
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
     refuse_unsound(spec, plans, directory, estimate)
+    if write:
+        cells = [cell for plan in plans for cell in plan.cells]
+        providers.refuse_unprovided(Project.load(load_settings(settings_dir()).settings), cells)
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)

@@ -107,7 +107,7 @@ PACKED = re.compile(r"\.(zip|gz|bz2|xz|zst|tbz2|txz)$")
 RELATIVE = r"^[A-Za-z0-9_~][^\s/]*(/[^\s/]+)*$"
 
 
-def _known_fields(template: str) -> str:
+def known_fields(template: str) -> str:
     """Refuse a template with a field that nothing fills."""
     try:
         parsed = [field for field in Formatter().parse(template) if field[1] is not None]
@@ -122,7 +122,7 @@ def _known_fields(template: str) -> str:
 
 def _served_path(template: str) -> str:
     """Refuse what no file of a mirror can be called, and archives of kinds that are not made."""
-    _known_fields(template)
+    known_fields(template)
     if re.match(RELATIVE, template) is None or ".." in template.split("/"):
         raise ValueError(f"{template!r} is not a path below the mirror's files, such as host/folder/NAME-{{version}}")
     if PACKED.search(template) and not template.endswith(ARCHIVES):
@@ -131,7 +131,7 @@ def _served_path(template: str) -> str:
 
 
 ServedPath = Annotated[str, AfterValidator(_served_path)]
-Inside = Annotated[str, AfterValidator(_known_fields)]
+Inside = Annotated[str, AfterValidator(known_fields)]
 ArtifactName = Annotated[str, StringConstraints(pattern=ARTIFACT)]
 Repository = Annotated[str, StringConstraints(pattern=REPOSITORY)]
 ImageName = Annotated[str, StringConstraints(pattern=TAGGED)]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from harness import proc
 from harness.artifacts import upstream_releases
-from harness.artifacts.catalogue import CATALOGUE, Catalogue, load
+from harness.artifacts.catalogue import CATALOGUE, Catalogue, load, numbers
 from harness.artifacts.upstream_releases import Newer
 from harness.cli import app
 from harness.errors import BadInput, InfraError
@@ -75,7 +75,7 @@ def test_the_newest_patch_of_every_minor_and_each_later_minor(publish: Publish) 
     catalogue = small()
     publish("k8s.io/kubernetes", *catalogue.kubernetes, "1.33.9", "1.36.9", "1.36.10", "1.38.0", "1.39.0-rc.1")
     publish("github.com/flannel-io/flannel", "0.28.1", "0.28.4", "0.29.1")
-    last = max(catalogue.kubernetes, key=upstream_releases.numbers)
+    last = max(catalogue.kubernetes, key=numbers)
     assert upstream_releases.find_newer(catalogue).found == (
         Newer("kubernetes", "1.36.10", "1.36.3"),
         Newer("kubernetes", "1.38.0", last),
