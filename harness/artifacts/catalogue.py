@@ -22,8 +22,8 @@ from harness.artifacts.own import sources
 from harness.errors import BadInput, HarnessBug
 from harness.files import sha256_of
 from harness.paths import MATRIX
-from harness.spec import layers
-from harness.spec.lines import Document, Finding
+from harness.spec import layers, lines
+from harness.spec.lines import Document, Finding, Problem
 from harness.spec.loader import refuse
 from harness.spec.models import FILES, AddedVersion
 from harness.spec.project import anywhere
@@ -346,16 +346,23 @@ def load(path: Path = CATALOGUE) -> Catalogue:
         BadInput: one of both files has mistakes; of the project's, all of them with their lines.
     """
     document, problems = layers.read(anywhere() / MATRIX, ADDED)
+    versions = _checked(packaged(path), document, problems)
+    return amended(packaged(path), versions, document) if versions else packaged(path)
+
+
+def check(file: Path, text: str) -> None:
+    """Check what is about to become a project's file of added versions. Raises BadInput as `load`."""
+    _checked(packaged(), *lines.parse(file, text))
+
+
+def _checked(catalogue: Catalogue, document: Document, problems: list[Problem]) -> Added:
     parsed, wrong = validate(document, FILES[ADDED])
     if problems or parsed is None:
-        raise refuse([*problems, *wrong])
+        raise refuse(problems or wrong)
     versions: Added = dict(parsed)["artifacts"]
-    if not versions:
-        return packaged(path)
-    findings = list(mistakes(packaged(path), versions))
-    if findings:
+    if findings := list(mistakes(catalogue, versions)):
         raise refuse([document.problem(at, said) for at, said in findings])
-    return amended(packaged(path), versions, document)
+    return versions
 
 
 @cache

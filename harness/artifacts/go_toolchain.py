@@ -53,6 +53,10 @@ class Go:
             "CGO_ENABLED": "1" if cgo else "0",
         }
 
+    def proxy(self) -> str:
+        """Return where it takes modules from, in the words of GOPROXY."""
+        return proc.run([self.path, "env", "GOPROXY"], cwd=Path("/"), timeout=ASK_SECONDS).stdout.strip()
+
     def download(self, module: str, **env: str) -> Mapping[str, str]:
         """Download a module (path@version) into the cache; return where its parts lie (Dir, GoMod, ...).
 
@@ -66,11 +70,6 @@ class Go:
         done = proc.run(words, cwd=Path("/"), env={**self.env(), **env}, timeout=self.limits.modules)
         found: Mapping[str, str] = json.loads(done.stdout)
         return found
-
-
-def proxy() -> str:
-    """Return where Go takes modules from, as GOPROXY names it."""
-    return os.environ.get("GOPROXY") or "Go's default"
 
 
 def find_go(floor: str, limits: ArtifactLimits = LIMITS) -> Go:

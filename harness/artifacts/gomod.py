@@ -106,7 +106,7 @@ class GeneratedModule:
             except proc.CommandFailed:
                 return  # no answer in time
             if done.returncode != 0 and ABSENT.search(done.stderr):
-                raise _absent(path, version, done.stderr, self.where)
+                raise _absent(go, f"{path} {version}", done.stderr, self.where)
 
     def _verify(self, limits: ArtifactLimits) -> None:
         """Compare the checksums of what is required with those of the project."""
@@ -118,6 +118,18 @@ class GeneratedModule:
                     f"{self.where}.sums: {path} {version} has the checksum {found}, not {self.sums[path]}",
                     hint="if you trust the Go module proxy, write the checksum that it has",
                 )
+
+
+def sums_of(catalogue: Catalogue, name: str, version: str, limits: ArtifactLimits = LIMITS) -> dict[str, str]:
+    """Return the checksums of the Go modules that a version of a program, or of Kubernetes, is built from.
+
+    Raises:
+        BadInput: the module proxy does not have one of them.  InfraRetriable: it does not answer.
+    """
+    modules = catalogue.go_modules(name, version)
+    recipe = catalogue.shape_of(name)
+    assert recipe is not None  # noqa: S101 - sources of vmatrix's own have no such modules
+    return {path: _download(recipe, path, tag, limits)["Sum"] for path, tag in modules.items()}
 
 
 @dataclass(frozen=True)
@@ -359,21 +371,22 @@ def _download(
     Args:
         where: the place in a project's file that asks for it.
     """
+    go = go_toolchain.find_go("1.21", limits)
     try:
-        return go_toolchain.find_go("1.21", limits).download(f"{path}@{version}", **_unlisted(recipe))
+        return go.download(f"{path}@{version}", **_unlisted(recipe))
     except proc.CommandFailed as error:
         said = error.done.stdout or error.detail
         if ABSENT.search(said):
-            raise _absent(path, version, said, where) from error
+            raise _absent(go, f"{path} {version}", said, where) from error
         raise InfraRetriable(
-            f"the Go module proxy ({go_toolchain.proxy()}) does not answer for {path} {version}",
+            f"the Go module proxy ({go.proxy()}) does not answer for {path} {version}",
             hint="GOPROXY names the proxy",
             detail=said,
         ) from error
 
 
-def _absent(path: str, version: str, said: str, where: str) -> BadInput:
-    asked = f"the Go module proxy ({go_toolchain.proxy()}) has no {path} {version}"
+def _absent(go: go_toolchain.Go, module: str, said: str, where: str) -> BadInput:
+    asked = f"the Go module proxy ({go.proxy()}) has no {module}"
     hint = "correct or remove the version; `vmatrix artifacts newer` lists what there is; GOPROXY names the proxy"
     return BadInput(f"{where}: {asked}" if where else asked, hint=hint, detail=said)
 
