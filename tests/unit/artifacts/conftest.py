@@ -98,6 +98,10 @@ def site() -> Iterator[Site]:
     """Yield a running site; it ends with the test."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200 if self.path in found.content else 404)
+            self.end_headers()
+
         def do_GET(self) -> None:
             found.asked.append(self.path)
             content = found.content.get(self.path)
