@@ -12,8 +12,8 @@ import typer
 
 from harness import providers
 from harness.cli import options
-from harness.cli.options import AsJson, former, takes
-from harness.cli.output import show_rows, tell_idle, wide_console
+from harness.cli.options import AsJson, Verbose, former, takes
+from harness.cli.output import show_left_out, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
@@ -63,6 +63,7 @@ def plan(
     check: Annotated[
         bool, typer.Option("--check", help="Fail if these files are out of date; change nothing.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Plan the cells of each tier and prove what they cover."""
     tier, repack = request.tier, request.repack
@@ -83,6 +84,9 @@ def plan(
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
+        if not as_json:
+            notes = list(dict.fromkeys(line for found in shown for line in _notes(found)))
+            show_left_out(out, notes, "vmatrix plan", verbose=verbose)
     refuse_unsound(spec, plans, directory, estimate)
     if write:
         cells = [cell for plan in plans for cell in plan.cells]
@@ -142,8 +146,6 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
         return
     headings = ("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered")
     show_rows(out, headings, [_numbers(found) for found in plans], whole=("infra", "tier"))
-    for note in dict.fromkeys(line for found in plans for line in _notes(found)):
-        out.print(note, markup=False)
     if cells:
         for found in plans:
             _print_cells(spec, found)

@@ -170,6 +170,17 @@ SET_BY_THE_RUN = {
     "cluster_mirror_url": MIRROR,
     "cluster_image_registry": MIRROR,
 }
+# What a run gives besides, and where it comes from; a matrix may set some of it, too.
+GIVEN_BY_THE_RUN = {
+    **SET_BY_THE_RUN,
+    "cluster_timeout_scale": "the setting timeout_scale",
+    "cluster_files_url": MIRROR,
+    "cluster_files": MIRROR,
+    "cluster_file_checksums": MIRROR,
+    "cluster_checksums": "the programs that the run's mirror has below bin/",
+    "cluster_load_balancer_addresses": "spare addresses of the infra cluster, for cells with MetalLB",
+    "product_sources": "`sources` of product.yml: the folder where they are",
+}
 PLACES: tuple[tuple[str, tuple[str | Wild, ...]], ...] = (
     ("product.yml", ("product", "vars")),
     ("product.yml", ("product", "phases", EACH, "vars")),

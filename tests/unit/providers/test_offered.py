@@ -184,13 +184,9 @@ def test_a_version_that_nothing_provides_is_refused_where_it_is_asked_for(
 def test_a_word_of_the_product_that_nothing_provides_is_refused_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned(
-        tmp_path, monkeypatch, {"product.yml": "extends: default\nproduct:\n  artifacts:\n    serve: [runc@1.5.99]\n"}
-    )
-    with pytest.raises(
-        BadInput, match=r"product\.yml:4: product\.artifacts\.serve\[0\]: nothing provides runc 1\.5\.99"
-    ):
-        plan_run(RunRequest(tier="smoke"))
+    text = "extends: default\nproduct:\n  artifacts:\n    serve: [runc@1.5.99]\n"
+    with pytest.raises(BadInput, match=r"product\.yml:4: product\.artifacts\.serve\[0\]: nothing provides runc"):
+        planned(tmp_path, monkeypatch, {"product.yml": text})
 
 
 def test_an_added_version_is_provided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
