@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from harness import providers
+from harness.cell.product.cached import refuse_release
 from harness.cli import options
 from harness.cli.options import AsJson, Verbose, former, takes
 from harness.cli.output import show_left_out, show_rows, tell_idle, wide_console
@@ -90,7 +91,9 @@ def plan(
     refuse_unsound(spec, plans, directory, estimate)
     if write:
         cells = [cell for plan in plans for cell in plan.cells]
-        providers.refuse_unprovided(Project.load(load_settings(settings_dir()).settings), cells)
+        project = Project.load(load_settings(settings_dir()).settings)
+        refuse_release(spec.product, project.directory, cells)
+        providers.refuse_unprovided(project, cells)
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)

@@ -132,7 +132,7 @@ OWN_INPUTS = """\
 
 
 EXAMPLES = "examples"
-NOT_COPIED = ("runs", "README.md")  # what is of the example, and not of a project that begins with it
+NOT_COPIED = ("runs",)  # what is of the example, and not of a project that begins with it
 SCHEMA = re.compile(r"^(# yaml-language-server: \$schema=)\S*/(docs/schemas/\S+)$", re.MULTILINE)
 
 

@@ -56,11 +56,14 @@ class Sources(Model):
     git: address of a Git repository, as `git clone` takes it.
     revision: a tag, or a commit by its full id, of the Git repository.
     path: folder with the sources, relative to the project.
+    releases: tags that the project is made for, each with the versions that this release knows, by the variable that
+      names them; other sources and other versions are refused. Without it, any may be used.
     """
 
     git: Text | None = None
     revision: Text | None = None
     path: Text | None = None
+    releases: dict[Text, dict[Variable, Annotated[tuple[Text, ...], Field(min_length=1)]]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_way(self) -> Sources:
@@ -68,6 +71,8 @@ class Sources(Model):
             raise ValueError("needs either `git` and `revision`, or `path`")
         if (self.git is None) != (self.revision is None):
             raise ValueError("needs `git` and `revision` together: a run tells which revision was tested")
+        if self.releases and self.revision is not None and self.revision not in self.releases:
+            raise ValueError(f"revision {self.revision} is not one of `releases`: {', '.join(self.releases)}")
         return self
 
 
