@@ -28,6 +28,7 @@ from harness.spec.loader import refuse
 from harness.spec.models import FILES, AddedVersion
 from harness.spec.project import anywhere
 from harness.spec.shape import unknown, validate
+from harness.yaml_text import LOADER
 
 HERE = Path(__file__).resolve().parent
 CATALOGUE = HERE / "catalogue.yml"
@@ -369,7 +370,7 @@ def _checked(catalogue: Catalogue, document: Document, problems: list[Problem]) 
 def packaged(path: Path = CATALOGUE) -> Catalogue:
     """Read and validate a catalogue. Raises BadInput when it does not fit the schema."""
     try:
-        return Catalogue.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Catalogue.model_validate(yaml.load(path.read_text(encoding="utf-8"), LOADER))  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValidationError) as error:
         raise BadInput(f"{path.name} is not a valid catalogue", detail=str(error), paths=[path]) from error
 
