@@ -133,9 +133,7 @@ def test_a_checkout_of_a_release_that_is_known_is_taken(repository: Path, tmp_pa
 def test_a_revision_is_known_before_it_is_fetched(tmp_path: Path) -> None:
     wanted = made_for(git="https://example.org/p.git", revision="v1")
     cached.refuse_release(wanted, tmp_path, [cell("1.34.4")])
-    with pytest.raises(
-        BadInput, match=r"^p v1 does not know cluster_kubernetes_version 1\.36\.3 \(known: 1\.35\.4, 1\.34"
-    ):
+    with pytest.raises(BadInput, match=r"^p v1 does not know cluster_kubernetes_version 1\.36\.3 \(known: 1\."):
         cached.refuse_release(wanted, tmp_path, [cell("1.34.4"), cell("1.36.3")])
     with pytest.raises(ValueError, match=r"revision v9 is not one of `releases`: v1, v0"):
         made_for(git="https://example.org/p.git", revision="v9")
