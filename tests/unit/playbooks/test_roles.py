@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ KEYWORDS = {
     "rescue", "always", "loop", "loop_control", "ignore_unreachable",
 }  # fmt: skip
 
+# Roles that other roles include with what they take.
+INCLUDED = {"daemon"}
+
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
 
@@ -67,6 +71,8 @@ def test_has_defaults_of_the_declared_type(role: Path) -> None:
 
 @roles
 def test_is_given_everything_it_requires(role: Path) -> None:
+    if role.name in INCLUDED:
+        return
     required = {name for name, option in options(role).items() if option.get("required")}
     assert required - GIVEN.keys() == set()
 
@@ -80,7 +86,7 @@ def test_nothing_is_given_that_no_role_takes() -> None:
 @roles
 def test_is_used_by_an_entry(role: Path) -> None:
     used = {entry["role"] for path in ENTRIES for play in load(path) for entry in play.get("roles", [])}
-    assert role.name in used
+    assert role.name in used | INCLUDED
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
@@ -112,3 +118,67 @@ def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
         assert action in OWN or action.startswith("ansible.builtin."), f"{action} is not of ansible-core"
         if action.split(".")[-1] in {"command", "shell", "raw"}:
             assert "changed_when" in task or "creates" in task[action], f"{task['name']} does not say when it changes"
+
+
+# What a shell still does: each stands for a decision between steps of kubeadm that run at the same time.
+PROGRAMS = {
+    "checkpoint/templates/health.sh.j2",
+    "checkpoint/templates/restore.sh.j2",
+    "control_plane/templates/dry-run.sh.j2",
+    "control_plane/templates/health.sh.j2",
+    "control_plane/templates/repair.sh.j2",
+    "kubeadm_upgrade/templates/health.sh.j2",
+    "kubeadm_upgrade/templates/upgrade.sh.j2",
+}
+PROGRAM = re.compile(r"^(#!|set -e|(if|for|while|until|case) .*[^%}]$|\w+\(\) \{)", re.M)
+SHORT = 15  # lines
+
+
+def test_a_template_is_a_file_of_the_machine_and_no_program() -> None:
+    templates = sorted(path for path in PLAYBOOKS.glob("roles/*/templates/*") if path.is_file())
+    texts = {str(path.relative_to(PLAYBOOKS / "roles")): path.read_text(encoding="utf-8") for path in templates}
+    found = {name for name, text in texts.items() if PROGRAM.search(text) and len(text.splitlines()) > SHORT}
+    assert len(texts) > 25
+    assert found == PROGRAMS
+
+
+def test_a_shell_runs_these_programs_alone() -> None:
+    shells = [
+        task["ansible.builtin.shell"]["cmd"]
+        for path in TASK_FILES
+        for task in tasks(path)
+        if "ansible.builtin.shell" in task
+    ]
+    named = {program for program in PROGRAMS if any(Path(program).name in shell for shell in shells)}
+    assert len(shells) == len(named)
+
+
+def test_no_plugin_changes_how_modules_run() -> None:
+    assert {path.parent.name for path in PLAYBOOKS.glob("*_plugins/*.py")} <= {
+        "action_plugins",
+        "callback_plugins",
+        "filter_plugins",
+    }
+    library = {path.name for path in PLAYBOOKS.glob("library/*.py")}
+    for path in PLAYBOOKS.glob("action_plugins/*.py"):
+        assert path.name not in library, f"{path.name} runs in the place of the module of its name"
+        assert "_low_level_execute_command" not in path.read_text(encoding="utf-8")
+
+
+def test_what_a_role_puts_onto_a_machine_it_takes_back() -> None:
+    """Units, and files outside of the folders that a reset removes whole."""
+    removed = load(PLAYBOOKS / "roles/reset/defaults/main.yml")["reset_paths"]
+    reset = {name for task in load(PLAYBOOKS / "roles/reset/tasks/main.yml") for name in task.get("loop", [])}
+    for path in TASK_FILES:
+        if path.stem in {"reset", "restore", "absent"}:
+            continue
+        written = [
+            str(task[action].get("dest", ""))
+            for task in tasks(path)
+            for action in ("ansible.builtin.copy", "ansible.builtin.template")
+            if action in task
+        ]
+        kept = [dest for dest in written if dest.startswith("/") and not dest.startswith((*removed, "/run/"))]
+        if kept:
+            assert path.parents[1].name in reset, f"{path.parents[1].name} leaves {kept}"
+            assert (path.parent / "reset.yml").exists()
