@@ -13,7 +13,7 @@ import yaml
 
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
-ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name != "cluster.yml")
+ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"cluster.yml", "galaxy.yml"})
 TASK_FILES = sorted(PLAYBOOKS.glob("roles/*/tasks/*.yml"))
 
 

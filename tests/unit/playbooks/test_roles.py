@@ -34,7 +34,7 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
-    "rescue", "always", "loop", "loop_control", "ignore_unreachable",
+    "rescue", "always", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
 }  # fmt: skip
 
 # Roles that other roles include with what they take.
@@ -117,7 +117,7 @@ def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
         action = actions.pop()
         assert action in OWN or action.startswith("ansible.builtin."), f"{action} is not of ansible-core"
         if action.split(".")[-1] in {"command", "shell", "raw"}:
-            assert "changed_when" in task or "creates" in task[action], f"{task['name']} does not say when it changes"
+            assert "changed_when" in task or {"creates", "removes"} & set(task[action]), f"{task['name']} does not say when it changes"
 
 
 # What a shell still does: each stands for a decision between steps of kubeadm that run at the same time.
