@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import http.client
 import io
+import re
+import ssl
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from email.message import Message
 from typing import Any
 
 from harness.until import Deadline
@@ -86,8 +91,12 @@ class _Web(urllib.request.HTTPHandler):
 
 
 class _SecureWeb(urllib.request.HTTPSHandler):
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        super().__init__(context=context)
+        self._trust = context
+
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_SecureConnection, req)
+        return self.do_open(_SecureConnection, req, context=self._trust)
 
 
 def opened(
@@ -99,9 +108,112 @@ def opened(
         silence: seconds without a single byte.
         handlers: of urllib, besides or in place of its own.
     """
-    opener = urllib.request.build_opener(_Web(), _SecureWeb(), *handlers)
+    given = any(isinstance(handler, _SecureWeb) for handler in handlers)
+    opener = urllib.request.build_opener(_Web(), *(() if given else (_SecureWeb(),)), *handlers)
     answer: http.client.HTTPResponse = opener.open(request, timeout=silence)
     return answer
+
+
+_OBJECT = re.compile(r"^\w+\(.*?\): ")
+
+
+def reason(error: BaseException) -> str:
+    """Return why nothing came of a request, in the words of the system or of the server, without those of Python."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {str(getattr(error, 'reason', None) or error.strerror).replace('_', ' ').lower()}"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "the connection was closed without an answer"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer ended before its end"
+    if isinstance(error, http.client.HTTPException):
+        return f"the answer is not HTTP: {' '.join(str(error).split())}" if str(error) else "the answer is not HTTP"
+    cause = next((inner for inner in _causes(error) if inner is not error), None)
+    if cause is not None:
+        return reason(cause)
+    if isinstance(error, TimeoutError):
+        return str(error) if isinstance(error, TooLong) else "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    words = _OBJECT.sub("", " ".join(str(error).split()))  # the library's own name of the connection
+    return "no answer in time" if "timed out" in words.lower() else words or "an error without words"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield what libraries wrap in their own errors: as its reason, an argument or the cause."""
+    inner = (getattr(error, "reason", None), *error.args, error.__cause__, error.__context__)
+    yield from (each for each in inner if isinstance(each, BaseException))
+
+
+class NoAnswer(OSError):
+    """Nothing came of a request; the text says why."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole answer: its status with the server's word for it, its headers and its content."""
+
+    status: int
+    reason: str
+    headers: Message
+    content: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether it is what was asked for."""
+        return http.client.OK <= self.status < http.client.MULTIPLE_CHOICES
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nowhere: the status is the answer."""
+
+
+def ask(
+    url: str,
+    method: str = "GET",
+    *,
+    seconds: float,
+    silence: float | None = None,
+    headers: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+    largest: int = LARGEST,
+    context: ssl.SSLContext | None = None,
+    direct: bool = False,
+    redirects: bool = True,
+) -> Reply:
+    """Send one request and return the whole answer, whatever its status.
+
+    Args:
+        seconds: until the answer has to be whole.
+        silence: seconds without a single byte; `seconds` without it.
+        secrets: headers for this server alone: no redirect is followed with them to another one.
+        largest: bytes of an answer.
+        context: of TLS; the system's authorities without it.
+        direct: for addresses of this host and of an infra cluster's machines, which no proxy leads to.
+        redirects: whether they are followed; else their status is the answer, as with `direct`.
+
+    Raises:
+        NoAnswer: there was none, it broke off, or it did not end in time.  TooMuch: it is larger.
+    """
+    request = urllib.request.Request(url, data=content, headers=dict(headers or {}), method=method)  # noqa: S310
+    for name, value in (secrets or {}).items():
+        request.add_unredirected_header(name, value)
+    handlers: list[urllib.request.BaseHandler] = [_SecureWeb(context=context)]
+    handlers += [urllib.request.ProxyHandler({})] if direct else []
+    handlers += [_NoRedirect()] if direct or not redirects else []
+    try:
+        with within(seconds), opened(request, silence or seconds, *handlers) as answer:
+            return Reply(answer.status, answer.reason, answer.headers, whole(answer, largest))
+    except urllib.error.HTTPError as error:
+        with error:
+            return Reply(error.code, str(error.reason), error.headers, b"")
+    except TooMuch:
+        raise
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise NoAnswer(reason(error)) from error
 
 
 def whole(answer: http.client.HTTPResponse, largest: int = LARGEST) -> bytes:

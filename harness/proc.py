@@ -10,6 +10,7 @@ import codecs
 import io
 import json
 import os
+import re
 import select
 import shlex
 import shutil
@@ -96,12 +97,28 @@ def failing_as_infra(what: str, *, hint: str) -> Iterator[None]:
         hint: what to do about it.
 
     Raises:
-        InfraError: a command failed; with its last lines and its log.
+        InfraError: a command failed. Its first line has the reason that the command gives, the detail its last lines.
     """
     try:
         yield
     except CommandFailed as error:
-        raise InfraError(f"{what}: {error.summary}", detail=error.detail, paths=error.paths, hint=hint) from error
+        said = "" if isinstance(error, CommandTimedOut) else reason_in(error.detail)
+        summary, more = (f"{what}: {said}", [error.summary]) if said else (f"{what}: {error.summary}", [])
+        detail = "\n".join([*more, error.detail])
+        raise InfraError(summary, detail=detail, paths=error.paths, hint=hint) from error
+
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")  # colours and other control characters
+_REASON = re.compile(r"^\W*(?:error|fatal|failed|panic|E[0-9]{4})\b", re.IGNORECASE)
+LONGEST_REASON = 300  # characters
+
+
+def reason_in(output: str) -> str:
+    """Return why a command failed, of its last lines: the last one that names an error, else the last one."""
+    lines = [" ".join(_STYLE.sub("", line).split()) for line in output.splitlines()]
+    lines = [line for line in lines if line]
+    found = next((line for line in reversed(lines) if _REASON.match(line)), lines[-1] if lines else "")
+    return found if len(found) <= LONGEST_REASON else f"{found[:LONGEST_REASON]} ..."
 
 
 def ending_with_us() -> list[str]:

@@ -5,6 +5,7 @@ A FIFO or a terminal would be waited for without an end, a device read without o
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from pathlib import Path
@@ -70,8 +71,11 @@ def refuse_irregular(path: Path, seen: os.stat_result) -> None:
 
 def read_text(path: Path, *, largest: int = LARGEST) -> str:
     """Return a regular file's text; BadInput as `read_bytes`, and when it is not UTF-8."""
+    content = read_bytes(path, largest=largest)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # UTF-32 begins so as well
+        raise BadInput(f"{path} is UTF-16 text; only UTF-8 is read", hint=f"iconv -f UTF-16 -t UTF-8 {path}")
     try:
-        return read_bytes(path, largest=largest).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(
             f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 from harness.kube import Cluster
+from harness.kube.api import PATIENT
 from harness.kube.client import Answer
-from harness.kube.patience import PATIENT
 
 
 class Counting(Cluster):

@@ -6,7 +6,6 @@ this host's loopback, as long as that takes; only those that it does not have ye
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.product.images import Upload, crane, pushable
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
+from harness.conversation import NoAnswer, ask
 from harness.errors import InfraError
 from harness.files import write_atomically
 from harness.until import Deadline, NotYet, until
@@ -173,12 +173,9 @@ def digest_in(registry: str, repository: str, tag: str) -> str:
     Raises:
         InfraError: the registry does not answer.
     """
-    connection = http.client.HTTPConnection(registry, timeout=ANSWER_SECONDS)
+    url, accepted = f"http://{registry}/v2/{repository}/manifests/{tag}", {"Accept": f"{MANIFEST}, {DOCKER}"}
     try:
-        connection.request("HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": f"{MANIFEST}, {DOCKER}"})
-        answer = connection.getresponse()
-        return answer.headers.get("Docker-Content-Digest", "") if answer.status == http.client.OK else ""
-    except (OSError, http.client.HTTPException) as error:
+        reply = ask(url, "HEAD", seconds=ANSWER_SECONDS, headers=accepted, direct=True)
+    except NoAnswer as error:
         raise InfraError(f"the registry at {registry} does not answer: {error}", hint="vmatrix infra status") from error
-    finally:
-        connection.close()
+    return reply.headers.get("Docker-Content-Digest", "") if reply.ok else ""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import shutil
 import tarfile
 import threading
-import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +15,8 @@ from typing import Any
 from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.download import CHUNK, download, listed, text
 from harness.artifacts.recipe import Ref, Source
+from harness.conversation import NoAnswer
+from harness.conversation import ask as request
 from harness.errors import InfraError
 
 PROBE = "https://dl.k8s.io/release/stable.txt"
@@ -34,14 +34,13 @@ def reachable(url: str = PROBE) -> bool:
     answers: list[bool] = []
 
     def ask() -> None:
-        with suppress(OSError, http.client.HTTPException):
-            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS).close()  # noqa: S310
-            answers.append(True)
+        with suppress(NoAnswer):
+            answers.append(request(url, "HEAD", seconds=PROBE_SECONDS).ok)
 
     thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
     thread.start()
     thread.join(PROBE_SECONDS)
-    return bool(answers)
+    return any(answers)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from harness.cell.place import Place
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json, event_time
 from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, VMI
-from harness.machines.access import control_directory, run_on
 from harness.machines.kubevirt.launchers import died_of, launcher_pod
+from harness.machines.reach.ssh import control_directory, run_on
 from harness.model import Environment, Machine
 from harness.rundir import OF_MACHINES, AttemptDir
 

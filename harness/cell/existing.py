@@ -11,18 +11,14 @@ from math import isfinite
 from pathlib import Path
 
 from harness.cell.finalizers import DECLARED_KINDS
-from harness.cell.labels import LABEL_PROJECT, expired
 from harness.cell.machines import SSH_PORT
-from harness.cell.place import Place, place_of, selector_of
+from harness.cell.place import LABEL_PROJECT, Place, expired, place_of, selector_of
 from harness.errors import BadInput
-from harness.kube.bridge import bridge
-from harness.kube.client import ApiFailure, Cluster, Json
-from harness.kube.forwarder import forwarding
-from harness.kube.portforward import open_tunnel
+from harness.kube.client import ApiFailure, Cluster, Infra, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, VM, VMI, Resource
-from harness.kube.tunnels import Tunnels, leave
-from harness.machines import access
 from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, launcher_address, launcher_pod
+from harness.machines.reach import ssh
+from harness.machines.reach.portforward import Tunnels, bridge, forwarding, leave, open_tunnel
 from harness.model import (
     ANNOTATION_USER,
     LABEL_ATTEMPT,
@@ -139,14 +135,13 @@ def _number(labels: Json, label: str) -> float | None:
 class InfraAccess:
     """The infra cluster and how its machines are reached.
 
-    kubeconfig, context: lead to the cluster; None: the current context.
+    at: where the cluster is.
     namespace: the one that cells share; None: each has its own.
     access: `direct` or `portforward`; None: as each cell was made.
     """
 
     cluster: Cluster
-    kubeconfig: Path
-    context: str | None = None
+    at: Infra
     namespace: str | None = None
     access: str | None = None
 
@@ -196,7 +191,8 @@ class Existing:
         instances = {address: name for name, address in addresses.items() if address}
         log = self.files.tunnels_log
         log.parent.mkdir(parents=True, exist_ok=True)
-        way = Tunnels(self.infra.kubeconfig.absolute(), self.infra.context, self.place.namespace, instances, log)
+        at = self.infra.at.absolute()
+        way = Tunnels(at.kubeconfig, at.context, self.place.namespace, instances, log)
         if recorded.is_file():
             way = replace(way, open_seconds=Tunnels.load(recorded).open_seconds)
         way.save(recorded)
@@ -226,7 +222,7 @@ class Existing:
             yield own
             return
         with leaving_on_signals(signal.SIGHUP, signal.SIGTERM), forwarding(Tunnels.load(tunnels)) as forwarder:
-            made = access.through(own, forwarder.url, self.files.proxied(str(os.getpid())))
+            made = ssh.through(own, forwarder.url, self.files.proxied(str(os.getpid())))
             try:
                 yield made
             finally:

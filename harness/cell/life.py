@@ -10,24 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cell import diagnose, product_machines, provision
+from harness.cell import diagnose, provision
 from harness.cell.existing import CellSelector
 from harness.cell.machine_restarts import Restarts
-from harness.cell.machines import changes, sight
+from harness.cell.machines import UsageWatch, changes, sight
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
-from harness.cell.usage import UsageWatch
 from harness.cell.variables import variables_of
 from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.client import Cluster
-from harness.kube.forwarder import Forwarder
-from harness.kube.tunnels import Tunnels
-from harness.machines import access, inventory
-from harness.machines.access import close_connections, control_directory
-from harness.machines.kubevirt.presence import Sighting
+from harness.machines import inventory
+from harness.machines.kubevirt.launchers import Sighting
+from harness.machines.reach import ssh
+from harness.machines.reach.portforward import Forwarder, Tunnels
+from harness.machines.reach.ssh import close_connections, control_directory
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
@@ -82,8 +81,8 @@ class Life:
         return self.environment
 
     def _provision(self) -> Environment:
-        owner = access.Owner(self.site.infra, time.time() + self.site.expiry_hours * 3600)
-        self._held.enter_context(access.held(self._folder, owner))
+        owner = ssh.Owner(self.site.infra_id, time.time() + self.site.expiry_hours * 3600)
+        self._held.enter_context(ssh.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
         if self.measured:
@@ -254,15 +253,15 @@ class Life:
             return kubeconfig
         if self._forwarder is None:
             self._forwarder = Forwarder(Tunnels.load(environment.tunnels))
-        return access.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
+        return ssh.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
 
     def _lose(self, phase: Phase) -> None:
         """Destroy the machines that the phase has to do without: at once, as a broken host would."""
         if phase.lost:
             with self.steps.step("lose machines") as step:
                 step.note(machines=list(phase.lost))
-                if product_machines.by_product(self.site, self.cell):
-                    product_machines.destroy(self.site, self.attempt.namespace, phase.lost)
+                if provision.by_product(self.site, self.cell):
+                    provision.destroy(self.site, self.attempt.namespace, phase.lost)
                     return
                 deadline = Deadline.after(self.site.timeouts.teardown)
                 lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)

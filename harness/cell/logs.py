@@ -21,8 +21,8 @@ from harness.cell.diagnose import CONSOLE
 from harness.cell.existing import CellSelector, Existing, find
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json
-from harness.machines.access import DIES_WITH_US, run_on, ssh_command
 from harness.machines.kubevirt.launchers import launcher_pod
+from harness.machines.reach.ssh import DIES_WITH_US, run_on, ssh_command
 from harness.rundir import AttemptDir
 from harness.until import Deadline
 

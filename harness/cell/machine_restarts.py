@@ -20,7 +20,7 @@ from harness.errors import InfraError, ProductError, VmatrixError
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.objects import dig, is_condition
 from harness.kube.resources import NODE
-from harness.machines.access import SSH_FAILED, close_connections, control_directory, run_on
+from harness.machines.reach.ssh import SSH_FAILED, close_connections, control_directory, run_on
 from harness.model import Environment, Machine, Phase
 from harness.until import Deadline, NotYet, TimedOut, until
 

@@ -5,23 +5,25 @@ The values of `printableStatus` are of the moment. Most of them come right by th
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeVar
 
-from harness.cell.disks import DiskPatience, DiskWatch
+from harness.cell.golden import DiskPatience, DiskWatch
 from harness.cell.manifests import CellPlan
 from harness.cell.place import Place, owned_by
 from harness.cell.site import Site
 from harness.errors import InfraError, InfraRetriable, VmatrixError
+from harness.infra.cluster.capacity import PodUsage, usage_of
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
 from harness.machines.kubevirt import launchers
-from harness.machines.kubevirt.launchers import address_of, ipv6_address_of, useless
+from harness.machines.kubevirt.launchers import Sighting, address_of, change, ipv6_address_of, useless
 from harness.machines.kubevirt.manifests import GoldenImage, Origin, machine
-from harness.machines.kubevirt.presence import Sighting, change
-from harness.machines.kubevirt.starting import Start, describe_machine, disk_failure, ended, held_up
+from harness.machines.kubevirt.starting import Start, describe_machine, disk_failure, ended, held_up, last_sync_failure
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
@@ -68,8 +70,9 @@ def _refuse_stuck(start: Start, lasted: float, limit: float) -> None:
     node = str((start.vmi.get("status") or {}).get("nodeName") or (start.pod() or {}).get("spec", {}).get("nodeName"))
     waits = launchers.waits_for(start.pod())
     agent = launchers.node_agent(start.cluster, "" if node == "None" else node)
+    why = last_sync_failure(start) or waits or agent
     raise InfraRetriable(
-        f"machine {start.name} stays {start.phase or 'without a phase'} for {lasted:.0f} s: {waits or agent}",
+        f"machine {start.name} stays {start.phase or 'without a phase'} for {lasted:.0f} s: {why}",
         hint="KubeVirt's agent on the node starts a scheduled machine: check the virt-handler pod there",
         detail=f"{agent}\n{start.describe()}",
     )
@@ -260,3 +263,80 @@ def changes(cluster: Cluster, place: Place, before: Sequence[Sighting], names: C
     missed = [(seen, instances.get(place.name(seen.machine))) for seen in before if seen.machine in names]
     said = ((seen, change(seen, vmi, pods.get(vmi["metadata"]["uid"]) if vmi else None)) for seen, vmi in missed)
     return [f"machine {seen.machine} {became}" for seen, became in said if became]
+
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 2.0  # pacing: a look costs the node a few files for each machine
+
+
+@dataclass(frozen=True)
+class MachineUsage:
+    """What a machine took, in MiB.
+
+    deployed: memory after the first phase.  peak: the most memory.  clone: its disk as it came up.  disk: its disk
+    when it was seen last.
+    """
+
+    deployed: int = 0
+    peak: int = 0
+    clone: int = 0
+    disk: int = 0
+
+    def seen(self, now: PodUsage) -> MachineUsage:
+        """Return it with a further look."""
+        return replace(self, peak=max(self.peak, now.memory), clone=self.clone or now.disk, disk=now.disk or self.disk)
+
+
+class UsageWatch:
+    """Looks at the machines of one attempt, on a daemon thread, until it is told to stop."""
+
+    def __init__(self, cluster: Cluster, machines: Sequence[Sighting]) -> None:
+        self._cluster = cluster
+        self._machines = {seen.launcher: seen.machine for seen in machines if seen.launcher}
+        self._nodes = sorted({seen.node for seen in machines if seen.node})
+        self._found: dict[str, MachineUsage] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def start(self) -> UsageWatch:
+        """Begin to look; return this."""
+        self.thread = threading.Thread(target=self._go_on, daemon=True, name="usage")
+        self.thread.start()
+        return self
+
+    def _go_on(self) -> None:
+        while not self._stopped.is_set():
+            self.look()
+            self._stopped.wait(LOOK_SECONDS)
+
+    def look(self) -> dict[str, PodUsage]:
+        """Look once, and return what the machines take now, by their names; an API in trouble fails nothing."""
+        try:
+            nodes = usage_of(self._cluster, self._nodes)
+        except VmatrixError as error:
+            log.debug("what machines take could not be read: %s", error)
+            return {}
+        now = {
+            self._machines[uid]: pod
+            for node in nodes.values()
+            for uid, pod in node.pods.items()
+            if uid in self._machines
+        }
+        with self._lock:
+            for machine, pod in now.items():
+                self._found[machine] = self._found.get(machine, MachineUsage()).seen(pod)
+        return now
+
+    def deployed(self) -> None:
+        """Take note of what the machines take now that the first phase has ended."""
+        now = self.look()
+        with self._lock:
+            for machine, pod in now.items():
+                self._found[machine] = replace(self._found[machine], deployed=pod.memory)
+
+    def stop(self) -> Mapping[str, Mapping[str, int]]:
+        """Look no more; return what each machine took, as plain data."""
+        self._stopped.set()
+        with self._lock:
+            return {machine: asdict(used) for machine, used in sorted(self._found.items())}

@@ -4,36 +4,104 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from harness.cell import manifests, product_machines
+from harness.cell import manifests
 from harness.cell.golden import ensure_golden
-from harness.cell.labels import cell_labels
-from harness.cell.machines import changes, create_machine, create_own, sight, wait_for_address
+from harness.cell.machines import SSH_PORT, changes, create_machine, create_own, sight, wait_for_address
 from harness.cell.network import outside
-from harness.cell.place import Place, place_of
+from harness.cell.place import Place, cell_labels, place_of
+from harness.cell.product.protocol import MakesMachines, PhaseRun
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import HarnessBug, InfraError, InfraRetriable, VmatrixError
 from harness.infra.cluster.access import allowed, subject
 from harness.infra.cluster.rights import CELL, CELL_ROLE
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, ROLE_BINDING
-from harness.kube.tunnels import Tunnels
-from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
+from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, ROLE_BINDING, VM, VMI
 from harness.machines.keys import make_key_pair
 from harness.machines.kubevirt.disks import CloneStuck
+from harness.machines.kubevirt.launchers import Sighting
 from harness.machines.kubevirt.manifests import GoldenImage, Origin
-from harness.machines.kubevirt.presence import Sighting
-from harness.model import Cell, Environment, Machine
+from harness.machines.reach.portforward import Tunnels
+from harness.machines.reach.ssh import control_directory, wait_for_cloud_init, wait_for_login
+from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.rundir import AttemptDir
 from harness.spec.needs import IPV6, needs_of
 from harness.until import Deadline, NotYet, until
+
+STAGE = "machines"
+
+
+def by_product(site: Site, cell: Cell) -> bool:
+    """Tell whether a cell's product makes its machines."""
+    return site.product_of(cell).makes_machines
+
+
+def make(site: Site, environment: Environment) -> list[Machine]:
+    """Have the product make a cell's machines; wait until each runs and has an address.
+
+    Args:
+        environment: the cell's, without machines.
+
+    Raises:
+        ProductError, InfraError, HarnessBug: they do not come up; whose fault that is.
+    """
+    cell, limits = environment.cell, site.timeouts
+    images = {name: site.image(name) for name in dict.fromkeys(machine.image for machine in cell.machines)}
+    wanted = PhaseRun(
+        phase=cell.phases[0],
+        stage=STAGE,
+        environment=environment,
+        variables={},
+        timeout=limits.golden_image + limits.clone + limits.machine_address,
+        log=AttemptDir(environment.directory).log(STAGE),
+        on_task=lambda _: None,
+        outer=site.outer,
+    )
+    product = site.kind_of(cell)
+    if not isinstance(product, MakesMachines):
+        raise HarnessBug(f"the product of {cell.id} makes no machines")
+    found = product.make(wanted, [told(machine, images[machine.image]) for machine in cell.machines])
+    users = {name: image.user for name, image in images.items()}
+    connect = limits.ssh_connect
+    return [Machine(m, found[m.name], SSH_PORT, users[m.image], connect_seconds=connect) for m in cell.machines]
+
+
+def destroy(site: Site, namespace: str, names: Collection[str]) -> None:
+    """Destroy machines that the product has made, without a word to it, and wait until they are gone.
+
+    Raises:
+        TimedOut: some still exist.
+    """
+    for name in names:
+        site.cluster.delete(VM, name, namespace, grace=0)
+
+    def gone() -> bool | NotYet:
+        left = [name for name in names for kind in (VM, VMI) if site.cluster.get(kind, name, namespace) is not None]
+        return NotYet(f"{', '.join(left)} are there") if left else True
+
+    what = f"the machines {', '.join(names)} of {namespace} to be gone"
+    until(gone, deadline=Deadline.after(site.timeouts.teardown), what=what, interval=0.5)
+
+
+def told(machine: PlannedMachine, image: GoldenImage) -> dict[str, Any]:
+    """Return what templates are given of a machine that is to be made."""
+    return {
+        "name": machine.name,
+        "set": machine.name.rpartition("-")[0],
+        "cpus": machine.cpus,
+        "memory_mib": machine.memory_mib,
+        "disk_gib": machine.disk_gib,
+        "user": image.user,
+        "image": {"url": image.url, "checksum": image.checksum},
+    }
+
 
 GRANTED_IN_A_ROW = 3  # of several API servers, each learns of a binding by itself
 
@@ -77,13 +145,12 @@ def record(site: Site, place: Place, machines: Sequence[Machine], files: Attempt
     if site.access == "direct":
         files.tunnels.unlink(missing_ok=True)
         return list(machines)
-    if site.kubeconfig is None:
+    if site.infra is None:
         raise HarnessBug("machines are to be reached through the infra cluster's API, and no kubeconfig leads to it")
     files.logs.mkdir(parents=True, exist_ok=True)
     names = {machine.address: place.name(machine.name) for machine in machines}
-    Tunnels(site.kubeconfig, site.context, place.namespace, names, files.tunnels_log, site.timeouts.tunnel_open).save(
-        files.tunnels
-    )
+    infra, log, seconds = site.infra, files.tunnels_log, site.timeouts.tunnel_open
+    Tunnels(infra.kubeconfig, infra.context, place.namespace, names, log, seconds).save(files.tunnels)
     return [replace(machine, tunnels=files.tunnels) for machine in machines]
 
 
@@ -177,10 +244,10 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps) -> list[Machine]:
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
-    if product_machines.by_product(site, attempt.cell):
+    if by_product(site, attempt.cell):
         _lay_ground(site, attempt, steps)
         with steps.step("machines"):
-            return product_machines.make(site, _environment(attempt, ()))
+            return make(site, _environment(attempt, ()))
     images = create(site, attempt, steps)
     with steps.step("machines"):
         return in_parallel(

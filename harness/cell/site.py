@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.cell.product.kinds import kind_of
 from harness.cell.product.protocol import OuterCluster, ProductKind
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Infra
 from harness.machines.kubevirt.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.model import Access, Cell, Mirror
 from harness.spec.chaos import Blow
@@ -27,7 +27,7 @@ class Site:
     spare: tells ranges of a machine's network that no machine gets, by the machine's address.
     product_vars: tells a phase, by its variables, where the artifacts are that the product asks for.
     project: the checkout with vm-templates/ and the product.
-    access: how machines are reached.  kubeconfig, context: of the infra cluster, for ways through its API.
+    access: how machines are reached.  infra: where the infra cluster is, for ways through its API.
     namespace: the one that all cells share; without it each cell has one of its own.
     binding: of machines to the pod network.
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
@@ -48,8 +48,7 @@ class Site:
     expiry_hours: float
     namespace: str | None = None
     access: Access = "direct"
-    kubeconfig: Path | None = None
-    context: str | None = None
+    infra: Infra | None = None
     binding: str = BRIDGE
     isolated: bool = True
     egress_networks: tuple[str, ...] = ()
@@ -67,9 +66,9 @@ class Site:
         return self.namespace if self.namespace is not None else GOLDEN_NAMESPACE
 
     @property
-    def infra(self) -> str:
+    def infra_id(self) -> str:
         """Return what folders on this host know the infra cluster by: the file of its kubeconfig, links followed."""
-        return str(self.kubeconfig.resolve()) if self.kubeconfig is not None else str(None)
+        return str(self.infra.kubeconfig.resolve() if self.infra is not None else None)
 
     def product_of(self, cell: Cell) -> Product:
         """Return what is tested in a cell."""

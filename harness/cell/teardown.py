@@ -15,7 +15,7 @@ from harness.cell.existing import CellSelector, Found, find
 from harness.errors import BadInput, Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, POD, PVC, VM, VMI, Resource
-from harness.machines.access import close_connections, control_directory
+from harness.machines.reach.ssh import close_connections, control_directory
 from harness.until import Deadline, NotYet, TimedOut, until
 
 AGE_SECONDS = 0.3  # of a look that is still good: a hundred who ask at once cost the API three answers a second

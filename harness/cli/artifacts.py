@@ -20,7 +20,7 @@ from harness.artifacts.product.offer import Offer
 from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import Supply, serving
 from harness.artifacts.store import Store, remove_stale, stale_artifacts
-from harness.cell.product import prune as products
+from harness.cell.product import kinds as products
 from harness.cli import complete
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson

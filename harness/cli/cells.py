@@ -13,12 +13,12 @@ import typer
 from harness import providers
 from harness.cell import teardown
 from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
-from harness.cell.labels import is_label_value, own_project
+from harness.cell.place import is_label_value, own_project
 from harness.cli import complete
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import Countdown, show_rows, wide_console
 from harness.errors import BadInput
-from harness.machines import access
+from harness.machines.reach import ssh
 from harness.spec.project import timeouts_of
 
 out = wide_console()
@@ -135,7 +135,7 @@ def reap(
             gone = teardown.reap(
                 cluster, selection, seconds=seconds, on_gone=_print_deleted, on_left=Countdown(out.print).told
             )
-    access.sweep()
+    ssh.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 

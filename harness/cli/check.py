@@ -20,6 +20,8 @@ from harness.paths import PROJECT, enclosing_project, named_project, packaged_di
 from harness.session.choice import project_of
 from harness.session.given_cluster import given_cluster, plan_foreign
 from harness.session.recheck import plan_again
+from harness.spec.options import RunRequest
+from harness.spec.settings import RESOLVED
 
 
 def register(app: typer.Typer) -> None:
@@ -67,7 +69,9 @@ def check(
         files = (*(("--inventory", path) for path in inventory), ("--facts", facts))
         what = [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
     else:
-        plan, what = plan_again(project_of(given), str(cell), suite or ()).plan, ["--again", str(cell)]
+        resolved = RunRequest.of(given).sourced()
+        os.environ[RESOLVED] = resolved.dump()
+        plan, what = plan_again(project_of(given, resolved), str(cell), suite or ()).plan, ["--again", str(cell)]
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import yaml
-
+from harness import yaml_text
 from harness.errors import VmatrixError
 from harness.paths import settings_dir
 from harness.reading import read_text
@@ -23,7 +22,7 @@ def _quiet(words: Callable[[Any], Iterator[str]]) -> Words:
     def complete(ctx: Any, incomplete: str) -> list[str]:
         try:
             return [word for word in dict.fromkeys(words(ctx)) if word.startswith(incomplete)]
-        except (VmatrixError, OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        except (VmatrixError, OSError, ValueError, KeyError, TypeError):
             return []
 
     return complete
@@ -65,7 +64,7 @@ def _machines(ctx: Any) -> Iterator[str]:
     for run in RunDir.all_in(_settings().runs):
         file = run.attempt(str(cell)).hosts
         if file.is_file():
-            yield from yaml.safe_load(read_text(file))["all"]["hosts"]
+            yield from yaml_text.document(read_text(file), file)["all"]["hosts"]
 
 
 tiers, planned, runs, made, machines = map(_quiet, (_tiers, _planned, _runs, _made, _machines))

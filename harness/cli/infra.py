@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -159,7 +160,7 @@ def env(given: Given, name: InstanceName = None) -> None:
     """
     name = _named(name)
     chosen = providers.holder(name, given["provider"])
-    infra = _instance(chosen, name)
+    infra = _instance(chosen, name, guest_vars=settings_of({}).guest_vars)
     _require_up(infra.status(), name, chosen)
     found = {"KUBECONFIG": str(infra.kubeconfig()), "MIRROR": infra.mirror().http, "REGISTRY": infra.mirror().registry}
     found["GUEST_VARS"] = json.dumps(dict(infra.guest_vars()))
@@ -204,12 +205,17 @@ def _require_up(seen: InstanceStatus, name: str, provider: Definition) -> None:
 
 
 def _instance(
-    provider: Definition, name: str, progress: Progress = silent, given: Mapping[str, Any] | None = None
+    provider: Definition,
+    name: str,
+    progress: Progress = silent,
+    given: Mapping[str, Any] | None = None,
+    *,
+    guest_vars: Path | None = None,
 ) -> InstanceProvider:
     """Return an instance; what it was made as counts, unless `given` has options of `up`."""
     store, choices, timeouts = Store(), dict(given or {}), None
     provider.has_instance(name)  # refuses a name that no instance can have
-    settings = Settings().model_copy(update={"infra_name": name})
+    settings = Settings().model_copy(update={"infra_name": name, "guest_vars": guest_vars})
     if given is not None:
         options = {option: choices.pop(option) for option in UP_SETTINGS}
         settings = load_settings(settings_dir(), options=options).settings.model_copy(update={"infra_name": name})
@@ -249,7 +255,14 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
 
 
 def _text(value: Any) -> str:
-    return ", ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
+    """Return a value as a person writes it."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    elif isinstance(value, str | int | float | Path):
+        return str(value)
+    return ", ".join(map(_text, value))
 
 
 def _program(program: ProgramStatus) -> tuple[str, ...]:

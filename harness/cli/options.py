@@ -18,7 +18,7 @@ from harness.spec.settings import Settings, load_settings
 GIVEN = "given"  # the parameter of a command that gets the values, None for options not given
 Given = Mapping[str, Any]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CLUSTER = ("provider", "infra_name", "kubeconfig", "namespace")  # settings that lead to an infra cluster
+CLUSTER = ("provider", "infra_name", "kubeconfig", "context", "namespace")  # settings that lead to an infra cluster
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -18,7 +18,7 @@ from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.cli.plain import WordedCommand
 from harness.errors import BadInput
-from harness.machines.access import ssh_command
+from harness.machines.reach.ssh import ssh_command
 from harness.spec.settings import Settings
 
 INPUT, OUTPUT = 0, 1  # file descriptors
@@ -62,9 +62,9 @@ def register(app: typer.Typer) -> None:
 
 def cell_at(cell: str, settings: Settings) -> Existing:
     """Return the newest attempt at a cell that exists. Raises BadInput when there is none."""
-    path, context = providers.of(settings).kubeconfig(settings)
-    cluster = providers.open_cluster(settings)
-    return existing(InfraAccess(cluster, path, context, settings.namespace, settings.access), cell, settings.runs)
+    infra = providers.of(settings).infra(settings)
+    access = InfraAccess(providers.open_cluster(settings), infra, settings.namespace, settings.access)
+    return existing(access, cell, settings.runs)
 
 
 def login(
@@ -113,7 +113,7 @@ def kubeconfig(given: Given, cell: Cell) -> None:
             threading.Event().wait()
 
 
-def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
+def kubectl(given: Given, call: typer.Context, cell: Cell) -> None:
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.
 
     Options of vmatrix come before kubectl's arguments.
@@ -123,5 +123,5 @@ def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
         environment = {"KUBECONFIG": str(path), "KUBECACHEDIR": str(there.files.kube_cache)}
-        status = proc.attend([program, *context.args], env=environment)
+        status = proc.attend([program, *call.args], env=environment)
     raise typer.Exit(status)

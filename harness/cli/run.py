@@ -22,6 +22,7 @@ from harness.session.choice import words_of_own
 from harness.session.exit_codes import repeated
 from harness.spec.options import OPTIONS, RUN, RunRequest
 from harness.spec.project import checks_dir
+from harness.spec.settings import RESOLVED
 
 AUTO = "auto"
 SELECTING = ("tier", "rerun_failed", "failed", "changed_since")
@@ -60,13 +61,15 @@ def run(
     if repeat > 1 and any(given.get(name) is not None for name in ("run_id", "rerun_failed")):
         raise BadInput("--repeat makes runs with ids of their own", hint="leave out --run-id and --rerun-failed")
     chosen = tuple(cells or ())
-    plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
+    resolved = RunRequest.of(given).sourced()
+    plan = plan_run(RunRequest.of(given, cells=chosen, resolved=resolved))  # refuses bad input before pytest starts
     tell_idle(plan.project.spec)
     side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
+    os.environ[RESOLVED] = resolved.dump()
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it

@@ -10,10 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from harness.embedded import operands
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
-from harness.kube.access import own_name
-from harness.kube.client import Cluster, Json
-from harness.kube.ensure import ensure
-from harness.kube.objects import dig
+from harness.kube.client import Cluster, Json, own_name
+from harness.kube.objects import dig, ensure
 from harness.kube.resources import (
     CDI,
     CDI_CONFIG,

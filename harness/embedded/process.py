@@ -18,25 +18,24 @@ from harness.embedded.faults import Faults
 from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
-from harness.embedded.namespaces.controller import Namespaces
+from harness.embedded.namespaces import Namespaces
 from harness.embedded.node import kubelet_api, registration
-from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.garbage_collection import ForeignPods, GarbageCollection
-from harness.embedded.node.guests import Guests, machine_id
+from harness.embedded.node.guests import Addresses, Guests, machine_id
 from harness.embedded.node.kubelet import Kubelet, instance_uid
 from harness.embedded.node.kubelet_api import Stats
-from harness.embedded.node.placement import Placement
-from harness.embedded.subresources import discovery
+from harness.embedded.node.registration import Placement
+from harness.embedded.subresources.server import register, wait_until_available
 from harness.embedded.vm.controller import VmController
 from harness.embedded.vmi.agent import Agent
 from harness.embedded.vmi.controller import VmiController
 from harness.errors import InfraError
 from harness.kube.client import Cluster
 from harness.kube.events import Events
-from harness.kube.https import HttpsServer
 from harness.kube.informer import Informers
 from harness.kube.objects import dig
 from harness.kube.resources import NAMESPACE, NODE, POD
+from harness.kube.serving import HttpsServer
 from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)
@@ -145,7 +144,7 @@ def _start(context: Context, options: Options) -> None:
     for controller in context.controllers:
         controller.start()
     _wait_for_node(context, options.stretch)
-    discovery.wait_until_available(context.cluster, options.stretch)
+    wait_until_available(context.cluster, options.stretch)
 
 
 def _serve_subresources(context: Context, options: Options, guests: Guests) -> None:
@@ -156,7 +155,7 @@ def _serve_subresources(context: Context, options: Options, guests: Guests) -> N
     )
     context.on_stop(server.stop)
     signal.signal(signal.SIGUSR1, lambda *_: server.cut())  # for tests: a network that drops connections
-    discovery.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
+    register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
 
 
 def _console(context: Context, machines: Machines) -> kubelet_api.Console:

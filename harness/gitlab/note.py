@@ -6,15 +6,12 @@ https://docs.gitlab.com/api/notes/#merge-requests
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conversation import opened, whole, within
+from harness.conversation import ask
 from harness.errors import BadInput, InfraError
 from harness.gitlab.variables import IID, number
 from harness.urls import wrong_token, wrong_url
@@ -59,13 +56,6 @@ def merge_request(environment: Mapping[str, str]) -> tuple[MergeRequest | None, 
     return MergeRequest(api, project, number(environment, IID)), ""
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: the token would go with it, to any host."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def put(where: MergeRequest, text: str, *, mark: str, token: str) -> str:
     """Write the note anew where there is one, else write it; return "updated" or "written".
 
@@ -106,18 +96,14 @@ def _find(where: MergeRequest, head: str, token: str) -> int | None:
 
 
 def _ask(method: str, address: str, token: str, body: dict[str, str] | None = None) -> tuple[int, Any]:
-    request = urllib.request.Request(  # noqa: S310 - the address is GitLab's own, by CI_API_V4_URL
-        address,
-        method=method,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"PRIVATE-TOKEN": token, "Content-Type": "application/json"},
-    )
+    headers = {"PRIVATE-TOKEN": token, "Content-Type": "application/json"}
+    content = None if body is None else json.dumps(body).encode()
     try:
-        with within(WHOLE_SECONDS), opened(request, SECONDS, _NoRedirect()) as answer:
-            return answer.status, json.loads(whole(answer) or b"null")
-    except urllib.error.HTTPError as error:
-        return error.code, None
-    except (OSError, ValueError, http.client.HTTPException) as error:
+        reply = ask(
+            address, method, seconds=WHOLE_SECONDS, silence=SECONDS, headers=headers, content=content, redirects=False
+        )
+        return reply.status, json.loads(reply.content or b"null") if reply.ok else None
+    except (OSError, ValueError) as error:
         raise InfraError(
             f"{method} {address.partition('?')[0]}: {error}", hint="check that the runner can reach GitLab"
         ) from None

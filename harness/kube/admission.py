@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.kube import https
+from harness.kube import serving
 from harness.kube.failures import Json
-from harness.kube.https import AnsweringHandler, HttpsServer
+from harness.kube.serving import AnsweringHandler, HttpsServer
 
 INVALID = "FieldValueInvalid"
 REQUIRED = "FieldValueRequired"
@@ -142,4 +142,4 @@ def listen(
         InfraError: the address is taken.
     """
     handler = partial(_ReviewHandler, by_path, answered)
-    return https.listen(address, handler, certificate=cert, key=key, what="the server of the admission webhooks")
+    return serving.listen(address, handler, certificate=cert, key=key, what="the server of the admission webhooks")

@@ -12,8 +12,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.kube.client import Cluster
-from harness.kube.discovery import ServedKinds
+from harness.kube.client import Cluster, ServedKinds
 from harness.kube.failures import ApiFailure, Json
 from harness.kube.informer import labels_of
 from harness.kube.manifests import FIRST, digest_of, rank

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Unpack
 
-from harness.kube.api import Api, NotAnApi, RequestOptions, a_list, an_object, the_version
+from harness.kube.api import HASTY, Api, NotAnApi, Patience, RequestOptions, a_list, an_object, the_version
 from harness.kube.connection import open_kubeconfig
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable
 from harness.kube.kubeconfig import Files
-from harness.kube.patience import HASTY, Patience
 from harness.kube.resources import EVENT, Resource
 
 __all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "NotAnApi", "Unreachable"]
@@ -26,6 +26,25 @@ class Listing:
 
     items: list[Json]
     resource_version: str
+
+
+@dataclass(frozen=True)
+class Infra:
+    """Where an infra cluster is: kubeconfig and context belong together, and are handed on together.
+
+    context: in the kubeconfig; None: its current one.
+    """
+
+    kubeconfig: Path
+    context: str | None = None
+
+    def absolute(self) -> Infra:
+        """Return it with an absolute path. Paths in a kubeconfig start at its folder: a link is not followed."""
+        return Infra(self.kubeconfig.absolute(), self.context)
+
+    def open(self, patience: Patience = HASTY) -> Cluster:
+        """Open the cluster. Raises BadInput when the kubeconfig is missing, malformed, or has no such context."""
+        return Cluster.from_kubeconfig(self.kubeconfig, context=self.context, patience=patience)
 
 
 class Cluster(Api):
@@ -196,3 +215,84 @@ def _event(line: bytes, where: str) -> tuple[str, Json]:
         return event["type"], event["object"]
     except (ValueError, KeyError, TypeError) as error:
         raise Unreachable(f"WATCH {where}: not an event: {line[:200]!r}") from error
+
+
+def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource | None:
+    """Return how a kind is served, None when it is not.
+
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#discovery-api
+    """
+    group, _, version = api_version.rpartition("/")
+    try:
+        listed = cluster.object("GET", f"/apis/{api_version}" if group else f"/api/{version}")
+    except ApiFailure as failure:
+        if failure.not_found:
+            return None
+        raise
+    for served in listed.get("resources") or []:
+        if served["kind"] == kind and "/" not in served["name"]:
+            return Resource(group, version, served["name"], kind, namespaced=served["namespaced"])
+    return None
+
+
+class ServedKinds:
+    """What an API serves, asked once each while this lives; what it does not serve yet is asked again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[tuple[str, str], Resource] = {}
+
+    def of(self, api_version: str, kind: str) -> Resource | None:
+        """Return how a kind is served, None when it is not."""
+        found = self._known.get((api_version, kind)) or resource_of(self._cluster, api_version, kind)
+        if found is not None:
+            self._known[api_version, kind] = found
+        return found
+
+    def preferred(self, group: str, kind: str) -> Resource | None:
+        """Return how a kind of a group is served in whatever version, None when it is not."""
+        if not group:
+            return self.of("v1", kind)
+        try:
+            said = self._cluster.object("GET", f"/apis/{group}")
+        except ApiFailure as failure:
+            if failure.not_found:
+                return None
+            raise
+        versions = (one["groupVersion"] for one in (said["preferredVersion"], *said["versions"]))
+        return next((found for version in versions if (found := self.of(version, kind)) is not None), None)
+
+
+def named(obj: Json) -> str:
+    """Return what an object is called in messages: Kind name."""
+    return f"{obj.get('kind', 'object')} {(obj.get('metadata') or {}).get('name', 'without a name')}"
+
+
+AUTHENTICATION = "authentication.k8s.io/v1"
+AUTHORIZATION = "authorization.k8s.io/v1"
+
+
+def own_name(cluster: Cluster) -> str:
+    """Return the user name that a client acts as."""
+    body = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
+    answer = cluster.request("POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body=body)
+    name: str = answer["status"]["userInfo"]["username"]
+    return name
+
+
+def allowed(cluster: Cluster, user: Json, attributes: Mapping[str, str]) -> tuple[bool, str]:
+    """Return whether a user may do something, and why.
+
+    Args:
+        user: `user`, `groups` and `extra`, as a SubjectAccessReview has them.
+        attributes: the review's resourceAttributes.
+    """
+    spec = {**user, "resourceAttributes": dict(attributes)}
+    body = {"apiVersion": AUTHORIZATION, "kind": "SubjectAccessReview", "spec": spec}
+    status = cluster.request("POST", f"/apis/{AUTHORIZATION}/subjectaccessreviews", body=body)["status"]
+    return bool(status["allowed"]), str(status.get("reason", ""))
+
+
+def as_reviewed(user: Json) -> Json:
+    """Return the user of an admission review as a SubjectAccessReview has it."""
+    return {"user": user.get("username", ""), **{k: user[k] for k in ("groups", "uid", "extra") if k in user}}

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import urllib3.exceptions
 
+from harness.conversation import reason
 from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
 
 LOOK_SECONDS = 5.0  # for one more handshake, to read the dates that the failed one does not tell
@@ -253,7 +254,7 @@ def _why(error: BaseException) -> str:
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return "no connection in time"
-    return " ".join(str(error).split())
+    return reason(error)
 
 
 def decode(data: bytes) -> Any:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.errors import InfraRetriable
+from harness.kube.api import Patience
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.objects import dig
-from harness.kube.patience import Patience
 from harness.kube.resources import LEASE
 from harness.until import Deadline, NotYet, TimedOut, until
 

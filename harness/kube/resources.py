@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.kube.failures import Json
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -77,6 +79,7 @@ CLUSTER_ROLE = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=Fa
 CLUSTER_ROLE_BINDING = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 VM = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 VMI = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
+PORT_FORWARD = Resource("subresources.kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 KUBEVIRT = Resource("kubevirt.io", "v1", "kubevirts", "KubeVirt")
 DATA_VOLUME = Resource("cdi.kubevirt.io", "v1beta1", "datavolumes", "DataVolume")
 DATA_SOURCE = Resource("cdi.kubevirt.io", "v1beta1", "datasources", "DataSource")
@@ -90,3 +93,22 @@ NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "Network
 SERVICE_CIDR = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 CALICO_POOL = Resource("crd.projectcalico.org", "v1", "ippools", "IPPool", namespaced=False)
 CALICO_FELIX = Resource("crd.projectcalico.org", "v1", "felixconfigurations", "FelixConfiguration", namespaced=False)
+
+
+def pod_security(user: int) -> Json:
+    """Return the pod's part: all of its processes are one user, with a group of the same number."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": user,
+        "runAsGroup": user,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> Json:
+    """Return the part of each container; its root is read-only, too."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }

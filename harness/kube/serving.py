@@ -1,4 +1,4 @@
-"""Certificates of a server of our own: an authority and what it has signed, made and renewed by functions of the time.
+"""HTTPS servers that an API server calls: their certificates, which are renewed while they serve, and health.
 
 An authority that gets old gets a successor, which is believed before anything is signed by it: `bundle` has both until
 the old one has expired.
@@ -6,20 +6,25 @@ the old one has expired.
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from harness.errors import BadInput, InfraError
+from harness.kube import certificates
+from harness.kube.certificates import pem_of
 
 AUTHORITY_LIFETIME, LIFETIME = timedelta(days=1825), timedelta(days=90)
 RENEWED = 0.6  # of its lifetime, at which a certificate is replaced: before two thirds, so that one missed look is none
-BACKDATE = timedelta(hours=1)  # clocks of API servers may lag behind this one
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,13 @@ def renewed(found: ServingPair, names: Iterable[str], now: datetime, *, believed
     authorities = x509.load_pem_x509_certificates(found.bundle)
     if _due(authorities[0], now):
         bundle, key = _authority(str(authorities[0].subject.rfc4514_string()).removeprefix("CN="), now)
-        old = b"".join(_pem(one) for one in authorities if one.not_valid_after_utc > now)
+        old = b"".join(pem_of(one) for one in authorities if one.not_valid_after_utc > now)
         return replace(found, bundle=bundle + old, authority_key=key)
-    lasting = b"".join(_pem(one) for one in authorities if one.not_valid_after_utc > now)
+    lasting = b"".join(pem_of(one) for one in authorities if one.not_valid_after_utc > now)
     if lasting != found.bundle:
         return replace(found, bundle=lasting)
     certificate = x509.load_pem_x509_certificate(found.certificate)
-    fits = _covered(certificate) >= set(names) and _signed_by(certificate, authorities[0])
+    fits = certificates.covered(certificate) >= set(names) and certificates.signed_by(certificate, authorities[0])
     return found if not believed or (fits and not _due(certificate, now)) else _signed(found, names, now)
 
 
@@ -70,77 +75,149 @@ def _due(certificate: x509.Certificate, now: datetime) -> bool:
     return now >= begin + RENEWED * (end - begin)
 
 
-def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except InvalidSignature:
-        return False
-    return True
-
-
-def _covered(certificate: x509.Certificate) -> set[str]:
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return {*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))}
-
-
 def _authority(common_name: str, now: datetime) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    made = (
-        _builder(name, name, key.public_key(), now, AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    return _pem(made.sign(key, hashes.SHA256())), _pem_of_key(key)
+    certificate, key = certificates.authority(common_name, now, AUTHORITY_LIFETIME)
+    return pem_of(certificate), pem_of(key)
 
 
 def _signed(serving: ServingPair, names: Iterable[str], now: datetime) -> ServingPair:
-    authority = x509.load_pem_x509_certificates(serving.bundle)[0]
-    signer = serialization.load_pem_private_key(serving.authority_key, password=None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ValueError("the authority's key is of another kind")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "webhooks")])
-    made = (
-        _builder(name, authority.subject, key.public_key(), now, LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_name(one) for one in sorted(set(names))]), critical=False)
-    )
-    return replace(serving, certificate=_pem(made.sign(signer, hashes.SHA256())), key=_pem_of_key(key))
+    signer = (x509.load_pem_x509_certificates(serving.bundle)[0], certificates.key_of(serving.authority_key))
+    certificate, key = certificates.leaf(signer, "webhooks", now=now, lifetime=LIFETIME, names=names)
+    return replace(serving, certificate=pem_of(certificate), key=pem_of(key))
 
 
-def _name(text: str) -> x509.GeneralName:
+log = logging.getLogger(__name__)
+IDLE_SECONDS = 120.0  # of a connection without a request, longer than the API server keeps one unused
+
+
+class AnsweringHandler(BaseHTTPRequestHandler):
+    """Answers requests on connections that the API server keeps."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    timeout = IDLE_SECONDS
+
+    def answer(self, code: int, body: bytes, kind: str) -> None:
+        """Send a whole answer; `kind` is its media type."""
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
+        """Keep the access log out of stderr."""
+        log.debug(format, *args)
+
+
+class HttpsServer(ThreadingHTTPServer):
+    """Serves each connection on a thread of its own, the TLS handshake included."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log a connection that broke (a probe of the port, an API server that was killed)."""
+        log.debug("the connection of %s broke", client_address, exc_info=True)
+
+    def use(self, certificate: Path, key: Path) -> None:
+        """Show another certificate to whoever connects from now on; connections that there are stay."""
+        assert isinstance(self.socket, ssl.SSLSocket)  # noqa: S101 - as `listen` made it
+        self.socket.context.load_cert_chain(certificate, key)
+
+
+def listen(
+    address: tuple[str, int],
+    handler: Callable[..., AnsweringHandler],
+    *,
+    certificate: Path,
+    key: Path,
+    clients: Path | None = None,
+    what: str,
+) -> HttpsServer:
+    """Listen; run the result's `serve_forever` on a thread, end it with `shutdown`.
+
+    Args:
+        certificate: the server's, PEM (with its chain); key: its private key.
+        clients: certificates that sign those of the clients; anybody may connect without them.
+        what: what listens, for the error.
+
+    Raises:
+        InfraError: the address is taken.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    if clients is not None:
+        context.load_verify_locations(clients)
+        context.verify_mode = ssl.CERT_REQUIRED
     try:
-        return x509.IPAddress(ipaddress.ip_address(text))
-    except ValueError:
-        return x509.DNSName(text)
+        server = HttpsServer(address, handler)
+    except OSError as error:
+        raise InfraError(
+            f"{what} cannot listen on {address[0]}:{address[1]}: {error.strerror}",
+            hint=f"find the process that listens there: ss -ltnp sport = :{address[1]}",
+        ) from error
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    return server
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, lifetime: timedelta
-) -> x509.CertificateBuilder:
-    begin = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-    return (
-        begin.serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + lifetime)
-    )
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    never = ("content_commitment", "key_agreement", "key_encipherment", "data_encipherment")
-    none = dict.fromkeys((*never, "encipher_only", "decipher_only"), False)
-    return x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **none)
+@dataclass(frozen=True)
+class Health:
+    """What is asked: what ails the process and what it still waits for ("": nothing), and its metrics."""
+
+    ails: Callable[[], str]
+    waits: Callable[[], str]
+    metrics: Callable[[], str]
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
+@contextmanager
+def health_served(health: Health, port: int, host: str = "", *, hint: str) -> Iterator[int]:
+    """Answer on a port (0: any free one) meanwhile, from a thread of its own; yield the port.
 
+    Args:
+        hint: how another port is chosen.
 
-def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return key.private_bytes(*form)
+    Raises:
+        BadInput: the port cannot be had.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers one request."""
+
+        def do_GET(self) -> None:
+            """Answer."""
+            if self.path == "/metrics":
+                self._say(HTTPStatus.OK, health.metrics(), METRICS_TYPE)
+            elif self.path in ("/healthz", "/readyz"):
+                trouble = health.ails() or (health.waits() if self.path == "/readyz" else "")
+                self._say(HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK, (trouble or "ok") + "\n")
+            else:
+                self._say(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics\n")
+
+        def _say(self, status: HTTPStatus, text: str, kind: str = "text/plain; charset=utf-8") -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep probes out of the log."""
+
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise BadInput(f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()

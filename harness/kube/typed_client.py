@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3
 
+from harness.kube.api import timeouts
 from harness.kube.client import Cluster
 from harness.kube.connection import ApiConnection, ApiRequest
-from harness.kube.patience import timeouts
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -3,23 +3,334 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
+import re
+import shlex
+import shutil
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.errors import BadInput
-from harness.machines.ansible_connection import (
-    AnsibleConnection,
-    Connections,
-    connections,
-    known_groups,
-    refuse_other_root,
-    ssh_words,
-)
+from harness.machines.runner import actions, callbacks
+from harness.machines.runner.playbook_output import ended_by, refusal_in
 from harness.model import Machine, PlannedMachine
-from harness.proc import run
+from harness.proc import CommandFailed, Completed, pasteable, run
 from harness.reading import read_bytes
+
+READ_SECONDS = 120.0  # against hanging: Ansible starts slowly on a busy host, and a dynamic inventory asks a cloud
+STRICT = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
+# What the user's ansible.cfg may have, and what has no part in how a host is reached: it would log, report, skip the
+# task, or put another strategy's connections in the place of Ansible's own.
+QUIET = {
+    **STRICT,
+    "ANSIBLE_ACTION_PLUGINS": str(actions.FOLDER),
+    "ANSIBLE_CALLBACK_PLUGINS": str(callbacks.FOLDER),
+    "ANSIBLE_CALLBACKS_ENABLED": "vmatrix_events",
+    "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+    "ANSIBLE_STRATEGY": "ansible.builtin.linear",
+    "ANSIBLE_LOG_PATH": os.devnull,
+    "ANSIBLE_RETRY_FILES_ENABLED": "false",
+    "ANSIBLE_RUN_TAGS": "",
+    "ANSIBLE_SKIP_TAGS": "",
+}
+SSH = "ansible.plugins.connection.ssh"  # the module of the plugin that `ssh` and `ansible.builtin.ssh` name
+SUDO_FLAGS = {"-H", "-S", "-n"}  # Ansible's own; others make it another sudo than the checks'
+
+MESSAGE = re.compile(r"\n(?=\[|ERROR! )")  # the beginning of one of Ansible's messages, which may have several lines
+UNPARSED = re.compile(r"\[WARNING\]: (?:\* )?Failed to parse .*?with '?(?P<plugin>[\w.]+)'? plugin: (?P<why>.+)")
+UNREAD = re.compile(r"Completely failed to parse inventory source (?P<source>\S+)")
+PLUGINS = {".yml": "yaml", ".yaml": "yaml", ".json": "yaml", ".toml": "toml", ".ini": "ini"}  # by a file's suffix
+REASON_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class OptionValue:
+    """An option's value, and where Ansible found it: "var: NAME", "env: NAME", "default" or a file."""
+
+    value: Any
+    origin: str
+
+    def place(self, option: str) -> str:
+        """Return what a person has to look for."""
+        kind, _, name = self.origin.partition(": ")
+        if kind == "var":
+            return name
+        if kind == "env":
+            return f"the environment variable {name}"
+        return f"{option} of {self.origin}" if self.origin != "default" else option
+
+
+@dataclass(frozen=True)
+class AnsibleConnection:
+    """What Ansible would use for a host.
+
+    plugin: the connection plugin's module.  shell: the family of the host's shell.
+    become: the plugin by which `become: true` would become another user; None where a variable says not to.
+    values: the inventory's values that were asked for, by name.
+    """
+
+    host: str
+    plugin: str
+    options: Mapping[str, OptionValue]
+    shell: str = "sh"
+    become: str | None = "sudo"
+    become_options: Mapping[str, OptionValue] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> AnsibleConnection:
+        """Return what the action plugin wrote down."""
+        options, become_options = (
+            {name: OptionValue(**option) for name, option in written[key].items()}
+            for key in ("options", "become_options")
+        )
+        same = {key: written[key] for key in ("host", "plugin", "shell", "become", "values")}
+        return cls(options=options, become_options=become_options, **same)
+
+    def value(self, option: str) -> Any:
+        """Return an option's value; None where this Ansible does not know it."""
+        return self.options[option].value if option in self.options else None
+
+
+@dataclass(frozen=True)
+class Connections:
+    """The members of the groups that were asked for, in the inventory's order, and each member's connection."""
+
+    groups: Mapping[str, tuple[str, ...]]
+    hosts: Mapping[str, AnsibleConnection]
+
+
+# By option, in the order in which Ansible passes them: ssh's words for a value that is set.
+WORDS: Mapping[str, Callable[[Any], Sequence[str]]] = {
+    "ssh_args": lambda value: shlex.split(str(value)),
+    "host_key_checking": lambda value: () if value else ("-o", "StrictHostKeyChecking=no"),
+    "port": lambda value: ("-o", f"Port={value}"),
+    "private_key_file": lambda value: ("-o", f'IdentityFile="{Path(str(value)).expanduser()}"'),
+    "remote_user": lambda value: ("-o", f'User="{value}"'),
+    "timeout": lambda value: ("-o", f"ConnectTimeout={value}"),
+    "reconnection_retries": lambda value: ("-o", f"ConnectionAttempts={int(value) + 1}") if value else (),
+    "ssh_common_args": lambda value: shlex.split(str(value)),
+    "ssh_extra_args": lambda value: shlex.split(str(value)),
+}
+# By option: what is true of a value that can be used, and what to do about another one.
+REFUSED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "host": (lambda value: bool(value) and not str(value).startswith("-"), "set it to the host's address or name"),
+    "password": (lambda value: not value, "checks log in with a key: put one on the machine, and leave this out"),
+    "pkcs11_provider": (lambda value: not value, "name the provider in ssh's own configuration: PKCS11Provider"),
+    "private_key": (lambda value: not value, "write the key to a file, and name that: ansible_ssh_private_key_file"),
+    "ssh_executable": (
+        lambda value: str(value) == "ssh" or shutil.which(str(value)) == shutil.which("ssh"),
+        "checks run `ssh`: put that program first in PATH",
+    ),
+}
+# By option: why it says nothing of a connection over which checks run commands.
+WITHOUT_MEANING: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("scp_executable", "scp_extra_args", "sftp_executable", "sftp_extra_args", "sftp_batch_mode"),
+        "checks copy no files",
+    ),
+    "ssh_transfer_method": "checks copy no files",
+    "pipelining": "a check's program comes with its command",
+    "control_path": "each run has sockets of its own",
+    "control_path_dir": "each run has sockets of its own",
+    "use_tty": "checks use no terminal",
+    "verbosity": "says how much ssh prints",
+    "password_mechanism": "for a password, which is refused",
+    "sshpass_prompt": "for a password, which is refused",
+    "private_key_passphrase": "for a key in a variable, which is refused",
+}
+# The same of the plugin `sudo`, where the user is not root: checks run commands as root by `sudo`.
+SUDO: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "become_user": (lambda value: value == "root", "checks run as root: leave it out"),
+    "become_exe": (lambda value: value in {"sudo", "/usr/bin/sudo"}, "checks run `sudo`: leave it out"),
+    "become_flags": (
+        lambda value: set(str(value or "").split()) <= SUDO_FLAGS,
+        "checks run `sudo` without flags of its own: leave it out",
+    ),
+    "become_pass": (lambda value: not value, "let the user run sudo without a password, and leave this out"),
+}
+SUDO_WITHOUT_MEANING: Mapping[str, str] = {"sudo_chdir": "checks name all paths in full"}
+
+
+def connections(inventories: Sequence[Path], groups: Sequence[str], values: Mapping[str, str]) -> Connections:
+    """Ask Ansible what it would use for each host of some groups; nothing is connected to.
+
+    Args:
+        inventories: files and folders, as after `ansible -i`.
+        values: templates that are filled in for each host, by name.
+
+    Raises:
+        BadInput: Ansible cannot read an inventory, or not fill in what a host's variables say.
+    """
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        (folder / "connections").mkdir()
+        playbook, events = folder / "read.yml", folder / "events"
+        arguments = {"folder": str(folder / "connections"), "groups": list(groups), "values": dict(values)}
+        play = {"hosts": list(groups), "gather_facts": False, "become": True, "tags": ["always"]}
+        task = {"name": "Read the connection", actions.ACTION: arguments}
+        playbook.write_text(json.dumps([{**play, "tasks": [task]}]), encoding="utf-8")
+        done = _ansible("ansible-playbook", inventories, str(playbook), env={callbacks.EVENTS: str(events)})
+        if (ended := ended_by(events)) is not None:
+            message = str(ended.first.result.get("msg", "no message")).removeprefix("Task failed: ")
+            raise BadInput(
+                f"{_named(inventories)}: {ended.first.host}: {message}",
+                hint=f"ansible {ended.first.host}{_words(inventories)} -m ping says the same",
+            )
+        if done.returncode != 0:
+            raise _unread(inventories, done)
+        return _read(folder / "connections")
+
+
+def known_groups(inventories: Sequence[Path]) -> list[str]:
+    """Return the names of an inventory's groups."""
+    done = _ansible("ansible-inventory", inventories, "--list")
+    if done.returncode != 0:
+        raise _unread(inventories, done)
+    listed: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    return sorted(set(listed) - {"_meta", "all", "ungrouped"})
+
+
+def ssh_words(connection: AnsibleConnection, inventory: str) -> list[str]:
+    """Return ssh's options for a host, as Ansible would pass them.
+
+    Args:
+        inventory: its name in messages.
+
+    Raises:
+        BadInput: the host is not reached by ssh, or an option says what our connections cannot do.
+    """
+    where = f"{inventory}: {connection.host}"
+    if connection.plugin != SSH:
+        name = connection.plugin.rpartition(".")[2]
+        raise BadInput(
+            f"{where}: ansible_connection: Ansible reaches it by {name}, and checks by ssh",
+            hint="check machines that ssh reaches, or correct ansible_connection",
+        )
+    if connection.shell in {"powershell", "cmd"}:
+        raise BadInput(
+            f"{where}: ansible_shell_type: its shell is {connection.shell}, and checks are for Linux",
+            hint="leave the host out of the inventory's groups",
+        )
+    for option, set_to in connection.options.items():
+        _refuse_option(where, option, set_to, REFUSED, {*WORDS, *WITHOUT_MEANING})
+    words: list[str] = []
+    for option, words_of in WORDS.items():
+        if (value := connection.value(option)) is not None and value != "":
+            try:
+                words += words_of(value)
+            except ValueError as error:
+                place = connection.options[option].place(option)
+                raise BadInput(f"{where}: {place} {value!r}: {error}", hint="correct its quotation marks") from error
+    return words
+
+
+def refuse_other_root(connection: AnsibleConnection, user: str, inventory: str) -> None:
+    """Refuse a host on which Ansible would become root in another way than checks do, or not at all.
+
+    Args:
+        user: whom ssh logs in as.
+    """
+    where = f"{inventory}: {connection.host}"
+    if user == "root":
+        becomes = connection.become_options.get("become_user")
+        if becomes is not None:
+            _refuse_option(where, "become_user", becomes, SUDO, set())
+        return
+    if connection.become is None:
+        raise BadInput(
+            f"{where}: ansible_become is false, and checks run as root, which {user} is not",
+            hint="leave ansible_become out, and let the user run sudo without a password",
+        )
+    if connection.become != "sudo":
+        raise BadInput(
+            f"{where}: ansible_become_method: {user} becomes root by {connection.become}, and checks use sudo",
+            hint="let the user run sudo without a password, and leave ansible_become_method out",
+        )
+    for option, set_to in connection.become_options.items():
+        _refuse_option(where, option, set_to, SUDO, set(SUDO_WITHOUT_MEANING))
+
+
+def _refuse_option(
+    where: str,
+    option: str,
+    set_to: OptionValue,
+    refused: Mapping[str, tuple[Callable[[Any], bool], str]],
+    usable: set[str],
+) -> None:
+    if option in refused:
+        usual, remedy = refused[option]
+        if not usual(set_to.value):
+            shown = "" if isinstance(set_to.value, bool) else f" {set_to.value!r}"
+            raise BadInput(f"{where}: {set_to.place(option)}{shown}: checks cannot connect like this", hint=remedy)
+    elif option not in usable and set_to.origin != "default":
+        raise BadInput(
+            f"{where}: {set_to.place(option)}: vmatrix does not know the option {option} of this Ansible",
+            hint="leave it out, or use the ansible-core that vmatrix is installed with",
+        )
+
+
+def _read(folder: Path) -> Connections:
+    written = [json.loads(file.read_text(encoding="utf-8")) for file in folder.iterdir()]
+    groups = {name: tuple(hosts) for each in written for name, hosts in each["groups"].items()}
+    return Connections(groups, {each["host"]: AnsibleConnection.of(each) for each in written})
+
+
+def _ansible(
+    program: str, inventories: Sequence[Path], *arguments: str, env: Mapping[str, str] | None = None
+) -> Completed:
+    """Run a program of our own Ansible with the user's settings, but for what has no part in a connection."""
+    argv = [str(Path(sys.executable).parent / program), *_inventories(inventories), *arguments]
+    with tempfile.TemporaryDirectory() as own:
+        folders = {"ANSIBLE_LOCAL_TEMP": own}
+        if not Path(os.environ.get("ANSIBLE_HOME") or "~/.ansible").expanduser().exists():
+            folders["ANSIBLE_HOME"] = own  # Ansible would make it; one that is there may have plugins and collections
+        try:
+            return run(argv, timeout=READ_SECONDS, check=False, env={**QUIET, **folders, **(env or {})})
+        except CommandFailed as failed:
+            raise BadInput(
+                f"{_named(inventories)}: {failed.summary}", hint="does a dynamic inventory wait for something?"
+            ) from failed
+
+
+def _unread(inventories: Sequence[Path], done: Completed) -> BadInput:
+    lines = [*done.stderr.splitlines(), *done.stdout.splitlines()]
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
+    why = "; ".join(_unparsed(done.stderr)) or refusal_in(lines) or last
+    return BadInput(
+        f"Ansible cannot read the inventory {_named(inventories)}: {why}",
+        hint=f"ansible-inventory{_words(inventories)} --list says the same",
+        detail="\n".join(lines[-15:]),
+    )
+
+
+def _unparsed(errors: str) -> list[str]:
+    """Return why Ansible's inventory plugins could not read a source: those for its kind of file, else all of them."""
+    messages = (" ".join(text.split("\n\n")[0].split()) for text in MESSAGE.split(errors))
+    whys = {match["plugin"]: match["why"] for text in messages if (match := UNPARSED.match(text)) is not None}
+    source = UNREAD.search(errors)
+    own = PLUGINS.get(Path(source["source"]).suffix, "script") if source is not None else ""
+    chosen = {own: whys[own]} if own in whys else whys
+    return [f"{plugin}: {why[:REASON_LENGTH]}" for plugin, why in chosen.items()]
+
+
+def _inventories(inventories: Sequence[Path]) -> list[str]:
+    return [word for path in inventories for word in ("-i", str(path))]
+
+
+def _words(inventories: Sequence[Path]) -> str:
+    return f" {pasteable(_inventories(inventories))}"
+
+
+def _named(inventories: Sequence[Path]) -> str:
+    return ", ".join(map(str, inventories))
+
 
 RESOLVE_SECONDS = 30.0  # against hanging: ssh may run programs to read its own configuration
 # Variables with a machine's second address; the latter is kubespray's.

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from harness.machines.access import ssh_options
+from harness.machines.reach.ssh import ssh_options
 from harness.model import Environment, Machine
 from harness.spec.base import Group
 from harness.spec.models import Product

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from harness.errors import BadInput
 from harness.kube.client import Cluster
-from harness.kube.https import Health, health_served
 from harness.kube.in_cluster import in_cluster_kubeconfig, own_image, own_namespace
 from harness.kube.kubeconfig import Files, files_of
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
+from harness.kube.serving import Health, health_served
 from harness.operator.api.crds import REMEDY, crds_older
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions

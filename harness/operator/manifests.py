@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from harness.infra.cluster.rights import Right, binding, role
 from harness.kube.failures import Json
 from harness.kube.kinds.definition import as_yaml
-from harness.kube.resources import DEPLOYMENT, SERVICE_ACCOUNT
-from harness.kube.restricted import container_security, pod_security
+from harness.kube.resources import DEPLOYMENT, SERVICE_ACCOUNT, container_security, pod_security
 from harness.operator import rights
 from harness.operator.api import crds
 from harness.operator.execute.objects import TEMPORARY, USER

@@ -5,13 +5,52 @@ Names: https://prometheus.io/docs/practices/naming/
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from harness.kube.client import Json
-from harness.kube.exposition import Family, Histogram, Tally
 from harness.kube.objects import dig, phase
 from harness.kube.reconcile import Controller
+
+
+class Family(NamedTuple):
+    """One metric: its name, what kind it is, what it says, and the names of its labels."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    def of(self, samples: Mapping[tuple[str, ...], float]) -> Metric:
+        """Return the metric with these samples, by the values of its labels."""
+        made = Metric(self.name.removesuffix("_total"), self.text, self.kind)
+        for values, value in samples.items():
+            made.add_sample(self.name, dict(zip(self.labels, values, strict=True)), value)
+        return made
+
+
+class _Looked(Collector):
+    """Metrics that are looked up at the moment that they are asked for."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield them."""
+        yield from self._metrics
+
+
+def text_of(*metrics: Metric) -> str:
+    """Return metrics in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_Looked(metrics))
+    return generate_latest(registry).decode()
+
 
 _P = "vmatrix_operator_"
 _CONTROLLER = ("controller",)
@@ -45,46 +84,48 @@ class Metrics:
     """What one manager counts; thread-safe."""
 
     def __init__(self) -> None:
-        self._ended = Tally(OPERATIONS)
-        self._seconds = Histogram(SECONDS, OPERATION_BOUNDS)
-        self._judged = Tally(WEBHOOKS)
-        self._judging = Histogram(WEBHOOK_SECONDS, WEBHOOK_BOUNDS)
+        disable_created_metrics()  # when each was made first says nothing
+        self._registry = CollectorRegistry()
+        self._ended = Counter(OPERATIONS.name, OPERATIONS.text, OPERATIONS.labels, registry=self._registry)
+        self._seconds = self._histogram(SECONDS, OPERATION_BOUNDS)
+        self._judged = Counter(WEBHOOKS.name, WEBHOOKS.text, WEBHOOKS.labels, registry=self._registry)
+        self._judging = self._histogram(WEBHOOK_SECONDS, WEBHOOK_BOUNDS)
+
+    def _histogram(self, family: Family, bounds: tuple[float, ...]) -> Histogram:
+        return Histogram(family.name, family.text, family.labels, buckets=bounds, registry=self._registry)
 
     def operation_ended(self, operation: str, outcome: str, seconds: float | None = None) -> None:
         """Tally an operation that ended with an outcome, after so many seconds if that is known."""
-        self._ended.add(operation, outcome)
+        self._ended.labels(operation, outcome).inc()
         if seconds is not None:
-            self._seconds.observe(seconds, operation, outcome)
+            self._seconds.labels(operation, outcome).observe(seconds)
 
     def webhook_answered(self, path: str, outcome: str, seconds: float) -> None:
         """Tally what a webhook was asked, by its path."""
-        self._judged.add(path.removeprefix("/"), outcome)
-        self._judging.observe(seconds, path.removeprefix("/"))
+        self._judged.labels(path.removeprefix("/"), outcome).inc()
+        self._judging.labels(path.removeprefix("/")).observe(seconds)
 
     def text(self, controllers: Iterable[Controller], *, leading: bool) -> str:
         """Return what is counted; `leading`: whether this manager is the one that works."""
         known = list(controllers)
-        return "".join(
-            (
-                LEADING.lines({(): leading}),
-                RECONCILES.lines({(one.name,): one.reconciles for one in known}),
-                ERRORS.lines({(one.name,): one.errors for one in known}),
-                QUEUE.lines({(one.name,): one.queue.pending() for one in known}),
-                *(counted.lines() for counted in (self._ended, self._seconds, self._judged, self._judging)),
-            )
+        return generate_latest(self._registry).decode() + text_of(
+            LEADING.of({(): leading}),
+            RECONCILES.of({(one.name,): one.reconciles for one in known}),
+            ERRORS.of({(one.name,): one.errors for one in known}),
+            QUEUE.of({(one.name,): one.queue.pending() for one in known}),
         )
 
 
 def of_objects(deployments: Iterable[Json], machines: Iterable[Json]) -> str:
     """Return how many objects are how; of the manager that works, which alone has them."""
-    clusters = Counter(
+    clusters = Tally(
         (str(one["type"]), str(one["status"])) for cd in deployments for one in dig(cd, "status", "conditions") or ()
     )
-    phases = Counter((phase(machine) or "Pending",) for machine in machines)
-    return CLUSTERS.lines(dict(sorted(clusters.items()))) + MACHINES.lines(dict(sorted(phases.items())))
+    phases = Tally((phase(machine) or "Pending",) for machine in machines)
+    return text_of(CLUSTERS.of(dict(sorted(clusters.items()))), MACHINES.of(dict(sorted(phases.items()))))
 
 
 def of_moments(renewed: float | None, expires: float | None) -> str:
     """Return when the Lease was last renewed, and until when the webhooks' certificate is valid, where there is one."""
-    made = RENEWED.lines({(): renewed}) if renewed is not None else ""
-    return made + (EXPIRES.lines({(): expires}) if expires is not None else "")
+    moments = ((RENEWED, renewed), (EXPIRES, expires))
+    return text_of(*(family.of({(): moment}) for family, moment in moments if moment is not None))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.infra.cluster.rights import Right
-from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import (
     CONFIG_MAP,
     CRD,
@@ -20,6 +19,7 @@ from harness.kube.resources import (
     LEASE,
     MUTATING_WEBHOOK,
     POD,
+    PORT_FORWARD,
     PVC,
     ROLE,
     ROLE_BINDING,

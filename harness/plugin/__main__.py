@@ -20,6 +20,7 @@ import harness.plugin
 from harness.errors import BadInput, HarnessBug, VmatrixError
 from harness.plugin import state
 from harness.plugin.own_checks import ChecksRefused, comes_from, folder_in, refusal, unloadable
+from harness.spec.settings import RESOLVED, Sourced
 
 PYTESTS_OWN = range(1, 6)  # the exit codes that pytest has meanings of its own for
 INTERRUPTED = 128 + signal.SIGINT
@@ -28,8 +29,9 @@ INTERRUPTED = 128 + signal.SIGINT
 class PytestCall:
     """One call of pytest, and how it ended."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], resolved: Sourced | None = None) -> None:
         self.words = list(words)
+        self.resolved = resolved
         self.folder = folder_in(words)
         self.config: pytest.Config | None = None
 
@@ -38,6 +40,8 @@ class PytestCall:
         """Take note of the call's config; its plugins are loaded, so programs that it starts choose theirs again."""
         os.environ.pop(state.ONLY_NAMED, None)
         self.config = config
+        if self.resolved is not None:
+            config.stash[state.RESOLVED] = self.resolved
         config.pluginmanager.register(object(), state.ALONE)
         return (yield)
 
@@ -93,7 +97,8 @@ def main() -> int:
     if sys.flags.optimize:  # begun by hand
         said = "Python runs without assertions, which checks consist of (-O or PYTHONOPTIMIZE)"
         return show(BadInput(said, hint="leave that out"))
-    return PytestCall(sys.argv[1:]).run()
+    text = os.environ.pop(RESOLVED, None)
+    return PytestCall(sys.argv[1:], Sourced.load(text) if text else None).run()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.session import Cells, Run, RunPlan
     from harness.session.given_cluster import ForeignCheck
     from harness.session.recheck import CheckAgain
+    from harness.spec.settings import Sourced
 
 PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
@@ -29,6 +30,7 @@ WORKER_INPUT = "vmatrix"
 # What pytest loads where vmatrix calls it, and the variables that say so to a worker.
 PLUGINS = ("harness.plugin", "xdist.plugin", "xdist.looponfail", "testinfra.plugin")
 ONLY_NAMED, NAMED = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_PLUGINS"
+RESOLVED: pytest.StashKey[Sourced] = pytest.StashKey()  # the settings, as `vmatrix run` has resolved them
 AGAIN: pytest.StashKey[CheckAgain | ForeignCheck] = pytest.StashKey()  # of a process that checks what is there
 SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again", "inventory")
 
@@ -57,7 +59,8 @@ def planned(config: pytest.Config) -> RunPlan:
             given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
             command = shlex.join(["pytest", *config.invocation_params.args])
             planning = plan_checks if config.getoption("own_checks") else plan_run
-            config.stash[PLAN] = planning(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
+            cells, resolved = tuple(config.getoption("cell")), config.stash.get(RESOLVED, None)
+            config.stash[PLAN] = planning(RunRequest.of(given, cells=cells, command=command, resolved=resolved))
     return config.stash[PLAN]
 
 
@@ -71,7 +74,8 @@ def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
         where = given_cluster(given, config.getoption("inventory"), config.getoption("facts"))
         config.stash[AGAIN] = plan_foreign(where, config.getoption("suite"))
         return config.stash[AGAIN]
-    config.stash[AGAIN] = plan_again(project_of(given), config.getoption("again"), config.getoption("suite"))
+    project = project_of(given, config.stash.get(RESOLVED, None))
+    config.stash[AGAIN] = plan_again(project, config.getoption("again"), config.getoption("suite"))
     return config.stash[AGAIN]
 
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from harness.providers.registry import holder, machines_like, named, names, of
 
 if TYPE_CHECKING:
-    from harness.infra.kubeconfig import NAME as KUBECONFIG
     from harness.providers.definition import Definition, InstanceProvider, Opening
+    from harness.providers.kubeconfig import NAME as KUBECONFIG
     from harness.providers.kubeconfig import use_of
     from harness.providers.offered import offer_of, refuse_unusable
     from harness.providers.on_host import KUBERNETES, take_down
-    from harness.providers.programs import kubectl, pin_releases
     from harness.providers.site import (
         coming,
         first_look,
@@ -25,12 +24,14 @@ if TYPE_CHECKING:
         image_mirror,
         join_site,
         keeper,
+        kubectl,
         open_cluster,
         open_site,
+        pin_releases,
         spoken,
         store_of,
+        trial_of,
     )
-    from harness.providers.trial import trial_of
 
 SITE = (
     *("coming", "first_look", "golden_image", "image_findings", "image_mirror", "join_site", "keeper"),
@@ -40,10 +41,9 @@ LATER = {
     **dict.fromkeys(("Definition", "InstanceProvider", "Opening"), "definition"),
     **dict.fromkeys(("offer_of", "refuse_unusable"), "offered"),
     **dict.fromkeys(("KUBERNETES", "take_down"), "on_host"),
-    **dict.fromkeys(("kubectl", "pin_releases"), "programs"),
     **dict.fromkeys(SITE, "site"),
     **dict.fromkeys(("KUBECONFIG", "use_of"), "kubeconfig"),
-    "trial_of": "trial",
+    **dict.fromkeys(("kubectl", "pin_releases", "trial_of"), "site"),
 }
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""What the harness has to know of a provider. Each provider's module has one Definition, as PROVIDER."""
+"""What a provider is: how its infra cluster is opened, and what it gives to cells.
+
+Each provider's module has one Definition, as PROVIDER.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,47 @@ from harness.errors import BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host.status import InstanceStatus
-from harness.infra.provider import Provider
-from harness.model import Cell
+from harness.kube.client import Infra
+from harness.model import Access, Cell, Mirror
 from harness.spec.base import Feature
 from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
 from harness.until import Ground
+
+
+class Provider(Protocol):
+    """One way to get an infra cluster with KubeVirt and CDI."""
+
+    name: str
+
+    def up(self) -> None:
+        """Bring the infra cluster up; nothing to do when it already is.
+
+        Raises:
+            BadInput: the host lacks something (all of it at once).  InfraError: it did not come up.
+        """
+
+    def down(self) -> None:
+        """Remove everything that `up` and its guests left, whatever state it is in. Idempotent."""
+
+    def kubeconfig(self) -> Path:
+        """Return the admin kubeconfig of the infra cluster."""
+
+    def access(self) -> Access:
+        """Return how this host reaches the infra's machines."""
+
+    def guest_vars(self) -> Mapping[str, Any]:
+        """Return the variables that the playbooks need because of how this infra's machines are made."""
+
+    def spare_addresses(self, address: str) -> tuple[str, ...]:
+        """Return ranges (FIRST-LAST) of the network of a machine with this address that no machine gets."""
+
+    def mirror(self) -> Mirror:
+        """Return where guests find binaries and images."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return facts for a person: addresses, versions, processes, directories."""
+
 
 MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
 
@@ -90,8 +128,8 @@ class Definition(ABC):
         """
 
     @abstractmethod
-    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
-        """Return the kubeconfig of the infra cluster, and the context in it (None: its current one).
+    def infra(self, settings: Settings) -> Infra:
+        """Return where the infra cluster is.
 
         Raises:
             BadInput: the infra cluster is not up.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import cast
 
 from harness import memory, paths
@@ -14,12 +13,12 @@ from harness.artifacts.serving import Supply
 from harness.errors import NotUp
 from harness.infra.findings import Finding
 from harness.infra.host import preflight
-from harness.infra.host.instance import Occupant, infra_command, not_up
-from harness.infra.host.keeper import Keeper
+from harness.infra.host.instance import Keeper, Occupant, infra_command, not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.infra.host.processes import InstanceParts
-from harness.infra.host.services import UP_SECONDS, HostConfig
-from harness.machines import access
+from harness.infra.host.program import UP_SECONDS, HostConfig
+from harness.kube.client import Infra
+from harness.machines.reach import ssh
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
 from harness.spec.models import Timeouts
@@ -39,12 +38,12 @@ class OnHost(Definition):
         """Return the instance that the settings name."""
         return self.instance(opening)
 
-    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
-        """Return the administrator's kubeconfig of the instance."""
+    def infra(self, settings: Settings) -> Infra:
+        """Return the administrator's kubeconfig of the instance; the setting `context` is another cluster's."""
         path = layout_of(settings.infra_name, self.name).kubeconfig
         if not path.is_file():
             raise not_up(self.name, settings.infra_name, NotUp)
-        return path, None
+        return Infra(path)
 
     def most_cells(self, sizes: Sequence[int], pods_mib: int) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""
@@ -102,7 +101,7 @@ def take_down(instance: InstanceProvider) -> None:
     """
     kubeconfig = instance.kubeconfig().resolve()
     instance.down()
-    access.sweep(kubeconfig)
+    ssh.sweep(kubeconfig)
 
 
 def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Timeouts | None) -> HostConfig:

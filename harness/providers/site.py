@@ -1,14 +1,21 @@
-"""The infra cluster of a run, as its cells see it: settings, provider and artifacts put together."""
+"""The infra cluster of a run, as its cells see it: settings, provider and artifacts put together.
+
+Programs for it (kubectl, pins of releases) and the doctor's dry run of its network are put together here as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from harness.artifacts import external_mirror, go_toolchain, refs
 from harness.artifacts.background import alongside, in_background
+from harness.artifacts.catalogue import IMAGE_PREFIX, load
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import (
     CHECKSUM_HINT,
@@ -20,25 +27,29 @@ from harness.artifacts.disk.cache import (
     published_checksum,
 )
 from harness.artifacts.download import trouble
+from harness.artifacts.node.rootfs import BUSYBOX
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
 from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
+from harness.cell.place import cell_labels, namespace_name
 from harness.cell.product import kinds
 from harness.cell.site import Site
+from harness.infra.cluster.trial import SCRIPT_SECONDS, NetworkTrial
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.provider import Provider
+from harness.infra.kind import releases
+from harness.kube.api import PATIENT, Patience
 from harness.kube.client import Cluster
-from harness.kube.patience import PATIENT, Patience
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Mirror
 from harness.paths import MATRIX
 from harness.providers import offered, registry
-from harness.providers.definition import Opening
+from harness.providers.definition import Opening, Provider
+from harness.providers.on_host import KUBERNETES
 from harness.spec.chaos import blows
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import DiskImage, Timeouts, UrlSource
 from harness.spec.needs import needed
-from harness.spec.project import Project, anywhere, matrix_dir
+from harness.spec.project import Project, anywhere, matrix_dir, timeouts_of
 from harness.spec.settings import Settings, networks_of
 from harness.spec.suites import FROM_UPSTREAM
 from harness.until import stand_on
@@ -74,9 +85,9 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
         BadInput: it is not up.
     """
     patience = Patience.of(timeouts) if timeouts is not None else PATIENT
-    path, context = registry.of(settings).kubeconfig(settings)
+    infra = registry.of(settings).infra(settings)
     _stand_on_it(settings)
-    return Cluster.from_kubeconfig(path, context=context, patience=patience)
+    return infra.open(patience)
 
 
 def keeper(settings: Settings, timeouts: Timeouts, tell: OnProgress) -> AbstractContextManager[object]:
@@ -212,7 +223,6 @@ def _site(
     controllers: Mapping[str, Ref],
 ) -> Site:
     settings, limits = project.settings, ArtifactLimits.of(project.timeouts)
-    path, context = registry.of(settings).kubeconfig(settings)
     return Site(
         cluster=open_cluster(settings, project.timeouts),
         spec=project.spec,
@@ -226,8 +236,7 @@ def _site(
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),
-        kubeconfig=path.absolute(),  # paths in it start at its folder: a link is not followed
-        context=context,
+        infra=registry.of(settings).infra(settings).absolute(),
         binding=settings.binding,
         isolated=settings.network_policy,
         egress_networks=networks_of(settings.network_policy_egress),
@@ -283,3 +292,36 @@ def image_findings(settings: Settings) -> list[Finding]:
                 why = f"cells with {image.name} import it from there"
                 found.append(Finding(f"{url} {said}", why, MIRROR_HINT, fatal=False))
     return found
+
+
+def kubectl(settings: Settings) -> Path:
+    """Return the program kubectl from the artifacts, made first if need be."""
+    return store_of(settings, timeouts_of(settings)).obtain("kubectl", KUBERNETES).file("kubectl")
+
+
+def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:
+    """Record the checksums that deploy/kind/releases.yml (or another file) lacks; yield each with its URL.
+
+    Raises:
+        BadInput: the file is wrong, or the project has none.  InfraError: a manifest cannot be downloaded.
+    """
+    for manifest, checksum in releases.pin(file or releases.own_file()):
+        yield checksum, manifest.url
+
+
+CELL = "doctor"
+
+
+def trial_of(settings: Settings, timeouts: Timeouts) -> NetworkTrial:
+    """Return a fresh dry run."""
+    run, seconds = secrets.token_hex(3), timeouts.doctor_pods
+    expires_at = time.time() + 2 * seconds + SCRIPT_SECONDS  # each pod has as long
+    busybox = refs.newest(load(), BUSYBOX)
+    image = f"{settings.registry}/{BUSYBOX.removeprefix(IMAGE_PREFIX)}:{busybox.version}"
+    return NetworkTrial(
+        name=namespace_name(run, CELL, 1) if settings.namespace is None else f"{CELL}-{run}-1",
+        labels=cell_labels(run=run, cell=CELL, attempt=1, expires_at=expires_at),
+        shared=settings.namespace,
+        images=(image,) if settings.registry is not None else (),
+        seconds=seconds,
+    )

@@ -13,9 +13,9 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from harness.embedded.node.placement import MACHINES_ONLY
+from harness.embedded.node.registration import MACHINES_ONLY
 from harness.infra.cluster.capacity import ENDED, MIB, SCHEDULABLE, NodeUsage, quantity, usable, usage_of
-from harness.infra.pods.machine import NAMESPACE_NAME
+from harness.infra.pods import NAMESPACE_NAME
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA

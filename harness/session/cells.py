@@ -24,8 +24,8 @@ from harness.cell.site import Site
 from harness.cell.steps import Listener, Steps, describe
 from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
 from harness.kube.failures import ApiFailure, Unreachable
-from harness.kube.tunnels import lost_since
-from harness.machines.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
+from harness.machines.reach.portforward import lost_since
+from harness.machines.reach.ssh import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.model import Cell, Environment
 from harness.record import Recorder
 from harness.session.plan import RunPlan
@@ -239,14 +239,14 @@ class Cells:
             Leaked: something could not be removed.
         """
         life = self._lives.get(cell.id)
-        if life is None or life.torn_down:
+        if life is None or life.torn_down or life.kept:
             return
         life.collect()
         if life.failed and self.shell is not None and self.keep:
             self.shell(life)
         settings = self.plan.project.settings
         if self.keep and settings.keeps in ("always", "failed" if life.failed else "always"):
-            life.torn_down = life.kept = True
+            life.kept = True
             said = (
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
                 f"to remove it: {self.plan.cleanup} --cell {cell.id}"

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from harness import proc, providers
 from harness.errors import EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
 from harness.interpreter import PYTEST, call
-from harness.paths import packaged_dir, project_dir, settings_dir
+from harness.paths import packaged_dir, project_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, PlanSelection, Selected, selected
 from harness.rundir import RunDir
 from harness.schedule.sizes import Sizes
 from harness.spec import Spec
 from harness.spec.models.space import MeasuredMemory
-from harness.spec.options import settings_in
+from harness.spec.options import RunRequest
 from harness.spec.project import Project
-from harness.spec.settings import Settings, load_settings
+from harness.spec.settings import Settings, Sourced
 from harness.spec.suites import CHECKS, own_suites
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ MOST_CELLS = 20  # whose checks are looked at before a run: conditions differ by
 LOADING_SECONDS = 300.0  # against hanging: a file of checks may do anything when it is loaded
 
 
-def project_of(given: Mapping[str, Any]) -> Project:
-    """Return the project with the settings that were given as options."""
-    return Project.load(load_settings(settings_dir(), options=settings_in(given)).settings)
+def project_of(given: Mapping[str, Any], resolved: Sourced | None = None) -> Project:
+    """Return the project with the settings that were given as options, unless they are resolved already."""
+    return Project.load(RunRequest.of(given, resolved=resolved).sourced().settings)
 
 
 def choose(

@@ -13,11 +13,11 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput, HarnessBug
+from harness.kube.api import Patience
 from harness.kube.client import Cluster
-from harness.kube.patience import Patience
-from harness.machines import access
-from harness.machines.access import control_directory, unattended_options
 from harness.machines.given_inventory import GivenInventory, given_inventory
+from harness.machines.reach import ssh
+from harness.machines.reach.ssh import control_directory, unattended_options
 from harness.model import Cell, Environment, GuestCluster, Mirror, Phase
 from harness.paths import MATRIX, settings_dir
 from harness.record import Recorder
@@ -166,10 +166,10 @@ class ForeignCheck:
         cell = self.plan.cells[0]
         life = Life(site, Attempt(self.plan.run, cell, 1, self.plan.files.path), Steps(recorder, cell.id, 1))
         folder = control_directory(self.plan.run, cell.id)
-        with access.held(folder, access.Owner(str(self.kubeconfig.resolve()), 0.0)):
+        with ssh.held(folder, ssh.Owner(str(self.kubeconfig.resolve()), 0.0)):
             life.environment, life.guests = self.guest.environment, [self.guest]
             yield life
-        access.sweep(self.kubeconfig.resolve())
+        ssh.sweep(self.kubeconfig.resolve())
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,9 @@ def given_cluster(
     Raises:
         BadInput: there is no kubeconfig, or an option is about an infra cluster.
     """
-    about_infra = [name for name in ("provider", "infra_name", "namespace", "access") if options.get(name) is not None]
+    about_infra = [
+        name for name in ("provider", "infra_name", "context", "namespace", "access") if options.get(name) is not None
+    ]
     if about_infra:
         words = " and ".join("--" + name.replace("_", "-") for name in about_infra)
         raise BadInput(
@@ -246,7 +248,7 @@ def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignChec
     meant = frozenset(suites or (*DEFAULT_SUITES, *([POLICIES] if told.network_policies else [])))
     run = random_id()
     directory = RunDir.of_given(where.settings.runs, run).path
-    plan = RunPlan(run, None, (cell,), project, directory, {}, only=meant, after=0)
+    plan = RunPlan(run, None, (cell,), project, directory, only=meant, after=0)
     return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant, minor))
 
 

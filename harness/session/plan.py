@@ -16,7 +16,6 @@ from harness.cell.network import refuse_masquerade
 from harness.cell.product.kinds import refuse_chaos, refuse_shared
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
-from harness.paths import settings_dir
 from harness.plan import make_cell
 from harness.rundir import RunDir
 from harness.schedule import shards
@@ -28,7 +27,7 @@ from harness.spec.models.space import MeasuredMemory
 from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
-from harness.spec.settings import load_settings
+from harness.spec.settings import Settings
 from harness.spec.suites import CONFORMANCE
 from harness.validate.conformance.curated import load_curated
 from harness.validate.expected import minor_of
@@ -46,7 +45,6 @@ class RunPlan:
     asked: the memory (MiB) that machines of cells request, by the cells' ids, where that is not what they declare.
     only: the suites that are meant, whatever the tier says.  after: the index of the one phase whose checks are meant.
     fail_fast: whether no further cell begins once one has failed.  shell: whether a failed cell opens one.
-    options: what was given on the command line, so that other processes come to the same settings.
     """
 
     run: str
@@ -54,7 +52,6 @@ class RunPlan:
     cells: tuple[Cell, ...]
     project: Project
     directory: Path
-    options: Mapping[str, Any]
     command: str = ""
     attempts: Mapping[str, int] = field(default_factory=dict)
     rerun: bool = False
@@ -110,7 +107,7 @@ class RunPlan:
             "tier": self.tier,
             "cells": [dict(cell.values) for cell in self.cells],
             "directory": str(self.directory),
-            "options": {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items()},
+            "settings": self.project.settings.model_dump(mode="json"),
             "attempts": dict(self.attempts),
             "asked": {cell: dict(machines) for cell, machines in self.asked.items()},
         }
@@ -134,7 +131,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     Raises:
         BadInput: settings, matrix, tier, cell, shard or run id are wrong.  NothingSelected: no cell is left.
     """
-    sourced = load_settings(settings_dir(), options=request.settings)
+    sourced = request.sourced()
     project = Project.load(sourced.settings)
     made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
     made = replace(made, fail_fast=bool(request.fail_fast), shell=bool(request.shell))
@@ -155,7 +152,7 @@ def plan_checks(request: RunRequest) -> RunPlan:
     Raises:
         BadInput: settings, matrix, tier or cell are wrong.  NothingSelected: no cell is left.
     """
-    project = Project.load(load_settings(settings_dir(), options=request.settings).settings)
+    project = Project.load(request.sourced().settings)
     return _fresh(project, request)
 
 
@@ -175,7 +172,7 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
         raise NothingSelected(f"shard {request.shard} has no cell", hint="there are fewer cells than shards")
     run = _run_id(request.run_id)
     directory = RunDir.of(project.settings.runs, run).path
-    return RunPlan(run, request.tier, cells, project, directory, request.settings, request.command)
+    return RunPlan(run, request.tier, cells, project, directory, request.command)
 
 
 def _refuse_without_terminal() -> None:
@@ -200,11 +197,10 @@ def _run_id(given: str | None) -> str:
 
 def plan_from(given: Mapping[str, Any]) -> RunPlan:
     """Return the plan of the process that sent `for_workers()`."""
-    project = Project.load(load_settings(settings_dir(), options=given["options"]).settings)
+    project = Project.load(Settings.model_validate(given["settings"]))
     cells = tuple(make_cell(project.spec, values) for values in given["cells"])
-    directory, options, attempts = Path(given["directory"]), given["options"], given["attempts"]
-    asked = given["asked"]
-    return RunPlan(given["run"], given["tier"], cells, project, directory, options, attempts=attempts, asked=asked)
+    directory, attempts, asked = Path(given["directory"]), given["attempts"], given["asked"]
+    return RunPlan(given["run"], given["tier"], cells, project, directory, attempts=attempts, asked=asked)
 
 
 def _again(project: Project, request: RunRequest) -> RunPlan:
@@ -229,7 +225,6 @@ def _again(project: Project, request: RunRequest) -> RunPlan:
         cells=tuple(known[cell.id] for cell in again),
         project=project,
         directory=result.directory,
-        options=request.settings,
         command=request.command,
         attempts={cell.id: cell.last_attempt + bool(cell.attempts) for cell in again},
         rerun=True,

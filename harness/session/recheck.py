@@ -16,8 +16,8 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
-from harness.machines import access
-from harness.machines.access import control_directory
+from harness.machines.reach import ssh
+from harness.machines.reach.ssh import control_directory
 from harness.model import Cell, Environment, Machine
 from harness.plan import make_cell
 from harness.reading import read_text
@@ -57,9 +57,9 @@ class KeptCell:
 def kept_cell(project: Project, name: str) -> KeptCell:
     """Find a cell in the infra cluster, and what its run wrote down. Raises BadInput when it cannot be checked."""
     settings = project.settings
-    path, context = providers.of(settings).kubeconfig(settings)
+    infra = providers.of(settings).infra(settings)
     cluster = providers.open_cluster(settings, project.timeouts)
-    access = InfraAccess(cluster, path, context, settings.namespace, settings.access)
+    access = InfraAccess(cluster, infra, settings.namespace, settings.access)
     there = existing(access, name, settings.runs)
     run, number = there.run, there.number
     directory = RunDir.of(settings.runs, run).path
@@ -105,8 +105,8 @@ def joined(kept: KeptCell, site: Site, recorder: Recorder) -> Iterator[Life]:
     directory = kept.there.files.path
     attempt = Attempt(kept.run, kept.cell, kept.number, directory, site.namespace)
     life = Life(site, attempt, Steps(recorder, kept.cell.id, kept.number))
-    owner = access.Owner(site.infra, time.time() + site.expiry_hours * 3600)
-    with access.held(control_directory(kept.run, kept.cell.id), owner):
+    owner = ssh.Owner(site.infra_id, time.time() + site.expiry_hours * 3600)
+    with ssh.held(control_directory(kept.run, kept.cell.id), owner):
         life.join(_environment(kept, attempt), kept.index, _variables(kept))
         try:
             yield life
@@ -202,7 +202,7 @@ def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> Check
     unasked = kept.suites or frozenset(known) - ON_REQUEST
     meant = frozenset(suites) or frozenset(known) & unasked - {IDEMPOTENCE}  # which runs the phase once more
     directory = next_directory(kept.there.files)
-    plan = RunPlan(kept.run, None, (kept.cell,), project, directory, {}, only=meant, after=kept.index)
+    plan = RunPlan(kept.run, None, (kept.cell,), project, directory, only=meant, after=kept.index)
     phases = OF_PHASES in (kept.suites or ()) and not suites
     return CheckAgain(kept, plan, ("suite phases: what happened during a phase is over",) if phases else ())
 

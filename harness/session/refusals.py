@@ -115,7 +115,7 @@ def _limits(wish: Wish) -> Iterator[Finding]:
 
 def _may_bring_up(wish: Wish) -> Iterator[Finding]:
     if not wish.settings.infra_up:
-        providers.of(wish.settings).kubeconfig(wish.settings)  # says that it is not up
+        providers.of(wish.settings).infra(wish.settings)  # says that it is not up
     return iter(())
 
 

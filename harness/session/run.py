@@ -19,12 +19,12 @@ from rich.console import Console
 
 from harness import providers, system
 from harness.cell.existing import CellSelector
-from harness.cell.product.sources import revision_of
+from harness.cell.product.cached import revision_of
 from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
-from harness.machines import access
+from harness.machines.reach import ssh
 from harness.model import Cell
 from harness.record import Recorder
 from harness.report import outputs, records, terminal, words
@@ -119,7 +119,7 @@ class Run:
             ),
         )
         self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
-        access.sweep()
+        ssh.sweep()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         for line in providers.coming(plan.project.settings):

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from harness.paths import settings_dir
 from harness.spec.renamed import FLAGS
-from harness.spec.settings import Panel, Settings
+from harness.spec.settings import Panel, Settings, Sourced, load_settings
 
 NUMBERS = {int: "INTEGER", float: "NUMBER"}
 OTHER_NAMES = {"keep_on_failure": "--keep failed"}  # options that another one has replaced: accepted, and not in help
@@ -49,6 +50,7 @@ class RunRequest:
 
     cells: ids, globs of ids, AXIS=VALUE.  settings: those given as options, by name; None for those not given.
     command: how the run was started, for its report.
+    resolved: the settings, where whoever started this process has resolved them already.
     """
 
     cells: tuple[str, ...] = ()
@@ -66,12 +68,19 @@ class RunRequest:
     run_id: str | None = asked("Id of the new run: six lower-case letters or digits; default: random.", "ID")
     settings: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
+    resolved: Sourced | None = None
 
     @staticmethod
-    def of(given: Mapping[str, Any], *, cells: tuple[str, ...] = (), command: str = "") -> RunRequest:
+    def of(
+        given: Mapping[str, Any], *, cells: tuple[str, ...] = (), command: str = "", resolved: Sourced | None = None
+    ) -> RunRequest:
         """Return the request that options make, by their names; None for those not given."""
         own = {name: value for name, value in given.items() if name in REQUEST}
-        return RunRequest(cells=cells, command=command, settings=settings_in(given), **own)
+        return RunRequest(cells=cells, command=command, settings=settings_in(given), resolved=resolved, **own)
+
+    def sourced(self) -> Sourced:
+        """Return the settings of the working directory, with the options. Raises BadInput as `load_settings`."""
+        return self.resolved or load_settings(settings_dir(), options=self.settings)
 
 
 def settings_in(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,9 +28,13 @@ PREFIX = "VMATRIX_"
 DEFAULT = "default"
 DEFAULT_RUNS = Path("runs")
 KUBECONFIG = "kubeconfig"  # the provider that has a kubeconfig
+RESOLVED = "VMATRIX_RESOLVED_SETTINGS"  # variable by which `vmatrix run` hands settings to its own pytest
 # The last two: of vmatrix's own image, and of the tests with a real GitLab Runner.
 NOT_SETTINGS = frozenset(
-    {PRODUCT, PROJECT, product_sources.VARIABLE, "VMATRIX_INSTANCE", "VMATRIX_REVISION", "VMATRIX_GITLAB_RUNNER"}
+    {
+        *(PRODUCT, PROJECT, RESOLVED, product_sources.VARIABLE),
+        *("VMATRIX_INSTANCE", "VMATRIX_REVISION", "VMATRIX_GITLAB_RUNNER"),
+    }
 )
 
 
@@ -110,7 +115,9 @@ class Settings(Model):
     kubeconfig: Annotated[Path | None, CLUSTER] = Field(
         default=None, description="Kubeconfig of the infra cluster; the option chooses provider kubeconfig."
     )
-    context: str | None = Field(default=None, description="Context in the kubeconfig; default: its current context.")
+    context: Annotated[str | None, CLUSTER] = Field(
+        default=None, description="Context in the kubeconfig, for provider kubeconfig; default: its current context."
+    )
     namespace: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] | None, CLUSTER
     ] = Field(default=None, description="Existing namespace shared by all cells; default: one namespace per cell.")
@@ -152,8 +159,8 @@ class Settings(Model):
     )
     guest_vars: Path | None = Field(
         default=None,
-        description="YAML file of playbook variables that machines need, for provider kubeconfig: nested networks, a "
-        "VXLAN port, kernel settings.",
+        description="YAML file of playbook variables that machines need, for provider kubeconfig and for kind with "
+        "releases: nested networks, a VXLAN port, kernel settings.",
     )
     outer_networks: Annotated[str, AfterValidator(_networks)] | None = Field(
         default=None,
@@ -243,6 +250,16 @@ class Sourced:
 
     settings: Settings
     origin: Mapping[str, str]
+
+    def dump(self) -> str:
+        """Return them as JSON, for a process that is to have the same ones."""
+        return json.dumps({"settings": self.settings.model_dump(mode="json"), "origin": dict(self.origin)})
+
+    @staticmethod
+    def load(text: str) -> Sourced:
+        """Return what `dump` wrote."""
+        content = json.loads(text)
+        return Sourced(Settings.model_validate(content["settings"]), content["origin"])
 
 
 def load_settings(

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
+from harness.kube.api import Patience
 from harness.kube.client import Unreachable
-from harness.kube.patience import Patience
-from harness.kube.tunnels import lost_since
+from harness.machines.reach.portforward import lost_since
 from harness.model import GuestCluster
 from harness.spec.models import Timeouts
 from harness.spec.models.leaves import ClusterLeaves

@@ -18,7 +18,7 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
 from harness.infra.host.layout import Layout, layout_of
-from harness.machines.access import close_connections, control_directory
+from harness.machines.reach.ssh import close_connections, control_directory
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells

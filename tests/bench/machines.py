@@ -8,16 +8,15 @@ from dataclasses import replace
 from harness.cell import manifests
 from harness.cell.existing import CellSelector
 from harness.cell.golden import ensure_golden, wait_for_volume
-from harness.cell.labels import cell_labels, namespace_name
 from harness.cell.machines import create_machine, wait_for_address
 from harness.cell.manifests import CellPlan
-from harness.cell.place import Place
+from harness.cell.place import Place, cell_labels, namespace_name
 from harness.cell.site import Site
 from harness.cell.teardown import reap
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA
-from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.machines.keys import make_key_pair
 from harness.machines.kubevirt.manifests import GoldenImage, machine
+from harness.machines.reach.ssh import control_directory, wait_for_cloud_init, wait_for_login
 from harness.model import PlannedMachine
 from harness.until import Deadline
 from tests.bench.figures import Ledger

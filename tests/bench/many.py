@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness import proc
 from harness.kube.client import Cluster
-from harness.kube.ensure import ensure
+from harness.kube.objects import ensure
 from harness.kube.resources import CRD, NAMESPACE, SERVICE_ACCOUNT
 from harness.operator.api.crds import crds
 from harness.until import Deadline, NotYet, until

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from harness import proc
 from harness.kube.client import Cluster, Json
-from harness.kube.ensure import ensure
 from harness.kube.leader import RENEW_SECONDS, Leadership
+from harness.kube.objects import ensure
 from harness.kube.resources import CRD, JOB, NAMESPACE
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE

@@ -17,7 +17,7 @@ from harness.cell.site import Site
 from harness.embedded.machines import cgroups
 from harness.errors import BadInput, InfraError
 from harness.infra.host.layout import load_record as load_record
-from harness.machines.access import close_connections, control_directory
+from harness.machines.reach.ssh import close_connections, control_directory
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable, Mapping
 
 from harness.errors import HarnessBug
-from harness.machines.access import control_directory, ssh_command
+from harness.machines.reach.ssh import control_directory, ssh_command
 from harness.model import Environment, Machine
 from harness.proc import Completed, run
 

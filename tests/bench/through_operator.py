@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cell.life import Life
-from harness.cell.product.declared_pods import own_pods
+from harness.cell.product import chaos
+from harness.cell.product.declared_wait import own_pods
 from harness.cell.site import Site
 from harness.errors import InfraError
-from harness.infra.host import containers
 from harness.kube.client import Json
 from harness.kube.objects import dig, parse_time
 from harness.kube.resources import DEPLOYMENT
@@ -148,7 +148,7 @@ def _idle(ground: Ground, alive: Life) -> Idle:
     """Measure the manager's process; then put one of our own in its place, whose requests can be counted."""
     cluster, namespace = alive.site.cluster, alive.attempt.namespace
     (manager,) = _managers(alive)
-    pid = containers.first_process(containers.id_of(manager))
+    pid = chaos.first_process(chaos.id_of(manager))
     memory = resident_mib(pid) if pid is not None else None
     if memory is None:
         raise InfraError("the manager's process is not on this host")

@@ -22,12 +22,12 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import Layout
 from harness.kube import Cluster
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Machine, Phase, PlannedMachine
 from harness.paths import project_dir
+from harness.providers.embedded import EmbeddedProvider
 from harness.record import Recorder
 from harness.spec import load_spec
 

@@ -10,10 +10,10 @@ import yaml
 
 from harness.cell.existing import CellSelector, find
 from harness.cell.teardown import reap
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, PV
 from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.chaos.cells import Ground, tiny_image
 from tests.chaos.front import Front, in_front

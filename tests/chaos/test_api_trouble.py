@@ -16,10 +16,10 @@ import pytest
 
 from harness.errors import EXIT_RETRY
 from harness.kube import Cluster
+from harness.kube.api import HASTY, Patience
 from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.failures import Overwhelmed, Untrusted
 from harness.kube.informer import Informer
-from harness.kube.patience import HASTY, Patience
 from harness.kube.resources import CONFIG_MAP, NAMESPACE, POD
 from harness.until import Deadline, NotYet, TimedOut, until
 from tests.chaos.front import CUT, EXPIRE, FREEZE, HALF, LOST, RESET, Front, Trouble, status

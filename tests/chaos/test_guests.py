@@ -12,7 +12,8 @@ import pytest
 from harness import providers
 from harness.cell.life import Life
 from harness.cell.site import Site
-from harness.machines.access import control_directory, run_on
+from harness.kube.client import Infra
+from harness.machines.reach.ssh import control_directory, run_on
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.proc import Service
@@ -73,7 +74,7 @@ def test_a_login_that_is_refused_until_the_key_is_there_is_waited_for(ground: Gr
 
 @rows("F22")
 def test_a_way_through_the_api_that_drops_connections_is_taken_again(ground: Ground, lives: list[Life]) -> None:
-    site = replace(site_of(ground), access="portforward", kubeconfig=ground.provider.kubeconfig())
+    site = replace(site_of(ground), access="portforward", infra=Infra(ground.provider.kubeconfig()))
     life = ground.life(site, machine_cell())
     lives.append(life)
     with ground.befallen(life, portforward_drops={"after_bytes": 1500, "times": 3}):

@@ -12,7 +12,7 @@ from harness.cell.life import Life
 from harness.cell.machines import changes, sight
 from harness.errors import EXIT_RETRY, Blame, InfraError, InfraRetriable, VmatrixError
 from harness.kube.resources import POD, VM, VMI
-from harness.machines.kubevirt.presence import Sighting
+from harness.machines.kubevirt.launchers import Sighting
 from harness.model import Environment, Machine
 from harness.until import Deadline, NotYet, TimedOut, until
 from tests.chaos.cells import Ground, bring_up, cell_of, told

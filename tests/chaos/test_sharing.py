@@ -12,7 +12,7 @@ import pytest
 from harness.cell.network import refuse_masquerade
 from harness.errors import EXIT_RETRY, BadInput, Blame, InfraRetriable
 from harness.kube import Cluster
-from harness.kube.patience import Patience
+from harness.kube.api import Patience
 from harness.kube.resources import VALIDATING_WEBHOOK
 from harness.schedule.admission import Admission
 from harness.schedule.demand import Limits

@@ -15,8 +15,8 @@ import pytest
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
-from harness.machines.access import close_connections
 from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
+from harness.machines.reach.ssh import close_connections
 from harness.model import Access, Mirror
 from harness.paths import project_dir
 from harness.until import NotYet, until

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.cell.provision import join_namespace
 from harness.kube.client import Cluster
 from harness.kube.resources import (

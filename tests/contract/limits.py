@@ -9,7 +9,7 @@ import pytest
 
 from harness.artifacts.recipe import ArtifactLimits
 from harness.errors import BadInput
-from harness.kube.patience import Patience
+from harness.kube.api import Patience
 from harness.spec.models import Timeouts
 from harness.spec.project import timeouts_of
 from harness.spec.settings import PREFIX, Settings, load_settings

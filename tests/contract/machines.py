@@ -8,12 +8,11 @@ from pathlib import Path
 
 from harness.cell.manifests import CellPlan
 from harness.kube.client import Cluster
-from harness.kube.portforward import OPEN_SECONDS
 from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
-from harness.kube.tunnels import Tunnels
-from harness.machines.access import run_on, wait_for_login
 from harness.machines.keys import make_key_pair
 from harness.machines.kubevirt.manifests import GoldenImage, machine
+from harness.machines.reach.portforward import OPEN_SECONDS, Tunnels
+from harness.machines.reach.ssh import run_on, wait_for_login
 from harness.model import Access, Machine, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from harness import providers
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Mirror
-from harness.providers.embedded import embedded_provider
+from harness.providers.embedded import EmbeddedProvider, embedded_provider
 from harness.spec.settings import Settings
 from tests.contract.limits import artifacts, timeouts
 

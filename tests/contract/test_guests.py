@@ -8,8 +8,7 @@ from dataclasses import asdict
 import pytest
 import yaml
 
-from harness.infra.guest_facts import VIRTUAL
-from harness.infra.host.guests import guest_facts, look
+from harness.infra.guest_facts import VIRTUAL, guest_facts, look
 from harness.kube.resources import VM
 from harness.model import Machine
 from tests.contract.guest_proofs import AT_LEAST, BY_CELL, PROOFS

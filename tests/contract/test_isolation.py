@@ -22,8 +22,8 @@ import pytest
 from harness import proc
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
-from harness.machines.access import close_connections
 from harness.machines.kubevirt.manifests import GoldenImage
+from harness.machines.reach.ssh import close_connections
 from harness.model import Access, Machine
 from tests.contract.conftest import Infra, fresh_namespace
 from tests.contract.job import KUBECONFIG

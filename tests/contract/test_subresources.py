@@ -12,14 +12,11 @@ from typing import Any
 
 import pytest
 
-from harness.kube.bridge import bridge
+from harness.kube.api import timeouts
 from harness.kube.client import Answer, ApiFailure, Cluster
 from harness.kube.connection import ApiRequest
-from harness.kube.forwarder import forwarding
-from harness.kube.patience import timeouts
-from harness.kube.portforward import open_stream
 from harness.kube.resources import VM, VMI
-from harness.kube.tunnels import Tunnels, refused_inside
+from harness.machines.reach.portforward import Tunnels, bridge, forwarding, open_stream, refused_inside
 from harness.model import Access
 from harness.until import NotYet, until
 from tests.contract.limits import lasting, patience, within

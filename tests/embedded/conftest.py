@@ -15,11 +15,10 @@ import pytest
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import InfraError
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.kube import Cluster
 from harness.paths import PROJECT, packaged_dir
-from harness.providers.embedded import embedded_provider
+from harness.providers.embedded import EmbeddedProvider, embedded_provider
 
 PREFIX = "pytest-"
 Instances = Callable[[str], EmbeddedProvider]

@@ -20,13 +20,12 @@ from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.own import push
 from harness.artifacts.recipe import Ref, silent
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host.guests import guest_vars
+from harness.infra.guest_facts import guest_vars
 from harness.kube.client import Cluster
 from harness.kube.resources import DEPLOYMENT, POD, SECRET
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir, project_dir
-from harness.providers.embedded import embedded_provider
+from harness.providers.embedded import EmbeddedProvider, embedded_provider
 from harness.providers.on_host import KUBERNETES
 from harness.spec.project import TEMPLATES
 from harness.until import Deadline, NotYet, until

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from harness import proc
-from harness.infra.host.guests import guest_vars
+from harness.infra.guest_facts import guest_vars
 from harness.report.cell import CellResult
 from harness.report.results import load
 from tests.gitlab import deployed, foreign

@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from harness.embedded.machines.names import PODS_NETWORK, Names
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
+from harness.providers.embedded import EmbeddedProvider
 
 CLONE_NEWNET = 0x40000000  # setns(2)
 NETNS = Path("/run/netns")

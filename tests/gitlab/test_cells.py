@@ -21,14 +21,13 @@ from harness.artifacts.store import Store
 from harness.errors import EXIT_RETRY
 from harness.gitlab import limits
 from harness.infra.cluster.capacity import free_for_machines
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import POD
 from harness.plan.tiers import tier_cells
 from harness.proc import run as command
-from harness.providers.embedded import embedded_provider
+from harness.providers.embedded import EmbeddedProvider, embedded_provider
 from harness.record import read
 from harness.report.results import RunResult, load
 from harness.spec import load_spec

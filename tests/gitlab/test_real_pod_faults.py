@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.pods.machine import NAME, NAMESPACE_NAME
+from harness.infra.pods import NAME, NAMESPACE_NAME
 from harness.kube.resources import NODE, POD, VMI
 from harness.until import Deadline, NotYet, until
 from tests.gitlab import deployed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.kube.resources import VM
 from harness.report.cell import CellResult
 from harness.report.results import load

@@ -14,7 +14,7 @@ import pytest
 
 from harness.infra.host.instance import raise_inotify_limit
 from harness.infra.host.layout import Layout, layout_of
-from harness.machines.access import control_directory
+from harness.machines.reach.ssh import control_directory
 from harness.model import Cell
 from harness.paths import PROJECT, packaged_dir
 from harness.plan.select import PlanSelection, selected

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.infra.host import leftovers
+from harness.infra.host import status
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine
 
@@ -34,4 +34,4 @@ def traces(name: str, index: int | None) -> list[str]:
     assert found is not None
     in_engine = [f"container {c['Name']}" for c in containers(name)]
     in_engine += [f"network {network}" for network in found.networks() if network == f"vmatrix-{name}"]
-    return [*leftovers.leftovers(layout_of(name, "kind"), index), *in_engine]
+    return [*status.leftovers(layout_of(name, "kind"), index), *in_engine]

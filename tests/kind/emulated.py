@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import proc
-from harness.infra import kvm
-from harness.infra.kvm import guest
+from harness.infra.kind import vmm
 
 QEMU = "qemu-system-x86_64"
 DOWNLOAD_SECONDS = 600.0
@@ -32,7 +31,7 @@ for module in {modules!r}:
     if os.path.exists("/" + module):
         libc.syscall(313, os.open("/" + module, os.O_RDONLY), b"", 0)  # finit_module
 sys.path.insert(0, "/project")
-from harness.infra.kvm import vmm
+from harness.infra.kind import vmm
 print("trial:", flush=True)
 vmm.main(Path("/dev/kvm"))
 libc.reboot(0x4321FEDC)  # power off
@@ -77,8 +76,8 @@ def boot_kernel(accel: str, kernel: Kernel, seconds: float) -> str:
 def run_guest(folder: Path, seconds: float) -> str:
     """Run our guest as the firmware of an emulated PC; return the letters that it said."""
     rom, said = folder / "rom.bin", folder / "said"
-    rom.write_bytes(guest.rom())
-    ports = ["-debugcon", f"file:{said}", "-device", f"isa-debug-exit,iobase={guest.ENDS:#x}"]
+    rom.write_bytes(vmm.rom())
+    ports = ["-debugcon", f"file:{said}", "-device", f"isa-debug-exit,iobase={vmm.ENDS:#x}"]
     boot("tcg", ["-bios", rom, *ports], seconds, memory_mib=16)
     return said.read_text()
 
@@ -106,7 +105,7 @@ def _files(kernel: Kernel) -> Iterator[tuple[str, bytes | Path]]:
         sources += (library / name).rglob("*.py")
     for path in sources:
         yield str(path).lstrip("/"), path
-    package = Path(kvm.__file__).parent
+    package = Path(vmm.__file__).parent
     for path in (*package.glob("*.py"), package.parent / "__init__.py", package.parents[1] / "__init__.py"):
         yield f"project/{path.relative_to(package.parents[2])}", path
     for name, path in kernel.modules.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness import proc
 from harness.errors import BadInput
-from harness.infra.host import guests
+from harness.infra import guest_facts
 from harness.infra.kind import engine
 from harness.until import Deadline, NotYet, until
 
@@ -111,7 +111,7 @@ def _remove_group(group: Path) -> None:
 
 def _runtime(folder: Path) -> list[str | Path]:
     """Return the options that put our runtime in front of runc, where this host cannot give what is asked of it."""
-    if guests.look().may_raise_limits:
+    if guest_facts.look().may_raise_limits:
         return []
     program = folder / "runtime"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {RUNTIME} "$@"\n', encoding="utf-8")

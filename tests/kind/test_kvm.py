@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.kvm import guest, trial
-from harness.infra.kvm.trial import KvmState, Trial, read
+from harness.infra.kind import kvm, vmm
+from harness.infra.kind.kvm import KvmState, Trial, read
 from tests.kind import emulated
 from tests.kind.emulated import Kernel
 
@@ -31,7 +31,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Kernel:
 def test_the_guest_gets_to_its_end_on_a_processor_that_is_right(tmp_path: Path) -> None:
     assert shutil.which(emulated.QEMU), "apt-get install --yes qemu-system-x86"
 
-    assert emulated.run_guest(tmp_path, GUEST_SECONDS) == "".join(guest.STAGES)
+    assert emulated.run_guest(tmp_path, GUEST_SECONDS) == "".join(vmm.STAGES)
 
 
 def test_a_kvm_that_works_is_found_to_work(tmp_path: Path, kernel: Kernel) -> None:
@@ -41,7 +41,7 @@ def test_a_kvm_that_works_is_found_to_work(tmp_path: Path, kernel: Kernel) -> No
 
 
 def test_the_verdict_on_this_host_is_that_of_a_stock_kernel(tmp_path: Path, kernel: Kernel) -> None:
-    found = trial.judge_kvm(kept=tmp_path / "kvm.json")
+    found = kvm.judge_kvm(kept=tmp_path / "kvm.json")
 
     booted = {accel: PANIC in emulated.boot_kernel(accel, kernel, KERNEL_SECONDS) for accel in ("tcg", "kvm")}
 

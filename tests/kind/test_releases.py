@@ -29,12 +29,10 @@ from harness.artifacts.node import rootfs
 from harness.cell.existing import CellSelector, Found, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
-from harness.infra.cluster.trial import Report, carry_out
-from harness.infra.cluster.trial_pods import CLOSED
+from harness.infra.cluster.trial import CLOSED, Report, carry_out
 from harness.infra.host.layout import layout_of
-from harness.infra.kind import engine
+from harness.infra.kind import engine, kvm
 from harness.infra.kind.cluster import PROXY_ARP
-from harness.infra.kvm import hiding, trial
 from harness.kube import Cluster
 from harness.kube.resources import (
     CDI,
@@ -48,7 +46,7 @@ from harness.kube.resources import (
     STORAGE_PROFILE,
 )
 from harness.providers.on_host import KUBERNETES
-from harness.providers.trial import trial_of
+from harness.providers.site import trial_of
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until
@@ -238,7 +236,7 @@ def test_both_are_installed_and_waited_for(site: Path) -> None:
     assert found is not None
     developer = found["spec"]["configuration"]["developerConfiguration"]
     assert developer["featureGates"] == ["Example"]
-    assert developer.get("useEmulation", False) is not trial.choose_kvm("auto").used
+    assert developer.get("useEmulation", False) is not kvm.choose_kvm("auto").used
     profiles = {p["metadata"]["name"]: p["spec"] for p in cluster.list(STORAGE_PROFILE).items}
     assert profiles["standard"]["claimPropertySets"] == [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
     described = vmatrix("infra", "describe", "--name", NAME, "--json", seconds=60)
@@ -267,7 +265,7 @@ def node() -> Any:
 
 
 def test_the_node_has_kvm_only_if_it_works() -> None:
-    assert has_kvm() is trial.choose_kvm("auto").used
+    assert has_kvm() is kvm.choose_kvm("auto").used
 
 
 def doctor(*words: str) -> dict[str, bool]:
@@ -356,7 +354,7 @@ def test_a_hidden_kvm_stays_hidden_when_the_container_starts_again(site: Path) -
 
     until(started, deadline=Deadline.after(RESTART_SECONDS), what="the node to start again")
     assert not has_kvm()
-    ran = node()("systemctl", "show", "--property", "Result,ExecMainStatus", hiding.UNIT).stdout.split()
+    ran = node()("systemctl", "show", "--property", "Result,ExecMainStatus", kvm.UNIT).stdout.split()
     assert sorted(ran) == ["ExecMainStatus=0", "Result=success"]
 
 

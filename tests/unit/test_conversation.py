@@ -5,16 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.client import BadStatusLine, IncompleteRead, RemoteDisconnected
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
+from socket import gaierror
+from typing import Any
+from urllib.error import URLError
 from urllib.request import Request
 
 import pytest
+import urllib3
 
 from harness import conversation
 from harness.artifacts import download
@@ -145,3 +151,117 @@ def _folder(path: Path) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+OS = ConnectionRefusedError(111, "Connection refused")
+POOL: Any = urllib3.HTTPSConnectionPool("h", 443)
+LINK: Any = POOL.ConnectionCls("h", 443)
+
+
+def raised(error: BaseException, cause: BaseException) -> BaseException:
+    """Return an error that another one caused."""
+    error.__cause__ = cause
+    return error
+
+
+# What libraries raise around a request, and what is said of it.
+REASONS = [
+    (OS, "Connection refused"),
+    (URLError(OS), "Connection refused"),
+    (urllib3.exceptions.NewConnectionError(LINK, "Failed to establish a new connection: x"), "x"),
+    (raised(urllib3.exceptions.NewConnectionError(LINK, f"Failed: {OS}"), OS), "Connection refused"),
+    (
+        urllib3.exceptions.MaxRetryError(POOL, "/v", urllib3.exceptions.ProtocolError("Connection aborted.", OS)),
+        OS.strerror,
+    ),
+    (urllib3.exceptions.ProtocolError("Connection aborted.", RemoteDisconnected("Remote end")), "closed without"),
+    (
+        raised(
+            urllib3.exceptions.NameResolutionError("h", LINK, gaierror(-2, "Name or service not known")),
+            gaierror(-2, "Name or service not known"),
+        ),
+        "Name or service not known",
+    ),
+    (urllib3.exceptions.ReadTimeoutError(POOL, "/v", "Read timed out. (read timeout=1)"), "no answer in time"),
+    (
+        raised(urllib3.exceptions.ConnectTimeoutError(LINK, "Connection to h timed out."), TimeoutError("timed out")),
+        "in time",
+    ),
+    (urllib3.exceptions.ProxyError("Unable to connect to proxy", OS), "Connection refused"),
+    (TimeoutError("timed out"), "no answer in time"),
+    (conversation.TooLong("the answer began but did not end in time"), "the answer began but did not end in time"),
+    (IncompleteRead(b"x", 5), "the answer ended before its end"),
+    (BadStatusLine("SSH-2.0"), "the answer is not HTTP: SSH-2.0"),
+    (ssl.SSLError(1, "wrong version number"), "TLS failed"),
+]
+
+
+@pytest.mark.parametrize(("error", "words"), REASONS, ids=lambda value: type(value).__name__)
+def test_why_nothing_came_of_a_request_is_said_without_words_of_python(error: BaseException, words: str) -> None:
+    said = conversation.reason(error)
+    assert words in said
+    assert not re.search(r"Errno|HTTPS?Connection|Error\(|object at|\(host=|0x", said)
+
+
+class _Echo(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        """Answer by the path: a status, a redirect, or the headers that came."""
+        word = self.path[1:]
+        if word.isdigit():
+            self.send_response(int(word), "As asked")
+            self.end_headers()
+            return
+        target = word.removeprefix("to/")
+        self.send_response(302 if target != word else 200)
+        if target != word:
+            self.send_header("Location", f"http://localhost:{target}/seen")
+        self.end_headers()
+        self.wfile.write(f"{self.headers.get('X-Secret')} {self.headers.get('X-Known')}".encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "ok"), [(200, True), (204, True), (404, False), (503, False)])
+def test_every_status_is_an_answer(echo: str, status: int, ok: bool) -> None:
+    reply = conversation.ask(f"{echo}/{status}", seconds=5)
+    assert (reply.status, reply.reason, reply.ok) == (status, "As asked", ok)
+
+
+def test_a_secret_is_for_one_server_alone(echo: str) -> None:
+    port = echo.rpartition(":")[2]
+    given: dict[str, Any] = {"seconds": 5.0, "headers": {"X-Known": "k"}, "secrets": {"X-Secret": "s"}}
+    assert conversation.ask(f"{echo}/seen", **given).content == b"s k"
+    assert conversation.ask(f"{echo}/to/{port}", **given).content == b"None k"
+    kept: tuple[dict[str, Any], ...] = ({"redirects": False}, {"direct": True})
+    for stays in kept:
+        assert conversation.ask(f"{echo}/to/{port}", **given, **stays).status == 302
+
+
+def test_what_is_near_is_reached_without_a_proxy(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert conversation.ask(f"{echo}/seen", seconds=5, direct=True).ok
+    with pytest.raises(conversation.NoAnswer, match="Connection refused"):
+        conversation.ask(f"{echo}/seen", seconds=5)
+
+
+def test_an_answer_that_does_not_end_is_none() -> None:
+    with dripping() as address, pytest.raises(conversation.NoAnswer, match=ENDED):
+        conversation.ask(address, seconds=SHORT)
+
+
+def test_an_answer_that_is_too_large_is_told_apart(echo: str) -> None:
+    with pytest.raises(conversation.TooMuch):
+        conversation.ask(f"{echo}/seen", seconds=5, largest=3)

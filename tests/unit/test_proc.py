@@ -19,11 +19,14 @@ from harness.proc import (
     failing_as_infra,
     follow,
     pasteable,
+    reason_in,
     run,
     spawn,
     stream,
 )
 from harness.until import Deadline, NotYet, until
+
+PORT_TAKEN = "[ERROR Port-6443]: Port 6443 is in use"
 
 
 def living(group: int) -> list[int]:
@@ -60,8 +63,9 @@ def test_a_commands_failure_can_be_the_infrastructures(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with pytest.raises(InfraError) as caught, failing_as_infra("no disk", hint="df -h"):
         run(["sh", "-c", "echo why; exit 3"], timeout=10, log=log)
-    assert caught.value.summary == "no disk: `sh -c 'echo why; exit 3'` ended with status 3"
-    assert (caught.value.detail, caught.value.paths, caught.value.hint) == ("why", (log,), "df -h")
+    assert caught.value.summary == "no disk: why"
+    assert caught.value.detail == "`sh -c 'echo why; exit 3'` ended with status 3\nwhy"
+    assert (caught.value.paths, caught.value.hint) == ((log,), "df -h")
 
 
 def test_nothing_but_a_command_is_turned_into_the_infrastructures_failure() -> None:
@@ -252,3 +256,27 @@ def test_a_process_without_memory_for_threads_runs_commands_to_their_end(tmp_pat
         f"print(proc.run(['echo', 'a'], timeout=9, log=pathlib.Path('{tmp_path}/log')).stdout)"
     )
     assert run([sys.executable, "-c", script], timeout=60).stdout == "a\n\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("", ""),
+        ("one\ntwo\n", "two"),
+        ("Creating cluster ...\n\x1b[31mERROR\x1b[0m: port is taken\nSee the log\n", "ERROR: port is taken"),
+        ('ERROR: "docker exec" failed\n\t[ERROR Port-6443]: Port 6443 is in use\nTo see more: --v=5\n', PORT_TAKEN),
+        ("fatal: no such branch\n", "fatal: no such branch"),
+        ("E1128 10:00:00 kubelet: cgroup v1\nbye\n", "E1128 10:00:00 kubelet: cgroup v1"),
+        ("x" * 400, "x" * 300 + " ..."),
+    ],
+)
+def test_the_reason_of_a_command_that_failed_is_its_own_word(output: str, reason: str) -> None:
+    assert reason_in(output) == reason
+
+
+def test_a_failure_of_the_infrastructure_begins_with_the_reason() -> None:
+    script = "echo 'Creating cluster'; echo 'ERROR: no space left' >&2; echo 'see the log' >&2; exit 3"
+    with pytest.raises(InfraError) as caught, failing_as_infra("kind failed", hint="df -h"):
+        run(["sh", "-c", script], timeout=10)
+    assert caught.value.summary == "kind failed: ERROR: no space left"
+    assert "ended with status 3" in caught.value.detail

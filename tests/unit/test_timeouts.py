@@ -16,12 +16,12 @@ from harness import providers
 from harness.artifacts.recipe import ArtifactLimits
 from harness.embedded import STRETCH
 from harness.errors import BadInput
-from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host.services import kubevirt
-from harness.infra.kind.config import KindLimits
-from harness.infra.kind.provider import KindProvider
-from harness.kube.patience import HASTY, PATIENT, Patience
+from harness.infra.host.program import kubevirt
+from harness.infra.kind.cluster import KindLimits
+from harness.kube.api import HASTY, PATIENT, Patience
 from harness.providers import Opening
+from harness.providers.embedded import EmbeddedProvider
+from harness.providers.kind import KindProvider
 from harness.spec.models import Timeouts
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings

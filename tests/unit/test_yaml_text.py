@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +17,7 @@ from harness.spec import lines
 from harness.spec.base import Model, Variables
 from harness.spec.models import FILES
 from harness.spec.models.facts import FactsFile
+from harness.spec.settings import load_settings
 from harness.spec.shape import FREE, validate
 
 
@@ -232,3 +234,47 @@ def test_every_field_with_free_values_has_a_name_below_which_scalars_are_judged(
     }
     assert free
     assert free <= FREE
+
+
+# What reads YAML without harness/yaml_text.py and harness/spec/lines.py, and whose text that is.
+OTHER_READERS = {
+    "artifacts/catalogue.py": "a file of the package",
+    "artifacts/e2e_images.py": "a file of the package",
+    "gitlab/child.py": "a file of the package",
+    "infra/kind/attach.py": "a kubeconfig that kind wrote",
+    "infra/kind/releases.py": "looks for places in a file that was read already",
+    "infra/pods.py": "a file of the package",
+    "operator/decide/releases.py": "a file of the package",
+    "operator/execute/folder.py": "a file that the operator wrote",
+    "operator/execute/operation_run.py": "looks for credentials; text that is not YAML is one",
+    "spec/new_project.py": "a file of the package",
+    "spec/playbook_variables.py": "a file of the package",
+    "spec/plays.py": "playbooks, which only Ansible judges",
+    "spec/variables.py": "a file of the package",
+    "validate/facts/cluster.py": "what kubeadm wrote in the guest",
+    "validate/facts/programs.py": "what a program on a machine reported",
+    "validate/topics/api_server.py": "a kubeconfig that was opened already",
+    "validate/topics/customised.py": "what a program on a machine reported",
+    "validate/topics/kubeadm.py": "a kubeconfig that was opened already",
+}
+
+
+def test_whoever_reads_yaml_of_a_person_reads_it_here() -> None:
+    harness = Path(yaml_text.__file__).parent
+    readers = {
+        str(path.relative_to(harness))
+        for path in harness.rglob("*.py")
+        if not path.is_relative_to(harness / "validate" / "machine")  # they know nothing of harness
+        if re.search(r"yaml\.(safe_load|load|compose|parse)(_all)?\(", path.read_text(encoding="utf-8"))
+    }
+    assert readers - {"yaml_text.py", "spec/lines.py"} == OTHER_READERS.keys()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_a_file_in_utf_16_is_refused_in_one_line_that_says_so(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "vmatrix.yml"
+    bom = codecs.BOM_UTF16_LE if encoding.endswith("-le") else codecs.BOM_UTF16_BE if encoding.endswith("-be") else b""
+    file.write_bytes(bom + "provider: kind\n".encode(encoding))
+    with pytest.raises(BadInput) as refused:
+        load_settings(tmp_path, environment={})
+    assert f"{file}:1: is UTF-16 text; only UTF-8 is read: iconv -f UTF-16 -t UTF-8" in refused.value.summary

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -12,9 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.cell.finalizers import is_own
-from harness.cell.product.declared_pods import own_pods
+from harness.cell.product.declared_wait import own_pods
 from harness.errors import BadInput, HarnessBug, ProductError, VmatrixError
-from harness.infra.host import containers
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.informer import Informer, revision_of
 from harness.kube.objects import condition, dig, is_condition, phase
@@ -22,6 +24,56 @@ from harness.kube.resources import JOB, POD
 from harness.machines.runner.playbook_output import task_of
 from harness.spec.chaos import HINT, Blow
 from harness.until import Deadline, NotYet, until
+
+PROC = Path("/proc")
+
+
+def id_of(pod: Json) -> str:
+    """Return the id of a pod's first container, "" before it has one."""
+    states = (pod.get("status") or {}).get("containerStatuses") or [{}]
+    return str(states[0].get("containerID") or "").rpartition("//")[2]
+
+
+def first_process(container: str, proc: Path = PROC) -> int | None:
+    """Return a container's first process, None where there is none."""
+    return next((pid for pid in _candidates(proc) if _is_first(container, proc / str(pid))), None)
+
+
+def kill(container: str, proc: Path = PROC) -> int | None:
+    """Kill a container's first process, with which the kernel ends all others; return its id, None if there is none.
+
+    Args:
+        container: its id.
+    """
+    pid = first_process(container, proc)
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid) if pid is not None else None
+        if pid is None or handle is None:
+            return None
+        try:
+            if _is_first(container, proc / str(pid)):  # and no other process that got its number meanwhile
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return pid
+        finally:
+            os.close(handle)
+    return None
+
+
+def _candidates(proc: Path) -> Iterator[int]:
+    return (int(path.name) for path in proc.iterdir() if path.name.isdigit())
+
+
+def _is_first(container: str, process: Path) -> bool:
+    """Tell whether a process is the first one of a container: number 1 in its namespace of processes."""
+    try:
+        if container not in (process / "cgroup").read_text(encoding="utf-8"):
+            return False
+        status = (process / "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it has ended
+        return False
+    inner = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
+    return len(inner) > 1 and inner[-1] == "1"
+
 
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a Job's pods
 ENDS = ("Complete", "Failed")
@@ -266,7 +318,7 @@ class Chaos:
         while True:
             last = self._over.is_set()  # what began before is looked at all the same
             for pod in self._seen.executors():
-                if pod["metadata"]["uid"] not in known and containers.id_of(pod):
+                if pod["metadata"]["uid"] not in known and id_of(pod):
                     known.add(pod["metadata"]["uid"])
                     yield pod
             if last:
@@ -318,7 +370,7 @@ class Chaos:
             self.cluster.request("POST", POD.path(self.namespace, name, "eviction"), body=body)
             return
         for pod in [executor] if blow.part == "executor" else self._managers():
-            killed = containers.kill(containers.id_of(pod))
+            killed = kill(id_of(pod))
             if killed is None:
                 raise HarnessBug(f"the setting chaos: {blow.text} of pod {pod['metadata']['name']}: {LATE}", hint=HINT)
             self._seen.note(blow, pod, killed)

@@ -22,7 +22,7 @@ from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.files import write_atomically
 from harness.interpreter import call
-from harness.machines.access import DIES_WITH_US
+from harness.machines.reach.ssh import DIES_WITH_US
 from harness.machines.runner.playbook import blamed
 from harness.model import Environment
 from harness.paths import project_dir

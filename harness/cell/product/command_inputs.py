@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.cell.product.protocol import PhaseRun
 from harness.files import write_atomically
-from harness.machines.access import control_directory, ssh_options
 from harness.machines.inventory import GROUPS
+from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.model import Cell, Environment, Machine
 from harness.spec import phase_environment as names
 from harness.spec.models import Product

@@ -14,10 +14,8 @@ from typing import Any
 import yaml
 
 from harness.cell.product.chaos import Chaos
-from harness.cell.product.declared_install import apply_all, install_controllers, install_kinds
-from harness.cell.product.declared_objects import given, objects
-from harness.cell.product.declared_pods import jobs, keep_controllers, keep_logs
-from harness.cell.product.declared_wait import Watched, addresses, deleted
+from harness.cell.product.declared_install import apply_all, given, install_controllers, install_kinds, objects
+from harness.cell.product.declared_wait import Watched, addresses, deleted, jobs, keep_controllers, keep_logs
 from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, Tell
 from harness.errors import HarnessBug, ProductError, VmatrixError
 from harness.files import write_atomically

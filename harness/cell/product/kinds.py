@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell.product import cached, sources
+from harness.artifacts.workdir import LOCK
+from harness.cell.product import cached
 from harness.cell.product.command import Commands
 from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.playbooks import Playbooks
 from harness.cell.product.protocol import ProductKind, Tell
 from harness.errors import BadInput
+from harness.files import if_unlocked
 from harness.model import Cell
 from harness.paths import MATRIX
 from harness.spec.chaos import refuse_unreachable
@@ -55,13 +59,13 @@ def prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> ExitStack:
 
 def entries_of(project: Project, products: Sequence[Product]) -> tuple[Path, ...]:
     """Return the entries of the cache that products use. Raises BadInput when that cannot be told."""
-    fetched = sources.entry_of(project.spec.product, project.directory)
+    fetched = cached.entry_of(project.spec.product, project.directory)
     made = (entry for product in products for entry in kind_of(product, project.directory).entries())
     return tuple(dict.fromkeys((*((fetched,) if fetched is not None else ()), *made)))
 
 
 def _prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> None:
-    if sources.fetch(project.spec.product, project.directory, tell, project.timeouts):
+    if cached.fetch(project.spec.product, project.directory, tell, project.timeouts):
         load_spec(project.directory / MATRIX)
     for product in products_of(project.spec, cells):
         kind_of(product, project.directory).prepare(tell, project.timeouts)
@@ -100,3 +104,55 @@ def refuse_chaos(spec: Spec, cells: Sequence[Cell], chaos: str | None, *, on_hos
 
 def _has_executors(product: Product) -> bool:
     return product.declared is not None and product.declared.logs is not None
+
+
+@dataclass(frozen=True)
+class StaleEntry:
+    """An entry that no project uses, and its size in bytes."""
+
+    directory: Path
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Return its kind and its key."""
+        return str(self.directory.relative_to(cached.root().parent))
+
+
+def stale(project: Project | None) -> tuple[StaleEntry, ...]:
+    """Return what no project uses and nobody works on, in the order of the paths; removes nothing.
+
+    Args:
+        project: this one; None outside of any.
+    """
+    declared = frozenset(_declared(project)) if project is not None else frozenset()
+    found = []
+    for lock in sorted(cached.root().glob(f"*/{LOCK}*")):
+        folder = lock.with_name(lock.name.removeprefix(LOCK))
+        if not folder.is_dir() or (cached.finished(folder) and _wanted(folder, declared, project)):
+            continue
+        with if_unlocked(lock) as free:
+            if free:
+                found.append(StaleEntry(folder, sum(path.lstat().st_size for path in folder.rglob("*"))))
+    return tuple(found)
+
+
+def remove(entry: StaleEntry) -> bool:
+    """Remove a stale entry; tell whether it was done, or another process has it."""
+    with if_unlocked(cached.lock_of(entry.directory)) as free:
+        if free:
+            (entry.directory / cached.FINISHED).unlink(missing_ok=True)  # first: nobody takes half of it for whole
+            shutil.rmtree(entry.directory)
+        return free
+
+
+def _declared(project: Project) -> Iterator[Path]:
+    """Yield what the project's products use; of one whose sources are not there, nobody can tell more."""
+    for product in (project.spec.product, *project.spec.products.values()):
+        with suppress(BadInput):
+            yield from entries_of(project, [product])
+
+
+def _wanted(folder: Path, declared: frozenset[Path], project: Project | None) -> bool:
+    here = {project.directory.absolute()} if project is not None else set()
+    return folder in declared or any(other.is_dir() for other in cached.projects_of(folder) - here)

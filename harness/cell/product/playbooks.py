@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.cell.product import requirements
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
-from harness.machines.access import control_directory
+from harness.machines.reach.ssh import control_directory
 from harness.machines.runner.call import AnsibleCall, Listener, PlaybookInputs
 from harness.machines.runner.playbook import run_playbook
 from harness.machines.runner.playbook_output import changed_by, recap

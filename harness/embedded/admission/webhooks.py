@@ -9,11 +9,10 @@ from pathlib import Path
 
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
 from harness.embedded.admission.vm import default_vm, default_vmi, validate_vm, validate_vmi_create, validate_vmi_update
-from harness.kube.access import allowed, as_reviewed, own_name
 from harness.kube.admission import Judge, listen
-from harness.kube.client import Cluster, Json
-from harness.kube.https import HttpsServer
+from harness.kube.client import Cluster, Json, allowed, as_reviewed, own_name
 from harness.kube.resources import DATA_SOURCE, PVC
+from harness.kube.serving import HttpsServer
 
 TIMEOUT_SECONDS = 10  # the API server's limit for a webhook, as virt-operator installs it
 CREATE, UPDATE = "CREATE", "UPDATE"

@@ -9,21 +9,94 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from harness.embedded.cdi import names
 from harness.embedded.operands import FILESYSTEM_OVERHEAD
-from harness.kube.client import Json
+from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key
 from harness.kube.objects import dig, owner_reference, quantity
 from harness.kube.resources import DATA_VOLUME
+
+GROUP = "cdi.kubevirt.io"
+IMMEDIATE = f"{GROUP}/storage.bind.immediate.requested"
+USE_POPULATOR = f"{GROUP}/storage.usePopulator"
+CREATED_FOR = f"{GROUP}/createdForDataVolume"
+CONTENT_TYPE = f"{GROUP}/storage.contentType"
+PREALLOCATION = f"{GROUP}/storage.preallocation.requested"
+POD_PHASE = f"{GROUP}/storage.pod.phase"
+POD_RESTARTS = f"{GROUP}/storage.pod.restarts"
+POD_READY = f"{GROUP}/storage.pod.ready"
+POD_SCHEDULABLE = f"{GROUP}/storage.pod.schedulable"
+RUNNING = f"{GROUP}/storage.condition.running"
+RUNNING_MESSAGE = f"{RUNNING}.message"
+RUNNING_REASON = f"{RUNNING}.reason"
+SOURCE = f"{GROUP}/storage.import.source"
+ENDPOINT = f"{GROUP}/storage.import.endpoint"
+CHECKSUM = f"{GROUP}/storage.import.checksum"
+SECRET = f"{GROUP}/storage.import.secretName"
+CERT_CONFIG_MAP = f"{GROUP}/storage.import.certConfigMap"
+IMPORT_POD = f"{GROUP}/storage.import.importPodName"
+FATAL = f"{GROUP}/storage.import.fatalError"
+REQUIRES_SCRATCH = f"{GROUP}/storage.import.requiresScratch"
+CLONE_REQUEST = "k8s.io/CloneRequest"
+CLONE_TYPE = f"{GROUP}/cloneType"
+UPLOAD_POD = f"{GROUP}/storage.uploadPodName"
+APP = {"app": "containerized-data-importer"}
+IMPORTER = "importer"
+CLONE_TARGET = "cdi-upload-server"
+ROLE = GROUP  # label key that tells an importer pod from a clone's target pod
+CHECKSUM_ERROR = "ChecksumError"
+RECOMMENDED_LABELS = {
+    "app.kubernetes.io/component": "storage",
+    "app.kubernetes.io/managed-by": "cdi-controller",
+    "app.kubernetes.io/version": "v1.66.0",
+}
+NO_FILLING_UP_ALERT = {"alerts.k8s.io/KubePersistentVolumeFillingUp": "disabled"}
+MAX_NAME = 253
+
+
+def annotations_of(obj: Json) -> dict[str, str]:
+    """Return an object's annotations, empty when it has none."""
+    return obj["metadata"].get("annotations") or {}
+
+
+def importer_pod_name(claim: str) -> str:
+    """Return the name of the pod that imports into a claim."""
+    return f"importer-{claim}"[:MAX_NAME].rstrip("-.")
+
+
+def clone_pod_name(claim: str) -> str:
+    """Return the name of the pod that receives a clone for a claim."""
+    return f"cdi-upload-{claim}"[:MAX_NAME].rstrip("-.")
+
+
+def scratch_name(claim: str) -> str:
+    """Return the name of the claim into which the importer of a claim downloads."""
+    return f"{claim}-scratch"
+
+
+def imports(pod: Json) -> bool:
+    """Tell whether a pod is an importer."""
+    return (pod["metadata"].get("labels") or {}).get(ROLE) == IMPORTER
+
+
+def is_transfer_pod(pod: Json) -> bool:
+    """Tell whether a pod is one of CDI's, which this package plays on the node."""
+    labels = pod["metadata"].get("labels") or {}
+    return labels.get("app") == APP["app"] and labels.get(ROLE) in {IMPORTER, CLONE_TARGET}
+
+
+def is_terminating(failure: ApiFailure) -> bool:
+    """Tell whether the API refused an object because its namespace is being deleted."""
+    return failure.forbidden and "is being terminated" in failure.message
+
 
 ALIGNMENT = 1024 * 1024  # CDI aligns disk images to 1 MiB
 OVERHEAD = Decimal(FILESYSTEM_OVERHEAD)
 FILESYSTEM = "Filesystem"
 HTTP = {
-    "url": names.ENDPOINT,
-    "checksum": names.CHECKSUM,
-    "secretRef": names.SECRET,
-    "certConfigMap": names.CERT_CONFIG_MAP,
+    "url": ENDPOINT,
+    "checksum": CHECKSUM,
+    "secretRef": SECRET,
+    "certConfigMap": CERT_CONFIG_MAP,
 }
 
 
@@ -37,9 +110,9 @@ def render(dv: Json, default_class: str, cloned: Json | None) -> Json:
     """
     meta = dv["metadata"]
     spec: Json = dict(dig(dv, "spec", "pvc") or _filled(dv["spec"]["storage"], default_class, cloned))
-    labels = {**names.APP, **names.RECOMMENDED_LABELS, **(meta.get("labels") or {})}
+    labels = {**APP, **RECOMMENDED_LABELS, **(meta.get("labels") or {})}
     if spec.get("volumeMode", FILESYSTEM) == FILESYSTEM:
-        labels |= names.NO_FILLING_UP_ALERT
+        labels |= NO_FILLING_UP_ALERT
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -47,7 +120,7 @@ def render(dv: Json, default_class: str, cloned: Json | None) -> Json:
             "name": meta["name"],
             "namespace": meta["namespace"],
             "labels": labels,
-            "annotations": {**names.annotations_of(dv), **_annotations(dv)},
+            "annotations": {**annotations_of(dv), **_annotations(dv)},
             "ownerReferences": [owner_reference(dv, DATA_VOLUME)],
         },
         "spec": spec,
@@ -71,20 +144,20 @@ def _filled(wanted: Json, default_class: str, cloned: Json | None) -> Json:
 def _annotations(dv: Json) -> dict[str, str]:
     meta, spec = dv["metadata"], dv["spec"]
     common = {
-        names.POD_RESTARTS: "0",
-        names.CONTENT_TYPE: spec.get("contentType") or "kubevirt",
-        names.PREALLOCATION: str(bool(spec.get("preallocation"))).lower(),
-        names.CREATED_FOR: meta["uid"],
-        names.USE_POPULATOR: "false",
+        POD_RESTARTS: "0",
+        CONTENT_TYPE: spec.get("contentType") or "kubevirt",
+        PREALLOCATION: str(bool(spec.get("preallocation"))).lower(),
+        CREATED_FOR: meta["uid"],
+        USE_POPULATOR: "false",
     }
     source = clone_source(dv)
     if source is not None:
-        pod = names.clone_pod_name(meta["name"])
-        return {**common, names.CLONE_REQUEST: "/".join(source), names.CLONE_TYPE: "copy", names.UPLOAD_POD: pod}
+        pod = clone_pod_name(meta["name"])
+        return {**common, CLONE_REQUEST: "/".join(source), CLONE_TYPE: "copy", UPLOAD_POD: pod}
     http: Json | None = dig(spec, "source", "http")
     if http is None:
-        return {**common, names.SOURCE: "none"}
-    return {**common, names.SOURCE: "http", **{HTTP[key]: http[key] for key in HTTP if http.get(key)}}
+        return {**common, SOURCE: "none"}
+    return {**common, SOURCE: "http", **{HTTP[key]: http[key] for key in HTTP if http.get(key)}}
 
 
 def clone_source(dv: Json) -> Key | None:

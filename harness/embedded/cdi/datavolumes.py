@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from harness.embedded.cdi import names, provisioner, status
+from harness.embedded.cdi import claims, provisioner, status
 from harness.embedded.cdi.claims import clone_source, render, requested_bytes, source_kind
 from harness.embedded.cdi.status import Notice
 from harness.embedded.cdi.transfers import Transfers
@@ -126,10 +126,10 @@ class DataVolumes:
 
     def _marked(self, dv: Json) -> Json:
         """Write down that no populator is used, as CDI does where no CSI driver is behind the class."""
-        if names.USE_POPULATOR in names.annotations_of(dv):
+        if claims.USE_POPULATOR in claims.annotations_of(dv):
             return dv
         meta = dv["metadata"]
-        patch = {"metadata": {"uid": meta["uid"], "annotations": {names.USE_POPULATOR: "false"}}}
+        patch = {"metadata": {"uid": meta["uid"], "annotations": {claims.USE_POPULATOR: "false"}}}
         made = self._context.cluster.merge(DATA_VOLUME, meta["name"], patch, meta["namespace"])
         return {**made, "spec": dv["spec"]}
 
@@ -150,7 +150,7 @@ class DataVolumes:
         try:
             return dv, self._context.cluster.create(PVC, claim)
         except ApiFailure as failure:
-            if names.is_terminating(failure):
+            if claims.is_terminating(failure):
                 return {**dv, "status": {}}, None
             if "exceeded quota" not in failure.message:
                 raise
@@ -164,8 +164,8 @@ class DataVolumes:
         """Return a transfer's progress in percent, at most once in PROGRESS_SECONDS: each telling is a write."""
         if time.monotonic() < self._told.get(key, 0.0) + PROGRESS_SECONDS:
             return None
-        annotations = names.annotations_of(claim)
-        pod_name = annotations.get(names.UPLOAD_POD) or annotations.get(names.IMPORT_POD) or ""
+        annotations = claims.annotations_of(claim)
+        pod_name = annotations.get(claims.UPLOAD_POD) or annotations.get(claims.IMPORT_POD) or ""
         pod = self._pods.get(claim["metadata"]["namespace"], pod_name)
         transfer = self._transfers.get(pod["metadata"]["uid"]) if pod is not None else None
         percent = transfer.percent() if transfer is not None else None

@@ -13,14 +13,14 @@ import secrets
 import time
 from collections.abc import Mapping
 
-from harness.embedded.cdi import names, pods
+from harness.embedded.cdi import claims, pods
+from harness.embedded.cdi import transfers as transfer_faults
 from harness.embedded.cdi.claims import disk_bytes, requested_bytes
 from harness.embedded.cdi.download import UNPROCESSED, Request, basic_auth
 from harness.embedded.cdi.population import annotations_from_pod
 from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.transfers import Blank, Clone, ImportHttp, LookHttp, Transfer, TransferResult, Transfers, Work
 from harness.embedded.context import Context
-from harness.embedded.faults import transfers as transfer_faults
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
@@ -50,7 +50,7 @@ class Importer:
         context.on_stop(transfers.cancel_all)
 
     def _listen(self, _: str, pod: Json) -> None:
-        if names.is_transfer_pod(pod):
+        if claims.is_transfer_pod(pod):
             self.controller.queue.add(key_of(pod))
 
     def reconcile(self, key: Key) -> float | None:
@@ -60,7 +60,7 @@ class Importer:
         former = self._running.get(key, uid)
         if former != uid and not self._stopped(former):
             return SOON_SECONDS
-        if pod is None or not names.is_transfer_pod(pod) or pod["spec"].get("nodeName") != self._context.node:
+        if pod is None or not claims.is_transfer_pod(pod) or pod["spec"].get("nodeName") != self._context.node:
             self._forget(key)
             return None
         pod = self._context.cluster.get(POD, key[1], key[0])  # the informer may lag behind our own last write
@@ -158,7 +158,7 @@ class Importer:
     def _look_again(self, ended: Key) -> None:
         self.controller.queue.add(ended)
         for pod in self._pods.list():
-            if names.is_transfer_pod(pod) and phase(pod) == "Pending":
+            if claims.is_transfer_pod(pod) and phase(pod) == "Pending":
                 self.controller.queue.add(key_of(pod))
 
     def _address(self) -> str:
@@ -189,10 +189,10 @@ class StatusPropagation:
         """Tell whether both have caught up with a pod, or could have long ago."""
         name = claim_of(pod)
         claim, volume = self._claims.get(key[0], name), self._volumes.get(key[0], name)
-        said = {k: v for k, v in annotations_from_pod(pod).items() if k in (names.RUNNING, names.RUNNING_REASON)}
-        told = names.annotations_of(claim) if claim is not None else {}
+        said = {k: v for k, v in annotations_from_pod(pod).items() if k in (claims.RUNNING, claims.RUNNING_REASON)}
+        told = claims.annotations_of(claim) if claim is not None else {}
         shown = (condition(volume, "Running") or {}).get("reason", "") if volume is not None else None
-        reason = said.get(names.RUNNING_REASON)
+        reason = said.get(claims.RUNNING_REASON)
         if all(told.get(k) == v for k, v in said.items()) and (None in (shown, reason) or shown == reason):
             self.forget(key)
             return True
@@ -221,11 +221,11 @@ def work_for(context: Context, claim: Json, room: int, *, scratch: bool) -> Work
     Raises:
         SourceMissing: something it names is not there (yet).
     """
-    annotations = names.annotations_of(claim)
-    cloned = annotations.get(names.CLONE_REQUEST)
+    annotations = claims.annotations_of(claim)
+    cloned = annotations.get(claims.CLONE_REQUEST)
     if cloned:
         return _clone_work(context, cloned, room)
-    if annotations.get(names.SOURCE) == "none":
+    if annotations.get(claims.SOURCE) == "none":
         return Blank(room)
     request = _http_request(context, claim["metadata"]["namespace"], annotations)
     return ImportHttp(request, room, requested_bytes(claim)) if scratch else LookHttp(request)
@@ -240,12 +240,12 @@ def _clone_work(context: Context, cloned: str, room: int) -> Work:
 
 
 def _http_request(context: Context, namespace: str, annotations: Mapping[str, str]) -> Request:
-    secret, certificates = annotations.get(names.SECRET), annotations.get(names.CERT_CONFIG_MAP)
+    secret, certificates = annotations.get(claims.SECRET), annotations.get(claims.CERT_CONFIG_MAP)
     encoded = _referenced_data(context, SECRET, namespace, secret) if secret else {}
     user, password = (base64.b64decode(encoded.get(key, "")).decode() for key in ("accessKeyId", "secretKey"))
     return Request(
-        url=annotations[names.ENDPOINT],
-        checksum=annotations.get(names.CHECKSUM, ""),
+        url=annotations[claims.ENDPOINT],
+        checksum=annotations.get(claims.CHECKSUM, ""),
         headers=basic_auth(user, password) if secret else {},
         ca="\n".join(_referenced_data(context, CONFIG_MAP, namespace, certificates).values()) if certificates else "",
     )

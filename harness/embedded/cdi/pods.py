@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from harness.embedded.cdi import names
+from harness.embedded.cdi import claims
 from harness.embedded.cdi.download import UNPROCESSED
 from harness.embedded.cdi.transfers import TransferResult
 from harness.embedded.node.pods import container_status
@@ -27,7 +27,7 @@ UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
 SECCOMP = {"type": "RuntimeDefault"}
 DATA_VOLUME_NAME = "cdi-data-vol"
 SCRATCH_VOLUME_NAME = "cdi-scratch-vol"
-LABELS = {**names.NO_FILLING_UP_ALERT, **names.APP, **names.RECOMMENDED_LABELS, "prometheus.cdi.kubevirt.io": "true"}
+LABELS = {**claims.NO_FILLING_UP_ALERT, **claims.APP, **claims.RECOMMENDED_LABELS, "prometheus.cdi.kubevirt.io": "true"}
 FIRST_RESTART_SECONDS = 1.0  # a kubelet starts a container again at once the first time; visible for a moment
 BACK_OFF_SECONDS = 10.0  # then after 10 s, 20 s, ... (kubelet's default CrashLoopBackOff)
 LONGEST_BACK_OFF_SECONDS = 300.0  # kubelet's, too
@@ -43,7 +43,7 @@ def transfer_pod(claim: Json, name: str, role: str, *, scratch: bool = False) ->
     meta = claim["metadata"]
     volumes = {DATA_VOLUME_NAME: ("/data", meta["name"])}
     if scratch:
-        volumes[SCRATCH_VOLUME_NAME] = ("/scratch", names.scratch_name(meta["name"]))
+        volumes[SCRATCH_VOLUME_NAME] = ("/scratch", claims.scratch_name(meta["name"]))
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -51,11 +51,11 @@ def transfer_pod(claim: Json, name: str, role: str, *, scratch: bool = False) ->
             "name": name,
             "namespace": meta["namespace"],
             "annotations": {
-                f"{names.GROUP}/storage.createdByController": "yes",
+                f"{claims.GROUP}/storage.createdByController": "yes",
                 "linkerd.io/inject": "disabled",
                 "sidecar.istio.io/inject": "false",
             },
-            "labels": {**LABELS, names.ROLE: role},
+            "labels": {**LABELS, claims.ROLE: role},
             "ownerReferences": [owner_reference(claim, PVC)],
         },
         "spec": {
@@ -184,7 +184,7 @@ def _termination_message(pod: Json, outcome: TransferResult) -> str:
     """Return what a pod of CDI's leaves behind that ends with exit code 0 (TerminationMessage in pkg/common)."""
     if outcome.fatal:
         return json.dumps({"message": outcome.message})
-    if pod["spec"]["containers"][0]["name"] != names.IMPORTER:
+    if pod["spec"]["containers"][0]["name"] != claims.IMPORTER:
         return json.dumps({"preallocationApplied": False, "message": "Clone Complete"})
     return json.dumps(
         {"scratchSpaceRequired": outcome.scratch, "preallocationApplied": False, "message": "Import Complete"}

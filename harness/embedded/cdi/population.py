@@ -12,14 +12,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.embedded.cdi import names
+from harness.embedded.cdi import claims, transfers
 from harness.embedded.cdi.claims import aligned, claim_bytes, disk_bytes, requested_bytes
 from harness.embedded.cdi.pods import has_scratch, transfer_pod
 from harness.embedded.cdi.provisioner import default_class
 from harness.embedded.cdi.status import POD_RUNNING_REASON, SCRATCH_MESSAGE
 from harness.embedded.context import Context
-from harness.embedded.faults import transfers
-from harness.embedded.node.placement import placed
+from harness.embedded.node.registration import placed
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, controller_of, deleting, dig, owner_reference, phase
@@ -61,7 +60,7 @@ class Population:
 
     def _listen_pod(self, _: str, pod: Json) -> None:
         owner = controller_of(pod)
-        if owner is not None and owner["kind"] == "PersistentVolumeClaim" and names.is_transfer_pod(pod):
+        if owner is not None and owner["kind"] == "PersistentVolumeClaim" and claims.is_transfer_pod(pod):
             self.controller.queue.add((pod["metadata"]["namespace"], owner["name"]))
 
     def _listen_volume(self, _: str, volume: Json) -> None:
@@ -70,7 +69,7 @@ class Population:
             return
         source = "/".join(key_of(volume))
         for claim in self._claims.list():
-            if names.annotations_of(claim).get(names.CLONE_REQUEST) == source:
+            if claims.annotations_of(claim).get(claims.CLONE_REQUEST) == source:
                 self.controller.queue.add(key_of(claim))
 
     def reconcile(self, key: Key) -> float | None:
@@ -78,12 +77,12 @@ class Population:
         claim = self._claims.get(*key)
         if claim is None:
             return None
-        annotations = names.annotations_of(claim)
+        annotations = claims.annotations_of(claim)
         name = _pod_name(claim)
         if name is None:
             return None
         pod = self._pods.get(key[0], name)
-        done = annotations.get(names.POD_PHASE) == "Succeeded" or annotations.get(names.FATAL) == "true"
+        done = annotations.get(claims.POD_PHASE) == "Succeeded" or annotations.get(claims.FATAL) == "true"
         if done or deleting(claim):
             return self._drop(pod)
         if pod is None:
@@ -95,7 +94,7 @@ class Population:
 
     def _binds(self, claim: Json) -> bool:
         """Tell whether a claim's pod does not wait for the binding: where the class does, it is the first consumer."""
-        return names.annotations_of(claim).get(names.IMMEDIATE) == "true"
+        return claims.annotations_of(claim).get(claims.IMMEDIATE) == "true"
 
     def _drop(self, pod: Json | None) -> float | None:
         if pod is not None and not deleting(pod):
@@ -104,7 +103,7 @@ class Population:
         return None
 
     def _make(self, claim: Json, name: str) -> float | None:
-        cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
+        cloned = claims.annotations_of(claim).get(claims.CLONE_REQUEST)
         if cloned and not self._sources.ready(claim, cloned):
             return BUSY_SECONDS
         befallen = transfers.without_pod(self._context.faults, claim, cloned)
@@ -115,17 +114,17 @@ class Population:
             for message in users:
                 self._context.events.warning(claim, "ImportTargetInUse", message, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
-        role = names.CLONE_TARGET if cloned else names.IMPORTER
+        role = claims.CLONE_TARGET if cloned else claims.IMPORTER
         latest = self._context.cluster.get(PVC, claim["metadata"]["name"], claim["metadata"]["namespace"])
         if latest is None or latest["metadata"]["uid"] != claim["metadata"]["uid"]:
             return None
-        if role == names.IMPORTER and names.IMPORT_POD not in names.annotations_of(latest):
+        if role == claims.IMPORTER and claims.IMPORT_POD not in claims.annotations_of(latest):
             return self._name_pod(latest, name)
         try:
             pod = transfer_pod(latest, name, role, scratch=requires_scratch(latest))
             self._context.cluster.create(POD, placed(self._context, pod))
         except ApiFailure as failure:
-            if failure.reason == "AlreadyExists" or names.is_terminating(failure):
+            if failure.reason == "AlreadyExists" or claims.is_terminating(failure):
                 return None
             reason = "ErrExceededQuota" if "exceeded quota" in failure.message else "ErrStartingPod"
             message = f"Error starting pod '{name}': {failure.message}"
@@ -136,18 +135,18 @@ class Population:
     def _name_pod(self, claim: Json, name: str) -> float:
         """Write on a claim which pod will import into it; the pod is made after that."""
         meta = claim["metadata"]
-        patch = {"metadata": {"uid": meta["uid"], "annotations": {names.IMPORT_POD: name}}}
+        patch = {"metadata": {"uid": meta["uid"], "annotations": {claims.IMPORT_POD: name}}}
         self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
         return SOON_SECONDS
 
     def _follow(self, claim: Json, pod: Json) -> None:
         """Write a pod's status into its claim's annotations, and its end into the claim's events."""
-        old = names.annotations_of(claim)
+        old = claims.annotations_of(claim)
         new = annotations_from_pod(pod)
-        if int(old.get(names.POD_RESTARTS) or 0) > int(new.get(names.POD_RESTARTS) or 0):
-            new.pop(names.POD_RESTARTS, None)  # a pod's predecessor may have failed more often
+        if int(old.get(claims.POD_RESTARTS) or 0) > int(new.get(claims.POD_RESTARTS) or 0):
+            new.pop(claims.POD_RESTARTS, None)  # a pod's predecessor may have failed more often
         if has_scratch(pod) and requires_scratch(claim) and self._scratch(claim, pod):
-            new[names.REQUIRES_SCRATCH] = "false"
+            new[claims.REQUIRES_SCRATCH] = "false"
         changed = {k: v for k, v in new.items() if old.get(k) != v}
         if not changed:
             return
@@ -161,9 +160,9 @@ class Population:
             raise
         if failed := failure_message(pod):
             self._context.events.warning(claim, "ErrImportFailed", failed, component=IMPORT_COMPONENT)
-        if changed.get(names.POD_PHASE) != "Succeeded":
+        if changed.get(claims.POD_PHASE) != "Succeeded":
             return
-        if names.CLONE_REQUEST in old:
+        if claims.CLONE_REQUEST in old:
             self._context.events.normal(claim, "CloneSucceeded", "Clone Complete", component=CLONE_COMPONENT)
         else:
             self._context.events.normal(claim, "ImportSucceeded", "Import Successful", component=IMPORT_COMPONENT)
@@ -178,7 +177,7 @@ class Population:
                 if (controller_of(self._claims.get(*key_of(made)) or made) or {}).get("uid") != pod["metadata"]["uid"]:
                     self._drop(pod)  # it would wait for ever for a claim that goes with its predecessor
                     return False
-            elif names.is_terminating(failure):
+            elif claims.is_terminating(failure):
                 return False
             elif "exceeded quota" in failure.message:
                 about = failure.message
@@ -191,11 +190,11 @@ class Population:
 
 def _pod_name(claim: Json) -> str | None:
     """Return the name of the pod that a claim asks for, None when it asks for no data."""
-    annotations = names.annotations_of(claim)
-    if names.CLONE_REQUEST in annotations:
-        return annotations.get(names.UPLOAD_POD)
-    if names.SOURCE in annotations or names.ENDPOINT in annotations:
-        return annotations.get(names.IMPORT_POD) or names.importer_pod_name(claim["metadata"]["name"])
+    annotations = claims.annotations_of(claim)
+    if claims.CLONE_REQUEST in annotations:
+        return annotations.get(claims.UPLOAD_POD)
+    if claims.SOURCE in annotations or claims.ENDPOINT in annotations:
+        return annotations.get(claims.IMPORT_POD) or claims.importer_pod_name(claim["metadata"]["name"])
     return None
 
 
@@ -204,18 +203,18 @@ def annotations_from_pod(pod: Json) -> dict[str, str]:
     scheduled = condition(pod, "PodScheduled") or {}
     unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
     answer = {
-        names.POD_PHASE: phase(pod),
-        names.POD_SCHEDULABLE: "false" if unschedulable else "true",
+        claims.POD_PHASE: phase(pod),
+        claims.POD_SCHEDULABLE: "false" if unschedulable else "true",
     }
     container = _container(pod)
-    if not names.imports(pod):
-        answer[names.POD_READY] = str(bool(container.get("ready"))).lower()
+    if not claims.imports(pod):
+        answer[claims.POD_READY] = str(bool(container.get("ready"))).lower()
     if not container:
         return answer
-    answer[names.POD_RESTARTS] = str(container.get("restartCount") or 0)
+    answer[claims.POD_RESTARTS] = str(container.get("restartCount") or 0)
     answer |= _running(container)
     if wants_scratch(pod):
-        del answer[names.POD_PHASE]  # it has imported nothing, whatever its phase says
+        del answer[claims.POD_PHASE]  # it has imported nothing, whatever its phase says
     return answer
 
 
@@ -253,18 +252,18 @@ def _running(container: Mapping[str, Any]) -> dict[str, str]:
         )
     told = _termination_report(ended)
     if told.get("scratchSpaceRequired"):
-        return _running_annotations("false", SCRATCH_REASON, SCRATCH_MESSAGE) | {names.REQUIRES_SCRATCH: "true"}
+        return _running_annotations("false", SCRATCH_REASON, SCRATCH_MESSAGE) | {claims.REQUIRES_SCRATCH: "true"}
     message = str(told.get("message") or "")
     if CHECKSUM_MISMATCH in message:
-        return _running_annotations("false", names.CHECKSUM_ERROR, message) | {
-            names.FATAL: "true",
-            names.POD_PHASE: "Failed",
+        return _running_annotations("false", claims.CHECKSUM_ERROR, message) | {
+            claims.FATAL: "true",
+            claims.POD_PHASE: "Failed",
         }
     return _running_annotations("false", ended.get("reason") or "", message)
 
 
 def _running_annotations(running: str, reason: str, message: str) -> dict[str, str]:
-    return {names.RUNNING: running, names.RUNNING_REASON: reason, names.RUNNING_MESSAGE: message}
+    return {claims.RUNNING: running, claims.RUNNING_REASON: reason, claims.RUNNING_MESSAGE: message}
 
 
 def _termination_report(ended: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -324,9 +323,9 @@ class CloneSources:
         if owner is not None and owner["kind"] == "DataVolume":
             volume = self._volumes.get(claim["metadata"]["namespace"], owner["name"])
             return volume is not None and phase(volume) == "Succeeded"
-        annotations = names.annotations_of(claim)
-        asked = {names.SOURCE, names.ENDPOINT, names.CLONE_REQUEST} & annotations.keys()
-        return not asked or annotations.get(names.POD_PHASE) == "Succeeded"
+        annotations = claims.annotations_of(claim)
+        asked = {claims.SOURCE, claims.ENDPOINT, claims.CLONE_REQUEST} & annotations.keys()
+        return not asked or annotations.get(claims.POD_PHASE) == "Succeeded"
 
 
 def _writes(pod: Json, claim: str) -> bool:
@@ -336,7 +335,7 @@ def _writes(pod: Json, claim: str) -> bool:
 
 def requires_scratch(claim: Json) -> bool:
     """Tell whether the importer of a claim asked for scratch space that it does not have yet."""
-    return names.annotations_of(claim).get(names.REQUIRES_SCRATCH) == "true"
+    return claims.annotations_of(claim).get(claims.REQUIRES_SCRATCH) == "true"
 
 
 def scratch_claim(claim: Json, pod: Json, storage_classes: Sequence[Json]) -> Json:
@@ -347,9 +346,9 @@ def scratch_claim(claim: Json, pod: Json, storage_classes: Sequence[Json]) -> Js
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": names.scratch_name(meta["name"]),
+            "name": claims.scratch_name(meta["name"]),
             "namespace": meta["namespace"],
-            "labels": {**names.APP, **names.RECOMMENDED_LABELS},
+            "labels": {**claims.APP, **claims.RECOMMENDED_LABELS},
             "ownerReferences": [owner_reference(pod, POD)],
         },
         "spec": {

@@ -11,16 +11,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.embedded.cdi.claims import FILESYSTEM, disk_bytes
-from harness.embedded.cdi.names import annotations_of
+from harness.embedded.cdi import transfers
+from harness.embedded.cdi.claims import FILESYSTEM, annotations_of, disk_bytes
 from harness.embedded.context import Context
-from harness.embedded.faults import transfers
 from harness.embedded.operands import PROVISIONER, storage_profile
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Cluster, Json
-from harness.kube.ensure import ensure
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import deleting, dig, phase
+from harness.kube.objects import deleting, dig, ensure, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import PV, PVC, STORAGE_CLASS, STORAGE_PROFILE
 

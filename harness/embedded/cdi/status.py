@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.embedded.cdi import names
+from harness.embedded.cdi import claims
 from harness.embedded.cdi.claims import clone_source
 from harness.kube.client import Json
 from harness.kube.events import NORMAL, WARNING
@@ -66,7 +66,7 @@ def vocabulary_of(dv: Json) -> Vocabulary:
             f"Successfully imported into PVC {name}",
             f"Failed to import into PVC {name}",
         )
-        bound = "" if names.annotations_of(dv).get(names.IMMEDIATE) == "true" else "PVCBound"
+        bound = "" if claims.annotations_of(dv).get(claims.IMMEDIATE) == "true" else "PVCBound"
         return Vocabulary("ImportScheduled", "ImportInProgress", "ImportSucceeded", "ImportFailed", told, bound)
     path = f"from {'/'.join(source)} into {dv['metadata']['namespace']}/{name}"
     told = (
@@ -82,10 +82,10 @@ def running_of(annotations: dict[str, str], step: str, last: bool, words: Vocabu
     """Return status, reason and message of the condition Running; for a phase that is only passed, those of then."""
     if not last:
         return ("True", POD_RUNNING_REASON, "") if step == words.in_progress else ("False", "", "")
-    if annotations.get(names.POD_SCHEDULABLE) == "false":
+    if annotations.get(claims.POD_SCHEDULABLE) == "false":
         return "False", "Unschedulable", "Importer pod cannot be scheduled"
-    status = "True" if annotations.get(names.RUNNING) == "true" else "False"
-    return status, annotations.get(names.RUNNING_REASON, ""), annotations.get(names.RUNNING_MESSAGE, "")
+    status = "True" if annotations.get(claims.RUNNING) == "true" else "False"
+    return status, annotations.get(claims.RUNNING_REASON, ""), annotations.get(claims.RUNNING_MESSAGE, "")
 
 
 def conditions_of(status: Json, claim: Json, step: str, running: tuple[str, str, str], moment: str) -> list[Json]:
@@ -186,17 +186,17 @@ def with_claim(
 
 
 def _target(dv: Json, claim: Json, waiting: bool) -> str:
-    words, annotations = vocabulary_of(dv), names.annotations_of(claim)
+    words, annotations = vocabulary_of(dv), claims.annotations_of(claim)
     if phase(claim) == "Lost":
         return "Failed"
-    pod = annotations.get(names.POD_PHASE, "")
+    pod = annotations.get(claims.POD_PHASE, "")
     if pod == "Succeeded":
         return "Succeeded"
     if phase(claim) != "Bound":
         return WAITING if waiting else "Pending"
-    if pod == "Failed" and annotations.get(names.FATAL) == "true":
+    if pod == "Failed" and annotations.get(claims.FATAL) == "true":
         return "Failed"
-    if words.bound and names.IMPORT_POD not in annotations:
+    if words.bound and claims.IMPORT_POD not in annotations:
         return words.bound
     return words.in_progress if pod in {"Running", "Failed", "Succeeded"} else words.scheduled
 
@@ -216,11 +216,11 @@ def _path(current: str, target: str, words: Vocabulary) -> Sequence[str]:
 
 
 def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None, moment: str) -> Change:
-    annotations = names.annotations_of(claim)
+    annotations = claims.annotations_of(claim)
     words = vocabulary_of(dv)
     status: Json = {**(dv.get("status") or {}), "phase": step, "claimName": claim["metadata"]["name"]}
     status["progress"] = _progress(status, step, words, progress if last else None)
-    restarts = annotations.get(names.POD_RESTARTS, "")
+    restarts = annotations.get(claims.POD_RESTARTS, "")
     if restarts.isdigit() and int(restarts) > 0:
         status["restartCount"] = int(restarts)
     passing = (

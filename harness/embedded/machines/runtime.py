@@ -6,18 +6,134 @@ from a file alone, so any process may take over from one that was killed.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from harness import proc
-from harness.embedded.machines import cgroups, disk, netns, nspawn, seed
+from harness.embedded.machines import cgroups, disk, netns
 from harness.embedded.machines.names import Names
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
+
+CAP_SYS_RESOURCE = 24
+RUN = Path("/run/systemd/nspawn")
+# Below a machine's group, on v1 and on v2.
+WHERE_BOTH_ARE = ("", "init.scope", "supervisor", "payload", "payload/init.scope")
+SYSTEM_CALLS = "@keyring @mount bpf perf_event_open @privileged"
+ENVIRONMENT = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes", "SYSTEMD_NSPAWN_USE_CGNS": "1"}
+LAZY_UMOUNT_SECONDS = 20.0  # against hanging: --lazy does not wait for users of a mount
+# systemd 256 and later boots on cgroup v1 only when told twice that it is meant.
+LEGACY_CGROUP_ARGUMENTS = (
+    "systemd.unified_cgroup_hierarchy=0",
+    "systemd.legacy_systemd_cgroup_controller=1",
+    "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1",
+)
+# The shell enters the machine's control groups and becomes nspawn; a hook between fork and exec of this process,
+# which may have threads, could deadlock.
+ENTER_AND_EXEC = 'groups=$1; shift; for g in $groups; do echo $$ > "$g/cgroup.procs" || exit 1; done; exec "$@"'
+
+
+def host_has_capability(number: int, status: str | None = None) -> bool:
+    """Tell whether this process holds a capability, from the text of /proc/self/status."""
+    text = Path("/proc/self/status").read_text(encoding="utf-8") if status is None else status
+    mask = next(line.split()[1] for line in text.splitlines() if line.startswith("CapEff:"))
+    return bool(int(mask, 16) >> number & 1)
+
+
+def environment(*, unified: bool) -> dict[str, str]:
+    """Return nspawn's environment for a cgroup v2 (`unified`) or a v1/hybrid host."""
+    return ENVIRONMENT if unified else {**ENVIRONMENT, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "0"}
+
+
+def argv(*, name: str, hostname: str, root: Path, netns: str, unified: bool, sys_resource: bool) -> list[str]:
+    """Return the command that boots a root; `unified`: cgroup v2 alone; `sys_resource`: CAP_SYS_RESOURCE to give."""
+    words = [
+        # Not by nspawn's own option: it mounts /sys before it enters, and the guest would see the host's interfaces.
+        "nsenter",
+        f"--net={netns}",
+        "systemd-nspawn",
+        "--quiet",
+        "--keep-unit",
+        "--register=no",
+        "--boot",
+        "--console=read-only",
+        "--link-journal=no",
+        f"--machine={name}",
+        f"--hostname={hostname}",
+        f"--directory={root}",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--capability=all",
+        f"--system-call-filter={SYSTEM_CALLS}",
+        "--bind=/dev/kmsg",
+    ]
+    if not sys_resource:
+        words.append("--drop-capability=CAP_SYS_RESOURCE")
+    return words if unified else [*words, *LEGACY_CGROUP_ARGUMENTS]
+
+
+def spawn(command: list[str], groups: list[Path], *, unified: bool, console: Path, pidfile: Path) -> proc.Service:
+    """Start nspawn inside the machine's control groups, its console appended to a file."""
+    entering = ["sh", "-c", ENTER_AND_EXEC, "sh", " ".join(str(g) for g in groups), *command]
+    return proc.spawn(entering, log=console, pidfile=pidfile, env=environment(unified=unified))
+
+
+def _of_process(pid: int, file: str) -> str:
+    """Return a file below /proc of a process, "" when it has ended."""
+    try:
+        return Path(f"/proc/{pid}", file).read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _candidates(groups: list[Path]) -> Iterator[int]:
+    """Yield a machine's processes, those first that its nspawn and its pid 1 are among.
+
+    A machine that runs pods has hundreds of groups, and this is asked for often.
+    """
+    likely = cgroups.members([group / below for group in groups[:1] for below in WHERE_BOTH_ARE])
+    yield from sorted(likely)
+    yield from sorted(cgroups.pids(groups) - likely)
+
+
+def supervisor(name: str, groups: list[Path]) -> int | None:
+    """Return the pid of a machine's nspawn, found among the processes of its control groups."""
+
+    def is_it(words: list[str]) -> bool:
+        return Path(words[0]).name == "systemd-nspawn" and f"--machine={name}" in words
+
+    return next((pid for pid in _candidates(groups) if is_it(_of_process(pid, "cmdline").split("\0"))), None)
+
+
+def init(groups: list[Path]) -> int | None:
+    """Return the pid on the host of the process that is pid 1 in the machine, None before there is one."""
+
+    def is_it(status: str) -> bool:  # NSpid: its pid here, then in each namespace below
+        return any(row.split()[2:] == ["1"] for row in status.splitlines() if row.startswith("NSpid:"))
+
+    return next((pid for pid in _candidates(groups) if is_it(_of_process(pid, "status"))), None)
+
+
+def lock_of(root: Path) -> Path:
+    """Return the file by which nspawn keeps others from the same root, named after its device and inode."""
+    status = root.stat()
+    return RUN / "locks" / f"inode-{status.st_dev}:{status.st_ino}"
+
+
+def forget(name: str) -> None:
+    """Remove what a killed nspawn leaves below /run."""
+    export = RUN / "unix-export" / name
+    if export.is_dir():
+        proc.run(["umount", "--lazy", export], timeout=LAZY_UMOUNT_SECONDS, check=False)
+    for folder in (export, RUN / "propagate" / name):
+        with contextlib.suppress(FileNotFoundError):
+            folder.rmdir()
+
 
 Phase = Literal["absent", "booting", "running", "exited"]
 START_SECONDS = 30.0  # pid 1 of a machine, a process of this host; times the factor
@@ -150,7 +266,7 @@ class Machines:
         self._end_processes(machine_id, groups, Deadline.after(KILL_SECONDS * self._stretch))
 
     def _seed(self, spec: MachineSpec, root: Path, *, unified: bool) -> None:
-        seed.write(
+        disk.write(
             root,
             instance_id=spec.instance_id,
             hostname=spec.hostname,
@@ -159,7 +275,7 @@ class Machines:
             open_cgroups=not unified,
         )
         if spec.network_data:
-            seed.place(root, seed.SEED / "network-config.unused", spec.network_data)
+            disk.place(root, disk.SEED / "network-config.unused", spec.network_data)
 
     def _boot(self, spec: MachineSpec, *, seeded: bool = False) -> None:
         folder = self._folder(spec.id)
@@ -173,17 +289,15 @@ class Machines:
         path = netns.plug(self.names, spec.namespace_index, spec.id, spec.address)
         name = self.names.machine(spec.id)
         groups = cgroups.create(name, found, cpus=spec.cpus, memory_mib=spec.memory_mib)
-        command = nspawn.argv(
+        command = argv(
             name=name,
             hostname=spec.hostname,
             root=root,
             netns=path,
             unified=unified,
-            sys_resource=nspawn.host_has_capability(nspawn.CAP_SYS_RESOURCE),
+            sys_resource=host_has_capability(CAP_SYS_RESOURCE),
         )
-        service = nspawn.spawn(
-            command, groups, unified=unified, console=self.console(spec.id), pidfile=folder / "nspawn.pid"
-        )
+        service = spawn(command, groups, unified=unified, console=self.console(spec.id), pidfile=folder / "nspawn.pid")
         self._wait_for_init(spec.id, service)
 
     def _wait_for_init(self, machine_id: str, service: proc.Service) -> None:
@@ -196,19 +310,19 @@ class Machines:
                     detail=self._last_lines(machine_id),
                     hint="read the lines above; they are systemd-nspawn's own",
                 )
-            return nspawn.init(groups) is not None or NotYet("systemd-nspawn has not started its pid 1")
+            return init(groups) is not None or NotYet("systemd-nspawn has not started its pid 1")
 
         what = f"machine {machine_id} to run its pid 1"
         until(probe, deadline=Deadline.after(START_SECONDS * self._stretch), what=what, interval=0.02)
 
     def _alive(self, machine_id: str) -> bool:
-        return nspawn.supervisor(self.names.machine(machine_id), self._groups(machine_id)) is not None
+        return supervisor(self.names.machine(machine_id), self._groups(machine_id)) is not None
 
     def status(self, machine_id: str) -> MachineStatus:
         """Say what a machine is doing, from what is on the host."""
         groups = self._groups(machine_id)
-        if nspawn.supervisor(self.names.machine(machine_id), groups) is not None:
-            running = nspawn.init(groups) is not None
+        if supervisor(self.names.machine(machine_id), groups) is not None:
+            running = init(groups) is not None
             return MachineStatus("running", "") if running else MachineStatus("booting", "pid 1 has not started")
         if machine_id in self.list():
             return MachineStatus("exited", self._last_lines(machine_id))
@@ -216,7 +330,7 @@ class Machines:
 
     def init(self, machine_id: str) -> int | None:
         """Return the pid on this host of a machine's pid 1, None while it has none."""
-        return nspawn.init(self._groups(machine_id))
+        return init(self._groups(machine_id))
 
     def memory(self, machine_id: str) -> cgroups.Memory | None:
         """Return what a machine takes of this host's memory, None when it has no control group."""
@@ -282,7 +396,7 @@ class Machines:
             return NotYet(f"{stuck[0]} is busy") if stuck else True
 
         until(removed, deadline=deadline, what=f"machine {machine_id}'s control groups to be gone", interval=0.02)
-        nspawn.forget(self.names.machine(machine_id))
+        forget(self.names.machine(machine_id))
 
     def _end_processes(self, machine_id: str, groups: Sequence[Path], deadline: Deadline) -> None:
         def ended() -> bool | NotYet:
@@ -298,7 +412,7 @@ class Machines:
 
         def unmounted() -> bool | NotYet:
             for mount in disk.mounts_below(folder):
-                nspawn.lock_of(mount).unlink(missing_ok=True)  # while the name is this machine's alone
+                lock_of(mount).unlink(missing_ok=True)  # while the name is this machine's alone
                 done = proc.run(["umount", mount], timeout=UMOUNT_SECONDS, check=False)
                 if done.returncode != 0:
                     return NotYet(done.stderr.strip())

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.embedded.cdi.names import is_transfer_pod
+from harness.embedded.cdi.claims import is_transfer_pod
 from harness.embedded.context import Context
 from harness.embedded.machines import Machines
 from harness.embedded.node import pods
-from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests
+from harness.embedded.node.guests import Addresses, Guests
 from harness.embedded.node.kubelet import instance_uid, is_launcher
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of

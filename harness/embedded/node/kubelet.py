@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from ipaddress import IPv4Address
 
+from harness.embedded import faults as failures
 from harness.embedded.context import Context
-from harness.embedded.faults import instances
 from harness.embedded.machines.names import ipv6_address
 from harness.embedded.node import pods
-from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests
+from harness.embedded.node.guests import Addresses, Guests
 from harness.embedded.vmi.launcher import CREATED_BY, LAUNCHER, is_consumer
 from harness.embedded.vmi.status import UNPAUSED
 from harness.kube.client import Json
@@ -96,7 +95,7 @@ class Kubelet:
 
     def _start(self, pod: Json) -> float | None:
         """Run a pod, unless something keeps it from it that is looked at again soon."""
-        held = instances.not_started(self._context.faults, pod)
+        held = failures.not_started(self._context.faults, pod)
         if not held:
             self._run(pod)
             return None
@@ -113,16 +112,16 @@ class Kubelet:
     def _befall(self, pod: Json) -> float | None:
         """End a running pod, or take it away, when a fault says so."""
         faults = self._context.faults
-        ended = instances.crashes(faults, pod)
+        ended = failures.crashes(faults, pod)
         if ended is not None:
             self._guests.kill(instance_uid(pod))
             code, reason, message = int(ended["exit_code"]), ended["reason"], ended["message"]
             self._write(pod, pods.ended(pod, exit_code=code, reason=reason, message=message))
             return None
-        if instances.vanishes(faults, pod):
+        if failures.vanishes(faults, pod):
             pods.remove(self._context.cluster, pod)
             return None
-        return instances.next_look(faults, pod)
+        return failures.next_look(faults, pod)
 
     def _follow_gate(self, pod: Json) -> None:
         """Keep a running pod's Ready in line with its readiness gate, which closes while the machine is paused."""
@@ -155,7 +154,7 @@ class Kubelet:
         namespace = pod["metadata"]["namespace"]
         network = self._addresses.network(namespace, on_host=self._guests.networks())
         given = self._addresses.address(pod, network)
-        addresses = instances.addresses(self._context.faults, pod, (given, str(ipv6_address(IPv4Address(given)))))
+        addresses = failures.addresses(self._context.faults, pod, (given, str(ipv6_address(IPv4Address(given)))))
         self._write(pod, pods.running(pod, addresses=addresses, host_address=self._context.host_address))
 
     def _end_with_instance(self, pod: Json) -> None:

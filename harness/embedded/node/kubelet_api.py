@@ -30,13 +30,13 @@ from harness.embedded.machines.disk import disk_bytes
 from harness.embedded.node.guests import Guests
 from harness.embedded.node.kubelet import instance_uid, is_launcher
 from harness.embedded.vm.instance import claim_name
-from harness.embedded.vmi import volumes
+from harness.embedded.vmi import status
 from harness.embedded.vmi.launcher import is_consumer
-from harness.kube import https
+from harness.kube import serving
 from harness.kube.client import Json
-from harness.kube.https import AnsweringHandler, HttpsServer
 from harness.kube.objects import now
 from harness.kube.resources import POD, PV, PVC, VMI
+from harness.kube.serving import AnsweringHandler, HttpsServer
 
 MIB = 2**20
 FRESH_SECONDS = 1.0  # pacing: a look reads a few files for each machine
@@ -58,7 +58,7 @@ def serve(host: str, pki: Path, console: Console, summary: Callable[[], Json]) -
     Raises:
         InfraError: the port is taken.
     """
-    server = https.listen(
+    server = serving.listen(
         (host, PORT),
         partial(LogHandler, console, summary),
         certificate=pki / "webhook.crt",
@@ -202,8 +202,8 @@ class Stats:
     def _disk(self, volume: Json, namespace: str) -> int | None:
         claim, found = partial(self._claims.get, namespace), partial(self._volumes.get, "")
         try:
-            file: Path = volumes.disk_file(volume, claim, found, self._context.disks)
-        except volumes.Unbootable:
+            file: Path = status.disk_file(volume, claim, found, self._context.disks)
+        except status.Unbootable:
             return None
         return disk_bytes(file)
 

@@ -14,7 +14,7 @@ from typing import Any
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import errors
 from harness.embedded.subresources.errors import conflict, existing
-from harness.embedded.vm.run_strategy import START, STOP, is_final, run_strategy
+from harness.embedded.vm.status import START, STOP, is_final, run_strategy
 from harness.embedded.vmi.status import PAUSED
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import condition, dig, new_condition, phase, without_condition

@@ -20,8 +20,7 @@ from harness.embedded.vm.instance import (
     snapshot_statuses,
     template_spec,
 )
-from harness.embedded.vm.run_strategy import START, InstanceAction, decide, is_final
-from harness.embedded.vm.status import Seen, vm_status
+from harness.embedded.vm.status import START, InstanceAction, Seen, decide, is_final, vm_status
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, controller_of, deleting, dig, new_condition, phase, without_condition

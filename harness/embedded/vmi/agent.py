@@ -11,13 +11,11 @@ from functools import partial
 
 from harness.embedded.context import Context
 from harness.embedded.machines import MachineSpec
-from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests, boots_again, ended_well, machine_id
-from harness.embedded.vm.run_strategy import is_final
-from harness.embedded.vmi import volumes
+from harness.embedded.node.guests import Addresses, Guests, boots_again, ended_well, machine_id
+from harness.embedded.vm.status import is_final
+from harness.embedded.vmi import status
 from harness.embedded.vmi.launcher import KILL_AFTER_SECONDS, MIB, grace_seconds, guest_memory, vcpus
-from harness.embedded.vmi.status import SyncError, enter, with_migratable
-from harness.embedded.vmi.volumes import cloud_init_documents
+from harness.embedded.vmi.status import SyncError, cloud_init_documents, enter, with_migratable
 from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import key_of
@@ -52,9 +50,9 @@ class Agent:
             return None
         try:
             if failing := faults.of(vmi, "sync-failed"):
-                raise volumes.Unbootable(str(failing["message"]))
+                raise status.Unbootable(str(failing["message"]))
             self._guests.start(self._machine(vmi, pod), partial(self._wanted, vmi))
-        except (volumes.Unbootable, VmatrixError) as error:
+        except (status.Unbootable, VmatrixError) as error:
             detail = f": {error.detail}" if isinstance(error, VmatrixError) and error.detail else ""
             message = f"server error. command SyncVMI failed: {error}{detail}"
             self._warn(vmi, "SyncFailed", message)
@@ -76,13 +74,13 @@ class Agent:
             return False
         try:
             self._guests.restart(self._machine(vmi, pod), partial(self._wanted, vmi))
-        except (volumes.Unbootable, VmatrixError) as error:  # tried again at the next look
+        except (status.Unbootable, VmatrixError) as error:  # tried again at the next look
             log.warning("instance %s/%s does not boot again: %s", *key_of(vmi), error)
         return True
 
     def _machine(self, vmi: Json, pod: Json) -> MachineSpec:
         namespace, spec = vmi["metadata"]["namespace"], vmi["spec"]
-        root, claim = volumes.root_volume(vmi), partial(self._claims.get, namespace)
+        root, claim = status.root_volume(vmi), partial(self._claims.get, namespace)
         user_data, network_data = cloud_init_documents(
             vmi, lambda name: self._context.cluster.get(SECRET, name, namespace)
         )
@@ -92,7 +90,7 @@ class Agent:
             namespace_index=self._addresses.network(namespace),
             hostname=hostname,
             address=str(pod["status"]["podIP"]),
-            disk=volumes.disk_file(root, claim, partial(self._volumes.get, ""), self._context.disks),
+            disk=status.disk_file(root, claim, partial(self._volumes.get, ""), self._context.disks),
             cpus=vcpus(spec),
             memory_mib=guest_memory(spec) // MIB,
             user_data=user_data,

@@ -6,10 +6,10 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 
+from harness.embedded import faults as failures
 from harness.embedded.context import Context
-from harness.embedded.faults import instances
-from harness.embedded.node.placement import placed
 from harness.embedded.node.pods import patch_conditions, remove
+from harness.embedded.node.registration import placed
 from harness.embedded.vm.instance import (
     CONTROLLER_FINALIZER,
     FOREGROUND_FINALIZER,
@@ -17,7 +17,7 @@ from harness.embedded.vm.instance import (
     claim_names,
     existing_objects,
 )
-from harness.embedded.vm.run_strategy import is_final
+from harness.embedded.vm.status import is_final
 from harness.embedded.vmi.agent import LOOK_SECONDS, Agent
 from harness.embedded.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
 from harness.embedded.vmi.status import (
@@ -27,8 +27,9 @@ from harness.embedded.vmi.status import (
     image_error,
     next_status,
     unpaused_condition,
+    volumes_problem,
+    waits_for_consumer,
 )
-from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import condition, controller_of, deleting, dig, is_condition, phase
@@ -138,7 +139,7 @@ class VmiController:
         uid = vmi["metadata"]["uid"]
         try:
             pod = self._cluster.create(
-                POD, instances.with_requests(self._context.faults, placed(self._context, launcher_pod(vmi)))
+                POD, failures.with_requests(self._context.faults, placed(self._context, launcher_pod(vmi)))
             )
         except ApiFailure as failure:
             if failure.exists:
@@ -207,7 +208,7 @@ class VmiController:
         if not deleting(pod) and self._agent.reboots(vmi, pod):
             return LOOK_SECONDS
         ended = self._agent.stop(vmi, pod) if deleting(pod) else self._agent.ended(vmi)
-        if status := ended or (None if deleting(pod) else instances.reported_status(faults, vmi)):
+        if status := ended or (None if deleting(pod) else failures.reported_status(faults, vmi)):
             self._replace({**vmi, "status": status})
         if ended:
             return None

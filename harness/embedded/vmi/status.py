@@ -1,4 +1,4 @@
-"""VirtualMachineInstance status: phase and conditions given the launcher pod, as KubeVirt's virt-controller has them.
+"""Status of a VirtualMachineInstance: phases, conditions, interfaces and volumes.
 
 What the node agent writes (Running, how it ended, why its machine does not boot) is in vmi/agent.py; of that, the
 conditions of live migration are here, as virt-handler v1.9.0 words them. Nothing is ever migrated here. Who reads
@@ -7,13 +7,15 @@ an instance finds the conditions all the same, as on every instance that runs.
 
 from __future__ import annotations
 
+import base64
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
-from harness.embedded.vm.instance import claim_name
-from harness.embedded.vm.run_strategy import is_final
+from harness.embedded.vm.instance import CONSUMER_PHASES, USABLE_PHASES, claim_name, claim_names, data_volume_of
+from harness.embedded.vm.status import PVC_NOT_FOUND, is_final
 from harness.embedded.vmi.launcher import IMAGE, in_mib, memory_overhead
 from harness.kube.client import Json
 from harness.kube.objects import (
@@ -33,7 +35,6 @@ PAUSED = "Paused"
 UNTIMED: Json = {"lastProbeTime": None, "lastTransitionTime": None}  # of conditions whose turn KubeVirt does not time
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 INTERFACE, DISKS, NEITHER = "InterfaceNotLiveMigratable", "DisksNotLiveMigratable", "NotMigratable"
-BRIDGE_ALLOWED = "kubevirt.io/allow-pod-bridge-network-live-migration"
 BOUND_TO_NODE = "cannot migrate VMI which does not use masquerade or a migratable plugin to connect to the pod network"
 NOT_SHARED = "live migration requires that all PVCs must be shared (using ReadWriteMany access mode)"
 NODE_LABEL = "kubevirt.io/nodeName"
@@ -197,46 +198,121 @@ def unpaused_condition(vmi: Json, pod: Json, moment: datetime) -> list[Json] | N
 
 
 def with_migratable(vmi: Json) -> list[Json]:
-    """Return an instance's conditions with LiveMigratable and StorageLiveMigratable."""
-    network = _network_problem(vmi)
-    disks = "" if network else _disk_problem(vmi)
-    if network:
-        live = _migration_condition("LiveMigratable", INTERFACE, network)
-        storage = _migration_condition("StorageLiveMigratable", NEITHER, f"{INTERFACE}: {network}")
-    else:
-        live = _migration_condition("LiveMigratable", DISKS if disks else "", disks)
-        storage = _migration_condition("StorageLiveMigratable", "", "")
-    return with_condition(with_condition(dig(vmi, "status", "conditions") or [], live), storage)
-
-
-def _migration_condition(kind: str, reason: str, message: str) -> Json:
-    says = {"reason": reason, "message": message} if reason else {}
-    return {"type": kind, "status": "False" if reason else "True", **says, **UNTIMED}
-
-
-def _network_problem(vmi: Json) -> str:
-    """Return why an instance's network keeps it where it is, "" when it does not."""
+    """Return an instance's conditions with LiveMigratable and StorageLiveMigratable: nothing moves from this node."""
     interfaces = dig(vmi, "spec", "domain", "devices", "interfaces") or []
-    pod_network = next((n["name"] for n in dig(vmi, "spec", "networks") or [] if "pod" in n), None)
-    if not interfaces or pod_network is None:
-        return ""
-    primary = next((i for i in interfaces if i["name"] == pod_network), None)
-    if primary is None:
-        return f"no primary interface found for network {pod_network}"
-    allowed = "bridge" in primary and BRIDGE_ALLOWED in (vmi["metadata"].get("annotations") or {})
-    return "" if allowed or "masquerade" in primary or "passtBinding" in primary else BOUND_TO_NODE
+    if any("masquerade" in interface for interface in interfaces):
+        live, storage = {"reason": DISKS, "message": f"cannot migrate VMI: {NOT_SHARED}"}, {}
+    else:
+        live = {"reason": INTERFACE, "message": BOUND_TO_NODE}
+        storage = {"reason": NEITHER, "message": f"{INTERFACE}: {BOUND_TO_NODE}"}
+    found = dig(vmi, "status", "conditions") or []
+    for kind, says in (("LiveMigratable", live), ("StorageLiveMigratable", storage)):
+        found = with_condition(found, {"type": kind, "status": "False" if says else "True", **says, **UNTIMED})
+    return found
 
 
-def _disk_problem(vmi: Json) -> str:
-    """Return why an instance's disks keep it where it is, "" when they do not."""
-    known = {v["name"]: v.get("persistentVolumeClaimInfo") for v in dig(vmi, "status", "volumeStatus") or []}
+Find = Callable[[str], Json | None]
+USER_DATA_KEYS = ("userdata", "userData")
+NETWORK_DATA_KEYS = ("networkdata", "networkData")
+
+
+class Unbootable(Exception):
+    """An instance's volumes cannot be used as they are (yet); the message says which and why."""
+
+
+def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bool:
+    """Tell whether an instance's claims are ready: an error when one is missing, False while one is being filled."""
+    namespace = vmi["metadata"]["namespace"]
+    for name in claim_names(vmi["spec"]):
+        found = claim(name)
+        if found is None:
+            return SyncError(PVC_NOT_FOUND, f"PVC {namespace}/{name} does not exist, waiting for it to appear")
+        filler = data_volume(data_volume_of(found) or name)
+        if filler is not None and phase(filler) not in USABLE_PHASES:
+            return False
+    return True
+
+
+def waits_for_consumer(vmi: Json, data_volume: Find) -> bool:
+    """Tell whether a claim of an instance waits for a pod that uses it, before it is bound or filled."""
+    return any(phase(data_volume(name)) in CONSUMER_PHASES for name in claim_names(vmi["spec"]))
+
+
+def root_volume(vmi: Json) -> Json:
+    """Return the volume that an instance boots from: the one with a claim.
+
+    Raises:
+        Unbootable: there is none, or more than one claim (a machine has a single disk).
+    """
+    claims = [v for v in vmi["spec"].get("volumes") or [] if claim_name(v)]
+    if not claims:
+        raise Unbootable("no volume is a DataVolume or a claim: there is nothing to boot from")
+    if len(claims) > 1:
+        names = ", ".join(v["name"] for v in claims)
+        raise Unbootable(f"machines have one disk here, and these volumes ask for one each: {names}")
+    return dict(claims[0])
+
+
+def disk_file(volume: Json, claim: Find, persistent_volume: Find, disks: Path) -> Path:
+    """Return the file behind a volume.
+
+    Raises:
+        Unbootable: its claim has no bound volume, or the file is not there.
+    """
+    name = claim_name(volume) or ""
+    bound = dig(claim(name), "spec", "volumeName")
+    if not bound:
+        raise Unbootable(f"claim {name} is not bound")
+    spec = dig(persistent_volume(bound), "spec") or {}
+    path = dig(spec, "local", "path") or dig(spec, "hostPath", "path") or str(disks / f"{bound}.raw")
+    file = Path(str(path))
+    if not file.is_file():
+        raise Unbootable(f"disk {file} of claim {name} does not exist")
+    return file
+
+
+def cloud_init_documents(vmi: Json, secret: Find) -> tuple[str, str]:
+    """Return an instance's user data and network data, from its volume or from the secrets that it names.
+
+    Raises:
+        Unbootable: a secret, or the key in it, does not exist.
+    """
     for volume in vmi["spec"].get("volumes") or []:
-        claim = claim_name(volume)
-        if claim is None:
-            continue
-        info = known.get(volume["name"])
-        if info is None:
-            return f"cannot migrate VMI: Unable to determine if PVC {claim} is shared, {NOT_SHARED}"
-        if "ReadWriteMany" not in (info.get("accessModes") or []):
-            return f"cannot migrate VMI: PVC {claim} is not shared, {NOT_SHARED}"
-    return ""
+        source = volume.get("cloudInitNoCloud") or volume.get("cloudInitConfigDrive")
+        if source is not None:
+            user_data = _document(source, "userData", "secretRef", USER_DATA_KEYS, secret)
+            network_data = _document(source, "networkData", "networkDataSecretRef", NETWORK_DATA_KEYS, secret)
+            return user_data, network_data or _beside(source, secret)
+    return "", ""
+
+
+def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], secret: Find) -> str:
+    if source.get(inline):
+        return str(source[inline])
+    if source.get(f"{inline}Base64"):
+        return base64.b64decode(str(source[f"{inline}Base64"])).decode()
+    name = dig(source, reference, "name")
+    if not name:
+        return ""
+    found = _secret_data(str(name), secret)
+    if (document := _first(found, keys)) is None:
+        raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
+    return document
+
+
+def _beside(source: Json, secret: Find) -> str:
+    """Return network data that lies in the user data's secret."""
+    name = dig(source, "secretRef", "name")
+    return (_first(_secret_data(str(name), secret), NETWORK_DATA_KEYS) or "") if name else ""
+
+
+def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    return next((base64.b64decode(data[key]).decode() for key in keys if key in data), None)
+
+
+def _secret_data(name: str, secret: Find) -> Mapping[str, str]:
+    found = secret(name)
+    if found is None:
+        raise Unbootable(f"secret {name} does not exist")
+    data: Mapping[str, str] = found.get("data") or {}
+    return data

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 from harness.errors import BadInput
 from harness.infra.cluster.access import WHO_AM_I, check_access, check_namespace
@@ -21,7 +20,7 @@ from harness.infra.cluster.storage import check_storage
 from harness.infra.cluster.trial import NetworkTrial, check_network
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
-from harness.kube.client import Unreachable
+from harness.kube.client import Infra, Unreachable
 from harness.kube.resources import CDI, KUBEVIRT, NETWORK_POLICY
 
 ADVISED_SECONDS = 30.0  # not a wait: a difference that is reported
@@ -84,22 +83,20 @@ class Use:
     now: Callable[[], float] = time.time
 
 
-def check_cluster(path: Path, context: str | None = None, use: Use | None = None) -> list[Finding]:
-    """Return what the infra cluster of a kubeconfig's context (None: its current one) lacks for a use, all at once."""
-    return _checked(path, context, lambda cluster, served: _checks(cluster, served, use or Use()))
+def check_cluster(infra: Infra, use: Use | None = None) -> list[Finding]:
+    """Return what an infra cluster lacks for a use, all at once."""
+    return _checked(infra, lambda cluster, served: _checks(cluster, served, use or Use()))
 
 
-def check_pod_network(path: Path, context: str | None, use: Use) -> list[Finding]:
+def check_pod_network(infra: Infra, use: Use) -> list[Finding]:
     """Return what is wrong with the pod network of a cluster, as `check_cluster` does, and nothing else."""
-    return _checked(path, context, lambda cluster, served: [_network(cluster, served, use)])
+    return _checked(infra, lambda cluster, served: [_network(cluster, served, use)])
 
 
-def _checked(
-    path: Path, context: str | None, checks: Callable[[Cluster, frozenset[str]], Iterable[Check]]
-) -> list[Finding]:
+def _checked(infra: Infra, checks: Callable[[Cluster, frozenset[str]], Iterable[Check]]) -> list[Finding]:
     """Carry out checks, unless the cluster cannot be asked."""
     try:
-        cluster = Cluster.from_kubeconfig(path, context=context)
+        cluster = infra.open()
         served = _served(cluster)
     except BadInput as error:
         return [Finding(error.summary, "virtual machines are created through its API", error.hint)]
@@ -107,11 +104,11 @@ def _checked(
         if not error.passing:
             return [Finding(error.summary, "virtual machines are created through its API", error.hint)]
         why = error.summary.rpartition(": ")[2]
-        remedy = f"is the cluster up and reachable from this host? kubectl --kubeconfig {path} version"
+        remedy = f"is the cluster up and reachable from this host? kubectl --kubeconfig {infra.kubeconfig} version"
         return [Finding(f"the API at {cluster.server} does not answer", why, remedy)]
     except ApiFailure as failure:
         what = f"the API refuses these credentials: {failure.code} {failure.reason}"
-        return [Finding(what, failure.message, f"log in again, or use another kubeconfig than {path}")]
+        return [Finding(what, failure.message, f"log in again, or use another kubeconfig than {infra.kubeconfig}")]
     found = (finding for check in checks(cluster, served) for finding in _guarded(check))
     return list(dict.fromkeys(found))  # several checks may not look at the same thing
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
-from harness.infra.cluster.outer_network import read_outer
+from harness.infra.cluster.network import read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
 from harness.reading import read_text
@@ -87,8 +88,8 @@ _Tagless.add_multi_constructor("!", lambda *_: None)
 def _values(file: Path) -> Mapping[str, Any]:
     """Return what a file of the product says in plain YAML; nothing, where only Ansible can read it."""
     try:
-        found = yaml.load(read_text(file), _Tagless)  # noqa: S506 - a SafeLoader
-    except (BadInput, ValueError, yaml.YAMLError, RecursionError):
+        found = yaml_text.document(read_text(file), file, loader=_Tagless)
+    except BadInput:
         return {}
     return found if isinstance(found, Mapping) else {}
 

@@ -1,15 +1,182 @@
-"""Whether an infra cluster's network carries guest clusters: binding, network plugin, addresses that do not collide."""
+"""The infra cluster's network: its plugin, what enforces NetworkPolicies there, and the networks and MTU that it takes.
+
+Covers what a kubeconfig may look at: nodes, the kubernetes Service, kubeadm's, flannel's and Cilium's ConfigMaps,
+Calico's and Kubernetes' own objects. What RBAC denies, or is not there, is left out; whoever asks is told what could
+be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from typing import Any
 
-from harness.infra.cluster.outer_network import PODS, SERVICES, Outer, read_outer
+from harness import yaml_text
+from harness.errors import BadInput
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
-from harness.kube.resources import KUBEVIRT, NODE, POD
+from harness.kube.client import Json
+from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, KUBEVIRT, NODE, POD, SERVICE, SERVICE_CIDR
+
+VXLAN_KERNEL_PORT = 8472  # Linux's own default, and flannel's
+VXLAN_IANA_PORT = 4789  # https://www.rfc-editor.org/rfc/rfc7348; Calico's default
+NESTED_PORTS = (8473, 8474, 8475, 8476)
+PODS, SERVICES, NODES = "pods", "services", "nodes"
+
+
+@dataclass
+class Outer:
+    """What is known of an infra cluster's networks.
+
+    networks: CIDR -> whose addresses they are and who says so.  vxlan_ports: that its own network uses.
+    known: of what (PODS, SERVICES, NODES) anything at all could be read.  denied: whether something was refused.
+    """
+
+    networks: dict[str, str] = field(default_factory=dict)
+    vxlan_ports: set[int] = field(default_factory=set)
+    known: set[str] = field(default_factory=set)
+    denied: bool = False
+
+    def add(self, whose: str, cidrs: Iterable[str], source: str) -> None:
+        """Add networks; anything else is left out."""
+        for text in cidrs:
+            try:
+                network = str(ip_network(text.strip(), strict=False))
+            except ValueError:
+                continue
+            self.networks.setdefault(network, f"{whose}, by {source}")
+            self.known.add(whose)
+
+    def collisions(self, inner: str) -> list[str]:
+        """Return the outer networks that a guests' network overlaps, each with whose it is."""
+        wanted = ip_network(inner)
+        return [
+            f"{cidr} ({what})"
+            for cidr, what in sorted(self.networks.items())
+            if ip_network(cidr).version == wanted.version and ip_network(cidr).overlaps(wanted)
+        ]
+
+    def vxlan_port(self) -> int:
+        """Return a port for guests' VXLAN that the outer one does not use.
+
+        Never one of the two usual ports: a node's own network may take or drop what comes from a pod by them.
+        """
+        return next(p for p in NESTED_PORTS if p not in self.vxlan_ports)
+
+    def free(self, like: str, taken: Iterable[str]) -> str:
+        """Return a network as large as another that overlaps neither the outer ones nor those that are taken."""
+        size = ip_network(like).prefixlen
+        besides = [ip_network(n) for n in taken]
+        for candidate in ip_network("10.0.0.0/8").subnets(new_prefix=max(size, 9)):
+            if not self.collisions(str(candidate)) and not any(candidate.overlaps(n) for n in besides):
+                return str(candidate)
+        return "a free network"
+
+
+def read_outer(cluster: Cluster, given: Iterable[str] = ()) -> Outer:
+    """Read an infra cluster's own networks.
+
+    Args:
+        given: what the settings say of them.
+
+    Raises:
+        ApiFailure: the API failed otherwise than by denying.  Unreachable: does not answer.
+    """
+    outer, told = Outer(), list(given)
+    for whose in (PODS, SERVICES):
+        outer.add(whose, told, "the setting outer_networks")
+    for reader in (_nodes, _service, _service_cidrs, _kubeadm, _flannel, _calico, _cilium):
+        reader(cluster, outer)
+    return outer
+
+
+def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
+    """Return an answer, None where it is denied or nothing exists."""
+    try:
+        return ask()
+    except ApiFailure as failure:
+        if not (failure.forbidden or failure.not_found):
+            raise
+        outer.denied |= failure.forbidden
+        return None
+
+
+def _nodes(cluster: Cluster, outer: Outer) -> None:
+    found = _readable(outer, lambda: cluster.list(NODE).items) or []
+    for node in found:
+        spec = node.get("spec") or {}
+        ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+        outer.add(PODS, ranges, f"node {node['metadata']['name']}")
+        addresses = (node.get("status") or {}).get("addresses") or []
+        outer.add(NODES, _hosts(addresses), f"node {node['metadata']['name']}")
+
+
+def _hosts(addresses: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    for address in addresses:
+        if address.get("type") in ("InternalIP", "ExternalIP"):
+            yield str(ip_network(ip_address(address["address"])))
+
+
+def _service(cluster: Cluster, outer: Outer) -> None:
+    found = _readable(outer, lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
+    outer.add(SERVICES, (found.get("spec") or {}).get("clusterIPs") or [], "the Service default/kubernetes")
+
+
+def _service_cidrs(cluster: Cluster, outer: Outer) -> None:
+    for each in _readable(outer, lambda: cluster.list(SERVICE_CIDR).items) or []:
+        cidrs = (each.get("spec") or {}).get("cidrs") or []
+        outer.add(SERVICES, cidrs, f"ServiceCIDR {each['metadata']['name']}")
+
+
+def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mapping[str, str]:
+    found: Json = _readable(outer, lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
+    data: Mapping[str, str] = found.get("data") or {}
+    return data
+
+
+def _kubeadm(cluster: Cluster, outer: Outer) -> None:
+    text = _config(cluster, outer, "kube-system", "kubeadm-config").get("ClusterConfiguration", "")
+    networking = _parsed(lambda text: yaml_text.document(text, "ClusterConfiguration"), text).get("networking") or {}
+    for key, whose in (("podSubnet", PODS), ("serviceSubnet", SERVICES)):
+        outer.add(whose, str(networking.get(key) or "").split(","), "ConfigMap kube-system/kubeadm-config")
+
+
+def _flannel(cluster: Cluster, outer: Outer) -> None:
+    for namespace in ("kube-flannel", "kube-system"):
+        told = _parsed(json.loads, _config(cluster, outer, namespace, "kube-flannel-cfg").get("net-conf.json", ""))
+        backend = told.get("Backend") or {}
+        outer.add(PODS, [str(told.get("Network") or "")], f"ConfigMap {namespace}/kube-flannel-cfg")
+        if str(backend.get("Type", "")).lower() == "vxlan":
+            outer.vxlan_ports.add(int(backend.get("Port") or VXLAN_KERNEL_PORT))
+
+
+def _calico(cluster: Cluster, outer: Outer) -> None:
+    pools = _readable(outer, lambda: cluster.list(CALICO_POOL).items) or []
+    felix = _readable(outer, lambda: cluster.get(CALICO_FELIX, "default")) or {}
+    for pool in pools:
+        outer.add(PODS, [str((pool.get("spec") or {}).get("cidr", ""))], f"IPPool {pool['metadata']['name']}")
+    if any((p.get("spec") or {}).get("vxlanMode", "Never") != "Never" for p in pools):
+        outer.vxlan_ports.add(int((felix.get("spec") or {}).get("vxlanPort") or VXLAN_IANA_PORT))
+
+
+def _cilium(cluster: Cluster, outer: Outer) -> None:
+    told = _config(cluster, outer, "kube-system", "cilium-config")
+    pools = str(told.get("cluster-pool-ipv4-cidr") or "").replace(",", " ").split()
+    outer.add(PODS, pools, "ConfigMap kube-system/cilium-config")
+    if told and told.get("routing-mode", "tunnel") == "tunnel" and told.get("tunnel-protocol", "vxlan") == "vxlan":
+        outer.vxlan_ports.add(int(told.get("tunnel-port") or VXLAN_KERNEL_PORT))
+
+
+def _parsed(parse: Callable[[str], Any], text: str) -> Mapping[str, Any]:
+    """Return a document that is a mapping; nothing of one that cannot be read."""
+    try:
+        found = parse(text) if text else {}
+    except (ValueError, RecursionError, BadInput):
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
 
 AWS = "aws://"
 HOW = "set guest_vars to a YAML file with `{name}: {value}`"
@@ -86,7 +253,9 @@ def check_plugin(cluster: Cluster, served: Collection[str], tried: bool | None =
                 "try a single machine first: vmatrix run --tier single",
                 fatal=False,
             )
-    providers = {n["metadata"]["name"]: str((n.get("spec") or {}).get("providerID", "")) for n in _nodes(cluster)}
+    providers = {
+        n["metadata"]["name"]: str((n.get("spec") or {}).get("providerID", "")) for n in _listed_nodes(cluster)
+    }
     amazon = [node for node, provider in providers.items() if provider.startswith(AWS)]
     if amazon and "crd.k8s.amazonaws.com" not in groups:
         yield Finding(
@@ -97,7 +266,7 @@ def check_plugin(cluster: Cluster, served: Collection[str], tried: bool | None =
         )
 
 
-def _nodes(cluster: Cluster) -> list[dict[str, Any]]:
+def _listed_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     try:
         return cluster.list(NODE).items
     except ApiFailure as failure:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from harness.kube import Resource
 from harness.kube import resources as on
 from harness.kube.failures import Json
-from harness.kube.portforward import PORT_FORWARD
-from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING
+from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, PORT_FORWARD, RBAC, ROLE, ROLE_BINDING
 from harness.model import LABEL_DOMAIN
 
 CELL_ROLE = "vmatrix-cell"

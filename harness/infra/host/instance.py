@@ -6,8 +6,9 @@ What runs in it is its provider's: an Occupant says which programs those are, an
 from __future__ import annotations
 
 import logging
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,11 @@ from typing import Any
 from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.host import firewall, folder, layout, leftovers, network, processes, services, status
+from harness.infra.host import firewall, folder, layout, network, processes, program, status
 from harness.infra.host.layout import InstanceRecord
 from harness.infra.host.network import address_of, mirror_of
 from harness.infra.host.processes import kill_marked
-from harness.infra.host.program import HostProgram
-from harness.infra.host.services import HostConfig
+from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State
 from harness.model import Mirror
 from harness.spec.settings import Settings
@@ -166,8 +166,8 @@ class HostInstance:
         """Note that the instance is ending, and end the program that makes machines."""
         if (found := self.record) is not None:
             layout.save_record(self.layout, replace(found, ending=True))
-        processes.take_down(self.layout, [services.KUBEVIRT], grace=services.KUBEVIRT_GRACE)
-        kill_marked(self.layout, containing=services.KUBEVIRT_MODULE)
+        processes.take_down(self.layout, [program.KUBEVIRT], grace=program.KUBEVIRT_GRACE)
+        kill_marked(self.layout, containing=program.KUBEVIRT_MODULE)
 
     def remove(self) -> None:
         """Remove the instance from this host: first who makes machines, then machines, then the rest, files last.
@@ -184,7 +184,7 @@ class HostInstance:
         if index is not None:
             firewall.remove(index)
             network.remove_bridge(index, layout)
-        if not leftovers.mounts(layout):  # never delete through a mount
+        if not status.mounts(layout):  # never delete through a mount
             folder.remove_files(layout)
         self._require_clean(index)
 
@@ -192,7 +192,7 @@ class HostInstance:
         name, left = self.layout.name, list[str]()
 
         def clean() -> NotYet | None:
-            lines = leftovers.leftovers(self.layout, index)
+            lines = status.leftovers(self.layout, index)
             left[:] = [line for line in lines if line != f"file {self.layout.lock}"]
             return NotYet(f"{len(left)} things are left") if left else None
 
@@ -249,3 +249,83 @@ def infra_command(verb: str, name: str, provider: str) -> str:
 def not_up(provider: str, name: str, kind: type[VmatrixError]) -> VmatrixError:
     """Return the error that an instance is not up."""
     return kind(f"instance {name!r} of provider {provider} is not up", hint=infra_command("up", name, provider))
+
+
+LOOK_SECONDS = 2.0  # between looks at processes of this host, which cost nothing: a death is to be known within 10 s
+KEEPER_LOCK_SECONDS = 1.0  # another command on the instance starts it, or takes it down: the next look sees which
+MOST_STARTS = 3  # in a run: what ends more often has a reason that a start does not remove
+
+
+class Keeper:
+    """Looks after the programs of one instance for as long as its body runs."""
+
+    def __init__(self, occupant: Occupant, tell: Callable[[str], None], most: int = MOST_STARTS) -> None:
+        """Have `tell` told each program that ended, and what came of it."""
+        self._occupant = occupant
+        self._parts = processes.InstanceParts(occupant.layout)
+        self._tell = tell
+        self._left = most
+        self._most = most
+        self._given_up: dict[str, str] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def __enter__(self) -> Keeper:
+        self._look()  # what ended before is not to be waited for
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self.look()
+        except Exception:  # the next look may work; nothing here may end a run
+            log.exception("the programs of instance %s could not be looked at", self._occupant.layout.name)
+
+    def look(self) -> None:
+        """Start what ended, unless another command on the instance is under way."""
+        if not self._news():
+            return
+        layout = self._occupant.layout
+        try:
+            with folder.hold(layout.lock, seconds=KEEPER_LOCK_SECONDS, what="another command on the instance to end"):
+                if dead := self._news():
+                    self._revive(dead)
+        except TimedOut:
+            return
+
+    def _news(self) -> list[str]:
+        return [name for name in self._parts.dead() if name not in self._given_up]
+
+    def _revive(self, dead: list[str]) -> None:
+        """Start programs again; give them up when that was done too often, or they do not come up."""
+        layout, named = self._occupant.layout, ", ".join(dead)
+        said = processes.last_words(layout, dead)
+        if not self._left:
+            self._abandon(dead, f"programs of the instance were started again {self._most} times in this run", said)
+            return
+        self._left -= 1
+        host, index = self._occupant.host, self._occupant.host.index()
+        wanted = [replace(p, after=_among(p.after, dead)) for p in self._occupant.programs(index) if p.name in dead]
+        try:
+            processes.bring_up(layout, wanted, deadline=Deadline.after(host.config.up_seconds))
+        except VmatrixError as error:
+            self._abandon(dead, error.summary, f"{said}\n{error.detail}")
+            return
+        self._tell(f"{named} of instance {layout.name} ended and was started again\n{said}")
+
+    def _abandon(self, dead: list[str], why: str, said: str) -> None:
+        self._given_up |= dict.fromkeys(dead, why)
+        processes.give_up(self._occupant.layout, self._given_up)
+        self._tell(f"{', '.join(dead)} of instance {self._occupant.layout.name} ended: {why}\n{said}")
+
+
+def _among(names: tuple[str, ...], dead: list[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in dead)

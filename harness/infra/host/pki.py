@@ -7,7 +7,6 @@ Kubeconfigs are self-contained, so that a person can copy one to another machine
 from __future__ import annotations
 
 import base64
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,22 +16,20 @@ from typing import Any
 import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import NameOID
 
 from harness.files import write_atomically
+from harness.kube import certificates
+from harness.kube.certificates import Key, key_of, pem_of
 
 LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
-BACKDATE = timedelta(hours=1)  # clocks of guests may lag behind the host's
 CA = "ca"
 FRONT_PROXY_CA = "front-proxy-ca"
 SERVICE_ACCOUNT_KEY = "service-account"
 SYSTEM_ACCOUNTS = "system:serviceaccount:kube-system"  # whose roles are part of every API server
 VIRT_API = "virt-api.kubevirt.svc"  # what an API server expects of KubeVirt's aggregated API
-
-Key = ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True)
@@ -96,12 +93,12 @@ def ensure(folder: Path, *, addresses: Sequence[str], names: Sequence[str], node
         expected = wanted | frozenset(leaf.names) if leaf.server else frozenset()
         files = issued(folder, leaf.stem)
         if leaf.issuer in renewed or not _fits(files, issued(folder, leaf.issuer), leaf.common_name, expected):
-            _make_leaf(folder, leaf, addresses, (*names, *leaf.names))
+            _make_leaf(folder, leaf, (*addresses, *names, *leaf.names))
             changed = True
     key, public = folder / f"{SERVICE_ACCOUNT_KEY}.key", folder / f"{SERVICE_ACCOUNT_KEY}.pub"
     if not (key.is_file() and public.is_file()):
-        private = ec.generate_private_key(ec.SECP256R1())
-        write_atomically(key, _pem(private), mode=0o600)
+        private = certificates.new_key()
+        write_atomically(key, pem_of(private), mode=0o600)
         form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         write_atomically(public, private.public_key().public_bytes(*form), mode=0o600)
         changed = True
@@ -117,7 +114,7 @@ def _fits(files: Issued, issuer: Issued | None, common_name: str, expected: froz
     """Tell whether a certificate exists, is long valid, comes from the issuer and covers what is expected."""
     try:
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
-        key = serialization.load_pem_private_key(files.key.read_bytes(), password=None)
+        key = key_of(files.key.read_bytes())
         if issuer is not None:
             certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(issuer.certificate.read_bytes()))
     except (OSError, ValueError, TypeError, InvalidSignature):
@@ -127,85 +124,34 @@ def _fits(files: Issued, issuer: Issued | None, common_name: str, expected: froz
         key.public_key() == certificate.public_key()
         and certificate.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
         and [a.value for a in subject] == [common_name]
-        and expected <= _covered(certificate)
+        and expected <= certificates.covered(certificate)
     )
-
-
-def _covered(certificate: x509.Certificate) -> frozenset[str]:
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return frozenset()
-    addresses = {str(a) for a in names.get_values_for_type(x509.IPAddress)}
-    return frozenset(addresses | set(names.get_values_for_type(x509.DNSName)))
 
 
 def _make_authority(folder: Path, name: str) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    builder = (
-        _builder(subject, subject, key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(_usage(authority=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    certificate, key = certificates.authority(name, datetime.now(UTC), LIFETIME)
+    _store(issued(folder, name), key, certificate)
+
+
+def _make_leaf(folder: Path, leaf: Leaf, names: Sequence[str]) -> None:
+    files = issued(folder, leaf.issuer)
+    signer = x509.load_pem_x509_certificate(files.certificate.read_bytes()), key_of(files.key.read_bytes())
+    certificate, key = certificates.leaf(
+        signer,
+        leaf.common_name,
+        now=datetime.now(UTC),
+        lifetime=LIFETIME,
+        organization=leaf.organization,
+        names=names if leaf.server else None,
+        client=leaf.client,
     )
-    _store(issued(folder, name), key, builder.sign(key, hashes.SHA256()))
-
-
-def _make_leaf(folder: Path, leaf: Leaf, addresses: Sequence[str], names: Sequence[str]) -> None:
-    authority = issued(folder, leaf.issuer)
-    ca = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    ca_key = serialization.load_pem_private_key(authority.key.read_bytes(), password=None)
-    assert isinstance(ca_key, ec.EllipticCurvePrivateKey)  # noqa: S101 - _fits let nothing else through
-    key = ec.generate_private_key(ec.SECP256R1())
-    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name)]
-    if leaf.organization:
-        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, leaf.organization))
-    purposes = [ExtendedKeyUsageOID.SERVER_AUTH] * leaf.server + [ExtendedKeyUsageOID.CLIENT_AUTH] * leaf.client
-    builder = (
-        _builder(x509.Name(attributes), ca.subject, key)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-        # OpenSSL's strict checks, which are Python's default since 3.13, want to know whose key signed it
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-    )
-    if leaf.server:
-        covered: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(a)) for a in addresses]
-        covered += [x509.DNSName(n) for n in names]
-        builder = builder.add_extension(x509.SubjectAlternativeName(covered), critical=False)
-    _store(issued(folder, leaf.stem), key, builder.sign(ca_key, hashes.SHA256()))
-
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: Key) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + LIFETIME)
-    )
-
-
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    enciphering = ("key_encipherment", "data_encipherment", "encipher_only", "decipher_only")
-    none = dict.fromkeys(("content_commitment", "key_agreement", *enciphering), False)
-    return x509.KeyUsage(digital_signature=True, key_cert_sign=authority, crl_sign=authority, **none)
+    _store(issued(folder, leaf.stem), key, certificate)
 
 
 def _store(files: Issued, key: Key, certificate: x509.Certificate) -> None:
     files.certificate.unlink(missing_ok=True)  # never a certificate beside another's key
-    write_atomically(files.key, _pem(key), mode=0o600)
-    write_atomically(files.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o600)
-
-
-def _pem(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    write_atomically(files.key, pem_of(key), mode=0o600)
+    write_atomically(files.certificate, pem_of(certificate), mode=0o600)
 
 
 def ensure_kubeconfig(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
+import harness
+from harness import interpreter, urls
+from harness.conversation import ask, reason
+from harness.embedded import STRETCH
+from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.errors import VmatrixError
+from harness.infra.host.layout import Layout
+from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
 from harness.infra.host.pki import Issued
 from harness.kube import Cluster
 from harness.until import NotYet
@@ -72,17 +78,12 @@ def answers(url: str, *, authority: Path | None = None, client: Issued | None = 
     """
 
     def probe() -> NotYet | None:
-        parts = urlsplit(url)
         try:
-            connection = _connection(parts.scheme, parts.netloc, authority, client)
-            try:
-                connection.request("GET", parts.path or "/")
-                status = connection.getresponse().status
-            finally:
-                connection.close()
-        except (OSError, http.client.HTTPException) as error:
-            return NotYet(f"{url}: {error}")
-        return None if status == http.client.OK else NotYet(f"{url} answers {status}")
+            context = _trust(authority, client) if url.startswith("https:") else None
+            reply = ask(url, seconds=PROBE_SECONDS, context=context, direct=True)
+        except OSError as error:
+            return NotYet(f"{url}: {reason(error)}")
+        return None if reply.ok else NotYet(f"{url} answers {reply.status}")
 
     return probe
 
@@ -99,7 +100,7 @@ def serves(kubeconfig: Path) -> Probe:
         except VmatrixError as error:
             return NotYet(error.summary)
         return (
-            None if answer.code == http.client.OK else NotYet(f"/readyz answers {answer.code}: {_failing(answer.body)}")
+            None if answer.code == HTTPStatus.OK else NotYet(f"/readyz answers {answer.code}: {_failing(answer.body)}")
         )
 
     return probe
@@ -112,7 +113,7 @@ def accepts(address: str, port: int) -> Probe:
         try:
             socket.create_connection((address, port), timeout=PROBE_SECONDS).close()
         except OSError as error:
-            return NotYet(f"{address}:{port}: {error}")
+            return NotYet(f"{address}:{port}: {reason(error)}")
         return None
 
     return probe
@@ -123,15 +124,11 @@ def exists(path: Path) -> Probe:
     return lambda: None if path.exists() else NotYet(f"{path.name} does not exist")
 
 
-def _connection(
-    scheme: str, netloc: str, authority: Path | None, client: Issued | None
-) -> http.client.HTTPConnection | http.client.HTTPSConnection:
-    if scheme == "http":
-        return http.client.HTTPConnection(netloc, timeout=PROBE_SECONDS)
+def _trust(authority: Path | None, client: Issued | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(authority) if authority is not None else None)
     if client is not None:
         context.load_cert_chain(client.certificate, client.key)
-    return http.client.HTTPSConnection(netloc, timeout=PROBE_SECONDS, context=context)
+    return context
 
 
 def _failing(body: Any) -> str:
@@ -139,3 +136,94 @@ def _failing(body: Any) -> str:
     lines = body.splitlines() if isinstance(body, str) else []
     failing = [line.split()[0].removeprefix("[-]") for line in lines if line.startswith("[-]")]
     return ", ".join(failing) or str(body)[:200]
+
+
+UP_SECONDS = 240.0  # unless instance_up of timeouts.yml is given, for what only looks or takes down
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """One instance's settings.
+
+    Attributes:
+        layout: the instance's name and folder.
+        binaries: returns the path of a host binary ("etcd", "kube-apiserver", ...).
+        mirror: returns how to serve binaries and disk images at host:port.
+        registry: returns how to serve images at host:port.
+        publish: puts the images into the registry at host:port; called when that answers.
+        prepare: obtains everything the above need; may take long, so it is called before anything is started.
+        prepared: tells whether `prepare` has nothing to do.
+        up_seconds: how long the programs may take together to become ready.
+        api_flags: flags of kube-apiserver by name, besides its usual ones: an audit log, another way to log in.
+    """
+
+    layout: Layout
+    binaries: Callable[[str], Path]
+    mirror: Callable[[str], HostCommand]
+    registry: Callable[[str], HostCommand]
+    publish: Callable[[str], object]
+    prepare: Callable[[], object]
+    prepared: Callable[[], bool]
+    up_seconds: float = UP_SECONDS
+    api_flags: Mapping[str, object] = field(default_factory=dict)
+
+
+KUBEVIRT = "kubevirt"
+KUBEVIRT_MODULE = "harness.embedded"
+KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
+
+
+def mirror(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
+    """Return what serves binaries and disk images, and what serves container images."""
+    return _mirror(config, address_of(index), "")
+
+
+def mirror_over_ipv6(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
+    """Return what serves the same to clusters of IPv6 alone."""
+    return _mirror(config, address6_of(index), "-ipv6")
+
+
+def _mirror(config: HostConfig, address: str, suffix: str) -> tuple[HostProgram, ...]:
+    mirror, registry = (urls.joined(address, port) for port in (MIRROR_PORT, REGISTRY_PORT))
+    return (
+        HostProgram(f"mirror{suffix}", lambda: config.mirror(mirror), accepts(address, MIRROR_PORT)),
+        HostProgram(f"registry{suffix}", lambda: config.registry(registry), answers(f"http://{registry}/v2/")),
+    )
+
+
+def kubevirt(
+    config: HostConfig, index: int, *, after: tuple[str, ...] = (), namespaces: Path | None = None
+) -> HostProgram:
+    """Return the embedded KubeVirt.
+
+    Args:
+        after: programs of the instance that must be ready before it starts.
+        namespaces: kubeconfig of whom it ends deleted namespaces as; None where a controller manager does.
+    """
+    layout, address = config.layout, address_of(index)
+    ready = layout.run / "kubevirt.ready"
+    argv = (
+        *interpreter.call(KUBEVIRT_MODULE),
+        f"--kubeconfig={layout.kubeconfig_of(KUBEVIRT)}",
+        f"--state={layout.root}",
+        f"--index={index}",
+        f"--node-name={layout.node}",
+        f"--webhook-address={address}:{WEBHOOK_PORT}",
+        f"--subresources-address={address}:{SUBRESOURCES_PORT}",
+        f"--pki={layout.pki}",
+        *([f"--namespaces={namespaces}"] if namespaces else []),
+    )
+    # not an option: a running one is not started anew because another run is more patient
+    environment = {
+        "PYTHONPATH": str(Path(harness.__file__).resolve().parents[1]),
+        STRETCH: str(config.up_seconds / UP_SECONDS),
+    }
+    return HostProgram(
+        KUBEVIRT,
+        lambda: PlainCommand(argv, environment),
+        exists(ready),
+        after=after,
+        stale=(ready,),
+        restarts=2,  # it gives up when a busy host lets the API answer too slowly
+        grace=KUBEVIRT_GRACE,
+    )

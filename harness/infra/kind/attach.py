@@ -13,14 +13,14 @@ from typing import Any
 
 import yaml
 
-from harness.embedded.node.placement import RUNS_PODS
+from harness.embedded.node.registration import RUNS_PODS
 from harness.errors import InfraError
 from harness.files import write_atomically
 from harness.infra.host import pki
 from harness.infra.host.layout import Layout
 from harness.infra.host.network import address_of
 from harness.infra.host.pki import ensure_kubeconfig
-from harness.infra.host.services import KUBEVIRT as KUBEVIRT_PROGRAM
+from harness.infra.host.program import KUBEVIRT as KUBEVIRT_PROGRAM
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import (
     CLUSTER_ROLE_BINDING,

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
-from harness.errors import InfraError
+from harness import yaml_text
+from harness.errors import BadInput, InfraError
 from harness.infra.cluster.capacity import usable
 from harness.infra.cluster.storage import LOCAL_PATH
 from harness.infra.kind import releases
-from harness.infra.kind.config import Installed, Made
+from harness.infra.kind.cluster import Installed, Made
 from harness.infra.kind.releases import Manifest, Release, Releases
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import CDI, CRD, DEPLOYMENT, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
@@ -31,9 +30,9 @@ def documents(text: str, *, source: str) -> list[Json]:
         InfraError: it is not YAML, or something in it is not a Kubernetes object.
     """
     try:
-        found = [document for document in yaml.safe_load_all(text) if document]
-    except yaml.YAMLError as error:
-        raise InfraError(f"{source} is not YAML: {error}") from error
+        found = yaml_text.documents(text, source)
+    except BadInput as error:
+        raise InfraError(error.summary) from error
     wrong = [d for d in found if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
     if wrong or not found:
         raise InfraError(f"{source} contains {'something that is not a' if wrong else 'no'} Kubernetes object")

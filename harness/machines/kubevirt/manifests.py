@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Literal
 import jinja2
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.kube.client import Json
 from harness.model import LABEL_MACHINE, PlannedMachine
@@ -92,7 +94,7 @@ def render(template: str, values: Mapping[str, Any], *, directory: Path) -> Json
     `extends: default`.
 
     Raises:
-        BadInput: it cannot amend that.
+        BadInput: it cannot be filled in, or cannot amend that.
     """
     packaged = packaged_dir() / TEMPLATES
     made = _rendered(template, values, (directory, packaged))
@@ -119,8 +121,23 @@ def _rendered(template: str, values: Mapping[str, Any], folders: Sequence[Path])
         autoescape=False,  # noqa: S701 - YAML, not HTML; strings that people give pass through tojson
     )
     environment.filters["tojson"] = json.dumps
-    made: Json = yaml.safe_load(environment.get_template(template).render(**values))
+    file = next((folder / template for folder in folders if (folder / template).is_file()), Path(template))
+    try:
+        text = environment.get_template(template).render(**values)
+    except (jinja2.TemplateError, *yaml_text.UNUSABLE, RecursionError) as error:
+        line = getattr(error, "lineno", None) or _line_in(error, file)
+        said = f"{file}:{line}: {' '.join(str(error).split()) or type(error).__name__}"
+        raise BadInput(said, hint="fix the template; docs/projects.md says what it is filled in with") from error
+    made = yaml_text.document(text, f"{file}, filled in")
+    if not isinstance(made, dict):
+        raise BadInput(f"{file}, filled in: not an object of Kubernetes", hint="it must be `name: value` pairs")
     return made
+
+
+def _line_in(error: BaseException, file: Path) -> int:
+    """Return the line of a template at which an error was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == str(file)), 1)
 
 
 def golden(

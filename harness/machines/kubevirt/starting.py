@@ -23,6 +23,7 @@ from harness.machines.kubevirt.launchers import launcher_pod
 
 PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 MOST_START_FAILURES = 2
+SYNC_FAILED = " SyncFailed: "  # in a line of events
 # What the scheduler says -> what to do about it; the first that fits.
 NO_ROOM_HINTS = (
     ("devices.kubevirt.io/kvm", "no node has KVM: set useEmulation in KubeVirt's configuration, or add such a node"),
@@ -132,22 +133,38 @@ def ended(start: Start, where: str = "its launcher's and its console's logs are 
 
 def ended_by(start: Start) -> str:
     """Return why a machine is down: its launcher's last words, or what its instance shows."""
-    vmi = start.vmi or {}
-    if died := launchers.died_of(start.pod()):
+    vmi, died = start.vmi or {}, launchers.died_of(start.pod())
+    if launchers.OOM_KILLED in died:
         return died
     if (vmi.get("metadata") or {}).get("deletionTimestamp"):
         return "its instance is being deleted: by a drain of its node, a reaper or a person"
     if start.phase == launchers.SUCCEEDED:
         return launchers.SHUT_DOWN
-    return str((vmi.get("status") or {}).get("reason") or start.word)
+    said = _not_synchronized(start) or died or last_sync_failure(start)
+    return said or str((vmi.get("status") or {}).get("reason") or start.word)
 
 
 def _sync_failure(start: Start) -> str:
     """Return why a machine that should be starting is not, "" when its VMI reports no failure."""
-    if start.word != "Starting":
-        return ""
+    return _not_synchronized(start) if start.word == "Starting" else ""
+
+
+def _not_synchronized(start: Start) -> str:
     failed = (c for c in conditions(start.vmi) if c["type"] == "Synchronized" and c["status"] == "False")
-    return next((str(c.get("message") or c.get("reason")) for c in failed), "")
+    return next((_in_one_line(str(c.get("message") or c.get("reason"))) for c in failed), "")
+
+
+def last_sync_failure(start: Start) -> str:
+    """Return what the agent of a node last said of a domain that it could not start, "" where it said nothing.
+
+    The condition is gone with the instance that had it: a machine that starts over and over shows it for a moment.
+    """
+    lines = start.cluster.events_of(start.namespace, start.own)
+    return next((_in_one_line(line.partition(": ")[2]) for line in reversed(lines) if SYNC_FAILED in line), "")
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def disk_failure(start: Start) -> VmatrixError | None:

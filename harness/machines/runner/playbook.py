@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness.errors import InfraRetriable, ProductError, VmatrixError
-from harness.kube.tunnels import lost_since
-from harness.machines.access import DIES_WITH_US
+from harness.machines.reach.portforward import lost_since
+from harness.machines.reach.ssh import DIES_WITH_US
 from harness.machines.runner.call import AnsibleCall, Listener, PlaybookInputs, variables
 from harness.machines.runner.playbook_output import ended_by, failed_hosts, failure_of, last_task, recap, touched_by
 from harness.proc import CommandFailed, follow, pasteable

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from harness.errors import InfraRetriable
 from harness.kube.client import Json
-from harness.kube.ensure import ensure, holds
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import deleting, dig, owner_reference
+from harness.kube.objects import deleting, dig, ensure, holds, owner_reference
 from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import ENDPOINT_SLICE, SERVICE
 from harness.model import LABEL_MANAGED, MANAGED_BY

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
 from harness.kube.client import Cluster, Json
-from harness.kube.forwarder import forwarding
 from harness.kube.informer import Key
 from harness.kube.objects import dig, owner_reference
 from harness.kube.resources import NODE, SECRET
-from harness.machines.access import through
 from harness.machines.keys import PrivateFiles
+from harness.machines.reach.portforward import forwarding
+from harness.machines.reach.ssh import through
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, MACHINE

@@ -15,8 +15,7 @@ from harness.kube.informer import Informer, Key, key_of
 from harness.kube.objects import deleting, dig, is_condition, without_condition
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, VM, VMI
-from harness.machines.kubevirt.launchers import launcher_address, useless
-from harness.machines.kubevirt.presence import KnownMachine, Presence, Standing, presence
+from harness.machines.kubevirt.launchers import KnownMachine, Presence, Standing, launcher_address, presence, useless
 from harness.machines.kubevirt.starting import Halt, Stage
 from harness.operator.api.conditions import INFRASTRUCTURE_READY, new
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE

@@ -22,12 +22,11 @@ from harness.files import write_atomically
 from harness.kube.client import Cluster, Json
 from harness.kube.kubeconfig import Files
 from harness.kube.objects import dig
-from harness.kube.portforward import OPEN_SECONDS
 from harness.kube.resources import SECRET
-from harness.kube.tunnels import Tunnels
-from harness.machines.access import CONNECT_SECONDS, SSH_FAILED, TUNNEL_START_SECONDS, run_on
 from harness.machines.keys import PrivateFiles
 from harness.machines.programs import ProbedFacts, facts_of, probe_command
+from harness.machines.reach.portforward import OPEN_SECONDS, Tunnels
+from harness.machines.reach.ssh import CONNECT_SECONDS, SSH_FAILED, TUNNEL_START_SECONDS, run_on
 from harness.model import Machine, PlannedMachine
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.context import OperatorContext

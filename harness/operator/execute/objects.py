@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from harness.errors import InfraRetriable
 from harness.kube.client import Cluster
-from harness.kube.ensure import ensure
 from harness.kube.failures import Json
 from harness.kube.in_cluster import ACCOUNT
-from harness.kube.objects import controller_of, owner_reference
-from harness.kube.portforward import PORT_FORWARD
-from harness.kube.resources import CONFIG_MAP, JOB, RBAC, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT, Resource
-from harness.kube.restricted import container_security, pod_security
+from harness.kube.objects import controller_of, ensure, owner_reference
+from harness.kube.resources import (
+    CONFIG_MAP,
+    JOB,
+    PORT_FORWARD,
+    RBAC,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE_ACCOUNT,
+    Resource,
+    container_security,
+    pod_security,
+)
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
 from harness.operator.execute.folder import files_of

@@ -15,7 +15,7 @@ import yaml
 
 from harness.errors import BadInput, VmatrixError
 from harness.history.scrub import scrubber
-from harness.machines.access import close_connections, control_directory
+from harness.machines.reach.ssh import close_connections, control_directory
 from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.machines.runner.playbook_output import task_of

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import EXIT_OK, BadInput, HarnessBug, VmatrixError
+from harness.kube.api import PATIENT
 from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig
-from harness.kube.patience import PATIENT
 from harness.operator.execute import termination
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.operation_run import OperationRun

@@ -11,8 +11,8 @@ import yaml
 
 from harness.errors import BadInput
 from harness.files import write_atomically
-from harness.kube.tunnels import Tunnels
-from harness.machines.access import control_directory, ssh_options
+from harness.machines.reach.portforward import Tunnels
+from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.machines.runner.call import AnsibleCall, PlaybookInputs
 from harness.operator.decide.product_file import KnownProduct, phase_of
 from harness.operator.execute.folder import KEY_FILE, OperationFolder

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.kube.access import allowed, as_reviewed
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Cluster, Json, allowed, as_reviewed
 from harness.kube.objects import dig
 from harness.operator.api.resources import GROUP, MACHINE
 

@@ -12,11 +12,9 @@ from functools import partial
 
 from harness.errors import VmatrixError
 from harness.files import write_atomically
-from harness.kube.access import own_name
 from harness.kube.admission import Answered, Judge, listen
-from harness.kube.client import Cluster
-from harness.kube.https import HttpsServer
-from harness.kube.serving import ServingPair, expires
+from harness.kube.client import Cluster, own_name
+from harness.kube.serving import HttpsServer, ServingPair, expires
 from harness.machines.keys import PrivateFiles
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import CLAIMS, CLUSTERS, DEFAULTS, DELETIONS, DEPLOYMENTS, SETS

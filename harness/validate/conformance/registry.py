@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 
+from harness.conversation import NoAnswer, ask
 from harness.errors import InfraRetriable
 
 PARALLEL = 4
@@ -58,18 +59,14 @@ def has_image(registry: str, image: str, seconds: float) -> bool:
 def digest_of(registry: str, image: str, seconds: float) -> str | None:
     """Return the digest of an image's manifest, as the registry says it; None where it has no such image."""
     repository, _, tag = image.rpartition(":")
-    connection = http.client.HTTPConnection(registry, timeout=seconds)
+    url = f"http://{registry}/v2/{repository}/manifests/{tag}"
     try:
-        connection.request("HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": MANIFEST_TYPES})
-        answer = connection.getresponse()
-        status, digest = answer.status, answer.getheader("Docker-Content-Digest", "")
-    except (OSError, http.client.HTTPException) as error:
+        reply = ask(url, "HEAD", seconds=seconds, headers={"Accept": MANIFEST_TYPES}, direct=True)
+    except NoAnswer as error:
         raise InfraRetriable(
             f"the image registry {registry} does not answer: {error}",
             hint="does the mirror run? `vmatrix infra status`",
         ) from error
-    finally:
-        connection.close()
-    if status not in (200, 404):
-        raise InfraRetriable(f"the image registry {registry} answers {status} for {image}")
-    return digest if status == 200 else None
+    if not reply.ok and reply.status != HTTPStatus.NOT_FOUND:
+        raise InfraRetriable(f"the image registry {registry} answers {reply.status} for {image}")
+    return reply.headers.get("Docker-Content-Digest", "") if reply.ok else None

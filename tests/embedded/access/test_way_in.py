@@ -21,16 +21,17 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
-from harness.kube.tunnels import Tunnels
+from harness.kube.client import Infra
 from harness.machines import inventory
-from harness.machines.access import close_connections, control_directory, run_on, ssh_options
+from harness.machines.reach.portforward import Tunnels
+from harness.machines.reach.ssh import close_connections, control_directory, run_on, ssh_options
 from harness.machines.runner.call import Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed, Service, run
+from harness.providers.embedded import EmbeddedProvider
 from harness.record import Recorder
 from harness.spec import load_spec
 from harness.spec.settings import Settings
@@ -70,7 +71,7 @@ def life(infra: EmbeddedProvider, cluster: Cluster, tmp_path_factory: pytest.Tem
         project=project_dir(),
         expiry_hours=1.0,
         access="portforward",
-        kubeconfig=infra.kubeconfig(),
+        infra=Infra(infra.kubeconfig()),
     )
     machine = PlannedMachine(MACHINE, ("node",), 1, 512, 10, "debian-13")
     cell = Cell(CELL, {"topology": "t"}, "fresh", (Phase("deploy", machines=(MACHINE,)),), (machine,), {})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import PVC
+from harness.providers.embedded import EmbeddedProvider
 
 
 def disk_of(infra: EmbeddedProvider, cluster: Cluster, namespace: str, claim: str) -> Path:

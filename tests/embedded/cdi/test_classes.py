@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, POD, STORAGE_PROFILE
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import Site, content
 from tests.contract.volumes import datavolume, http, make, wait_phase

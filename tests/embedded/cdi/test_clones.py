@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, RESOURCE_QUOTA
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import Site, content
 from tests.contract.volumes import condition, copy_of, datavolume, http, make, status_of, wait_phase

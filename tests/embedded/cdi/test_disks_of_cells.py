@@ -13,20 +13,19 @@ from dataclasses import replace
 import pytest
 
 from harness.cell.golden import ensure_golden
-from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, wait_for_disk
 from harness.cell.manifests import CellPlan
-from harness.cell.place import Place
+from harness.cell.place import Place, cell_labels
 from harness.cell.site import Site
 from harness.embedded.vmi.launcher import CONSUMER
 from harness.errors import BadImage
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM
 from harness.machines.kubevirt.disks import CloneStuck
 from harness.machines.kubevirt.manifests import GoldenImage, Origin
 from harness.model import PlannedMachine
 from harness.paths import project_dir
+from harness.providers.embedded import EmbeddedProvider
 from harness.spec import load_spec
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until

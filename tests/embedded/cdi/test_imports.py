@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, PVC
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import Site, content
 from tests.contract.volumes import condition, datavolume, http, make, remove, status_of, wait_gone, wait_phase

@@ -6,9 +6,9 @@ import os
 import signal
 
 from harness import proc
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import Site, content
 from tests.contract.volumes import datavolume, http, make, remove, status_of, wait_phase

@@ -16,16 +16,15 @@ from harness.artifacts.store import Store
 from harness.infra.cluster.access import CellPlacement, subject
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.embedded import control_plane
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.findings import fatal
-from harness.infra.host import processes
+from harness.infra.host import control_plane, processes
 from harness.infra.host.folder import claim
-from harness.infra.kubeconfig import KubeconfigProvider
 from harness.kube import Cluster
-from harness.kube.client import Json
+from harness.kube.client import Infra, Json
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
+from harness.providers.embedded import EmbeddedProvider
+from harness.providers.kubeconfig import KubeconfigProvider
 from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline
 from tests.embedded.conftest import Instances
@@ -50,20 +49,20 @@ def poor(infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path) -> Path:
 
 
 def test_the_embedded_infrastructure_lacks_nothing(infra: EmbeddedProvider) -> None:
-    assert check_cluster(infra.kubeconfig()) == []
-    provider = KubeconfigProvider(infra.kubeconfig(), None, infra.mirror())
+    assert check_cluster(Infra(infra.kubeconfig())) == []
+    provider = KubeconfigProvider(Infra(infra.kubeconfig()), infra.mirror())
     provider.up()
     assert provider.describe()["kubernetes"] == f"v{KUBERNETES}"
 
 
 def test_more_memory_than_there_is_is_said_before_anything_starts(infra: EmbeddedProvider) -> None:
-    (finding,) = check_cluster(infra.kubeconfig(), use=Use(need=Need(memory_mib=2**30)))
+    (finding,) = check_cluster(Infra(infra.kubeconfig()), use=Use(need=Need(memory_mib=2**30)))
     assert f"{2**30} MiB" in finding.why
 
 
 def test_the_remedies_of_missing_rights_give_them(infra: EmbeddedProvider, poor: Path) -> None:
     kubectl = Store().obtain("kubectl", KUBERNETES).file("kubectl")
-    before = [f for f in check_cluster(poor) if f.what.startswith("not allowed")]
+    before = [f for f in check_cluster(Infra(poor)) if f.what.startswith("not allowed")]
     assert [f.what.split()[-1] for f in before if f.fatal] == [
         r.plural for r, _ in CellPlacement().asked() if r.required
     ]
@@ -72,7 +71,7 @@ def test_the_remedies_of_missing_rights_give_them(infra: EmbeddedProvider, poor:
             program, *words = shlex.split(command)
             assert program == "kubectl"
             proc.run([kubectl, "--kubeconfig", infra.kubeconfig(), *words], timeout=KUBECTL_SECONDS)
-    after = check_cluster(poor)
+    after = check_cluster(Infra(poor))
     assert not [f for f in after if f.what.startswith("not allowed")]
 
 
@@ -105,9 +104,9 @@ def test_the_context_that_is_named_is_the_one_that_is_used(
 ) -> None:
     path = _config(infra, tmp_path / "kubeconfig", {"token": _token(cluster, "contexts")}, "home")
     assert subject(Cluster.from_kubeconfig(path, context="home")).user == "system:serviceaccount:contexts:runner"
-    (finding,) = check_cluster(path)
+    (finding,) = check_cluster(Infra(path))
     assert "https://127.0.0.1:1 does not answer" in finding.what
-    (unknown,) = check_cluster(path, "moon")
+    (unknown,) = check_cluster(Infra(path, "moon"))
     assert "moon" in unknown.what
 
 
@@ -124,7 +123,7 @@ def test_an_exec_plugin_logs_in(infra: EmbeddedProvider, cluster: Cluster, tmp_p
 
     assert subject(Cluster.from_kubeconfig(path, context="x")).user == "system:serviceaccount:plugins:runner"
     plugin.write_text("#!/bin/sh\necho no ticket >&2\nexit 1\n")
-    (finding,) = check_cluster(path, "x")
+    (finding,) = check_cluster(Infra(path, "x"))
     assert finding.fatal
 
 
@@ -144,7 +143,7 @@ def test_a_pod_uses_its_service_account_and_its_next_token(
     assert in_cluster_kubeconfig(tmp_path / "none", {}, account) is None
     path = in_cluster_kubeconfig(tmp_path / "state" / "kubeconfig", environment, account)
     assert path is not None
-    (refused,) = check_cluster(path)
+    (refused,) = check_cluster(Infra(path))
     assert "401" in refused.what
     (account / "token").write_text(_token(cluster, "pods"))
     assert subject(Cluster.from_kubeconfig(path)).user == "system:serviceaccount:pods:runner"
@@ -160,7 +159,7 @@ def test_a_cluster_without_kubevirt_says_so(instances: Instances) -> None:
     control_plane.ensure_credentials(layout, found.index)
     programs = control_plane.programs(layout, found.index, provider.host.config.binaries)
     processes.bring_up(layout, programs, deadline=Deadline.after(120))
-    seen = " / ".join(f.what for f in fatal(check_cluster(layout.kubeconfig)))
+    seen = " / ".join(f.what for f in fatal(check_cluster(Infra(layout.kubeconfig))))
     assert "does not serve kubevirt.io/v1" in seen
     assert "does not serve cdi.kubevirt.io/v1beta1" in seen
     assert "no node is ready" in seen

@@ -14,12 +14,12 @@ from harness import proc
 from harness.embedded.machines import Machines
 from harness.errors import BadInput, InfraError, Leaked
 from harness.infra.cluster.capacity import free_for_machines
-from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host import folder, layout, leftovers, network, processes
+from harness.infra.host import folder, layout, network, processes, status
 from harness.infra.host.network import address_of, bridge_of
 from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, NODE
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.conftest import Instances
 from tests.embedded.infra import host
@@ -190,7 +190,7 @@ def test_down_leaves_nothing_of_machines_networks_and_disks(instances: Instances
     assert kinds == {"process", "mount", "loop", "cgroup", "link", "filter", "netns", "file"}
     provider.down()
     assert traces(provider, index) == set()
-    assert leftovers.leftovers(provider.layout, index) == []
+    assert status.leftovers(provider.layout, index) == []
     assert provider.status().state is State.DOWN
 
 
@@ -227,7 +227,7 @@ def test_down_after_an_up_that_was_killed(instances: Instances, tmp_path: Path, 
     index = folder.find_index(provider.layout)
     assert index is not None
     if moment.startswith("run/"):
-        assert f"packet filter's table inet {bridge_of(index)}" in leftovers.leftovers(provider.layout, index)
+        assert f"packet filter's table inet {bridge_of(index)}" in status.leftovers(provider.layout, index)
     provider.down()
     assert traces(provider, index) == set()
 

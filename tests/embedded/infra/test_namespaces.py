@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.kube.access import allowed
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, allowed
 from harness.kube.objects import condition, is_condition
 from harness.kube.resources import CONFIG_MAP, CRD, NAMESPACE, SECRET, SERVICE_ACCOUNT, VM, Resource
 from harness.until import Deadline, NotYet, until

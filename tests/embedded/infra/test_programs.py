@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host import processes
-from harness.infra.host.keeper import Keeper
+from harness.infra.host.instance import Keeper
 from harness.infra.host.processes import InstanceParts
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
 from harness.proc import Service
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.run.runs import vmatrix
 

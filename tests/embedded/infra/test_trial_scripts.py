@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.infra.cluster import trial_pods
+from harness.infra.cluster import trial
 from harness.infra.cluster.trial import Report, read_report
 from harness.until import Deadline, NotYet, until
 
@@ -40,7 +40,7 @@ CLOSE = f"""
 table ip trial {{
   chain forward {{
     type filter hook forward priority 0
-    tcp dport {trial_pods.CLOSED} drop
+    tcp dport {trial.CLOSED} drop
   }}
 }}
 """
@@ -54,7 +54,7 @@ def pods(tmp_path: Path) -> Iterator[None]:
         for name in (ROUTER, PEER, LOOKER):
             stack.callback(proc.run, ["ip", "netns", "delete", name], timeout=SECONDS, check=False)
         proc.run(["sh", "-c", LINKS], timeout=SECONDS)
-        for port in (trial_pods.OPEN, trial_pods.CLOSED):
+        for port in (trial.OPEN, trial.CLOSED):
             argv = ["ip", "netns", "exec", PEER, sys.executable, "-m", "http.server", str(port), "-d", str(tmp_path)]
             server = proc.spawn(argv, log=Path(os.devnull))
             stack.callback(server.stop, grace=1.0)
@@ -64,7 +64,7 @@ def pods(tmp_path: Path) -> Iterator[None]:
 
 def _listening() -> bool | NotYet:
     sockets = proc.run(["ip", "netns", "exec", PEER, "ss", "-Hltn"], timeout=SECONDS).stdout
-    return all(f":{port} " in sockets for port in (trial_pods.OPEN, trial_pods.CLOSED)) or NotYet(sockets)
+    return all(f":{port} " in sockets for port in (trial.OPEN, trial.CLOSED)) or NotYet(sockets)
 
 
 def in_router(*words: str) -> None:
@@ -75,8 +75,8 @@ def in_router(*words: str) -> None:
 def look(pods: None, tmp_path: Path) -> Look:
     """Return what runs the looking pod's script with bash, as in KubeVirt's images."""
     said = tmp_path / "said"
-    script = trial_pods.LOOK.replace("/dev/termination-log", str(said))
-    given = {"PEER": PEER_ADDRESS, "OPEN": str(trial_pods.OPEN), "CLOSED": str(trial_pods.CLOSED)}
+    script = trial.LOOK.replace("/dev/termination-log", str(said))
+    given = {"PEER": PEER_ADDRESS, "OPEN": str(trial.OPEN), "CLOSED": str(trial.CLOSED)}
 
     def run(*before: str) -> Report:
         said.write_text("")

@@ -11,13 +11,13 @@ import pytest
 
 from harness import providers
 from harness.embedded.machines import Machines as Host
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import load_record
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, VM
-from harness.machines.access import close_connections
 from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
+from harness.machines.reach.ssh import close_connections
 from harness.paths import project_dir
+from harness.providers.embedded import EmbeddedProvider
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.embedded.node.guests import machine_id
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.proc import Service
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 
 END_SECONDS = 5.0

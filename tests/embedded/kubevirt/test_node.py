@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.objects import is_condition
 from harness.kube.resources import NODE, POD
+from harness.providers.embedded import EmbeddedProvider
 
 Wait = Callable[[Callable[[], object], str], object]
 

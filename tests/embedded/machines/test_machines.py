@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.embedded.machines import Machines, MachineSpec, cgroups, nspawn
+from harness.embedded.machines import Machines, MachineSpec, cgroups, runtime
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 from tests.embedded.machines.conftest import INDEX, Lab
@@ -188,7 +188,7 @@ def test_a_killed_machine_leaves_nothing_and_its_address_can_be_used_again_at_on
     spec = lab.spec("c1", namespace=1, host=9)
     lab.machines.start(spec)
     lab.wait_for_login(spec)
-    lock = nspawn.lock_of(lab.directory / "state/machines/c1/root")
+    lock = runtime.lock_of(lab.directory / "state/machines/c1/root")
     assert lock.exists()
     lab.machines.kill(spec.id)
     assert not lock.exists()
@@ -232,7 +232,7 @@ def test_a_machine_whose_nspawn_is_killed_has_exited_with_its_last_lines(lab: La
     spec = lab.spec("f1", namespace=1, host=12)
     lab.machines.start(spec)
     lab.wait_for_login(spec)
-    pid = nspawn.supervisor(lab.machines.names.machine(spec.id), _groups(lab, spec))
+    pid = runtime.supervisor(lab.machines.names.machine(spec.id), _groups(lab, spec))
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     status = until(

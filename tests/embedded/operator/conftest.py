@@ -15,11 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
-from harness.kube.ensure import ensure
 from harness.kube.failures import ApiFailure
-from harness.kube.objects import dig
+from harness.kube.objects import dig, ensure
 from harness.kube.resources import CRD, NAMESPACE, NODE, SECRET, SERVICE_ACCOUNT, Resource
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
@@ -28,6 +26,7 @@ from harness.operator.controllers import guest as guest_nodes
 from harness.operator.controllers import machine
 from harness.operator.controllers.machine import Pace
 from harness.operator.registry import chosen, start, stop
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from harness.kube.admission import untold
 from harness.kube.client import Cluster, Json
-from harness.kube.ensure import ensure
 from harness.kube.failures import ApiFailure
+from harness.kube.objects import ensure
 from harness.kube.resources import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
 from harness.operator.webhooks.certificates import Certificates

@@ -9,8 +9,8 @@ import yaml
 
 from harness.infra.cluster.rights import Right, binding, role
 from harness.kube.client import Cluster
-from harness.kube.ensure import ensure
 from harness.kube.in_cluster import config_of
+from harness.kube.objects import ensure
 from harness.kube.resources import ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 
 

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 
 from harness.embedded.node.pods import running, write_status
 from harness.kube.client import Cluster, Json
-from harness.kube.ensure import ensure
 from harness.kube.informer import Informers, Key, key_of
-from harness.kube.objects import controller_of, deleting, dig, is_condition, now, owner_reference, phase
+from harness.kube.objects import controller_of, deleting, dig, ensure, is_condition, now, owner_reference, phase
 from harness.kube.reconcile import Controller, follow_children
 from harness.kube.resources import JOB, POD, Resource
 from harness.operator.controllers.execution_end import has_ended

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from harness.kube.api import RequestOptions
+from harness.kube.api import HASTY, RequestOptions
 from harness.kube.client import Cluster
 from harness.kube.connection import ApiConnection, open_kubeconfig
 from harness.kube.failures import Answer
-from harness.kube.patience import HASTY
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.applyset import ID, KINDS, PART_OF
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import labels_of
@@ -21,6 +20,7 @@ from harness.kube.objects import condition, deleting, dig
 from harness.kube.resources import CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, SECRET, SERVICE
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.controllers import addons
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.addon_guest import PlayedGuest, config, service, web
 from tests.embedded.operator.conftest import StartManager, fresh_namespace

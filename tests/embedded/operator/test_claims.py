@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import Unreachable
 from harness.kube.objects import condition, dig
@@ -15,6 +14,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_choice import CLAIMED
 from harness.operator.controllers.machineset import MachineSetController
+from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins, bare

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.objects import condition, dig
 from harness.kube.resources import CRD, Resource
@@ -17,6 +16,7 @@ from harness.operator.api.crds import DIGEST, crds, crds_older
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.api.rules import read
 from harness.proc import run
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.played import WAIT_SECONDS
 from tests.unit.operator.api.mistakes import BAD, JUDGED

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from harness.errors import InfraRetriable
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.resources import (
     CONFIG_MAP,
@@ -28,6 +27,7 @@ from harness.operator.execute import logs, progress
 from harness.operator.execute.inputs import executor_name, log_name, state_name
 from harness.operator.execute.objects import KINDS, make, objects_of
 from harness.operator.execute.termination import Termination
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import REAL_JOBS
 from tests.embedded.operator.executions import NAME, Lab

@@ -389,7 +389,7 @@ def test_operations_are_counted(outcome: str, world: World, operator: OperatorCo
         world.succeed(DEPLOY)
     else:
         fail(world, DEPLOY, failed("product"))
-    line = f'vmatrix_operator_operations_total{{operation="deploy",outcome="{outcome}"}} 1'
+    line = f'vmatrix_operator_operations_total{{operation="deploy",outcome="{outcome}"}} 1.0'
 
     def counted() -> bool | NotYet:
         text = operator.metrics.text(operator.controllers, leading=True)

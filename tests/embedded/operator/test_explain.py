@@ -11,7 +11,6 @@ import yaml
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import dig
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
@@ -20,6 +19,7 @@ from harness.operator.decide.desired import desired
 from harness.operator.decide.observed import Observed, begun, observed
 from harness.operator.decide.operations import next_operation
 from harness.operator.decide.releases import load_releases
+from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.operator.declared import Declared
 from tests.unit.operator.api import objects
 from tests.unit.operator.api.objects import defaulted

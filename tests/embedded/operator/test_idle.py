@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import labels_of
 from harness.kube.objects import condition, dig
@@ -18,6 +17,7 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.nodehealth import MACHINE_LABEL
 from harness.operator.execute.inputs import state_name
 from harness.operator.registry import NAMES, stop
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared

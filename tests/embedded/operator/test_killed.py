@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
 from harness.operator.registry import stop
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.recorded import Asked, RecordedCluster

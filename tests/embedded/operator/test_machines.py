@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import condition, dig, now
 from harness.operator.api.resources import MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
@@ -13,6 +12,7 @@ from harness.operator.controllers.machine import Pace
 from harness.operator.controllers.machine_status import StatusOfMachines
 from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
 from harness.operator.registry import stop
+from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins, bare

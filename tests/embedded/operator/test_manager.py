@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.objects import dig
 from harness.kube.resources import CRD, LEASE
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import NotYet
 from tests.embedded.operator.world import IMAGE, MINE, NAME, World
 
@@ -99,9 +99,9 @@ def test_manager_works_from_the_object_to_the_job_and_ends_when_told(
     world.declare()
     world.succeed(DEPLOY)
     world.history(1)
-    counted = 'vmatrix_operator_operations_total{operation="deploy",outcome="succeeded"} 1'
+    counted = 'vmatrix_operator_operations_total{operation="deploy",outcome="succeeded"} 1.0'
     world.wait(lambda: counted in manager.ask("/metrics") or NotYet(manager.said()), counted)
-    assert 'vmatrix_operator_reconcile_errors_total{controller="clusterinstall"} 0' in manager.ask("/metrics")
+    assert 'vmatrix_operator_reconcile_errors_total{controller="clusterinstall"} 0.0' in manager.ask("/metrics")
     assert manager.end(signal.SIGTERM) == 0
     names = [lease["metadata"]["name"] for lease in world.api.list(LEASE, world.namespace).items]
     (name,) = names

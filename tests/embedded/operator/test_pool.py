@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import NODE, SECRET
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE_SET
 from harness.operator.execute.inputs import state_name
 from harness.operator.registry import NAMES
+from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.made import infrastructure

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harness.infra.cluster.rights import Right
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
@@ -17,6 +16,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BAC
 from harness.operator.api.rules import read
 from harness.operator.decide.releases import load_releases
 from harness.operator.rights import USE
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.objects import condition, dig, now
 from harness.kube.resources import JOB, NODE, SECRET
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.execute.inputs import state_name
+from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.operator.conftest import REAL_JOBS, StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins

@@ -17,7 +17,7 @@ from harness.cell.steps import Steps
 from harness.kube.client import Json
 from harness.kube.objects import condition, dig
 from harness.kube.resources import VMI
-from harness.machines.access import run_on
+from harness.machines.reach.ssh import run_on
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.paths import packaged_dir, project_dir

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import JOB, SECRET
 from harness.operator.execute import logs
 from harness.operator.execute.inputs import state_name
 from harness.operator.execute.logs import show_log
 from harness.operator.execute.progress import progress_of
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.executions import NAME, Executor, Lab
 from tests.embedded.operator.played import WAIT_SECONDS

@@ -16,15 +16,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import NAMESPACE, SECRET, VM
-from harness.machines.access import close_connections
 from harness.machines.keys import PREFIX, make_key_pair
 from harness.machines.kubevirt.manifests import GoldenImage
+from harness.machines.reach.ssh import close_connections
 from harness.model import Machine
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.controllers import inspection
+from harness.providers.embedded import EmbeddedProvider
 from tests.contract.machines import Machines
 from tests.contract.storage import default_storage
 from tests.contract.volumes import wait_gone

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from harness import providers
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
 from harness.kube.resources import DATA_VOLUME, PVC, RESOURCE_QUOTA, SECRET, VM, VMI, Resource
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
+from harness.providers.embedded import EmbeddedProvider
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager

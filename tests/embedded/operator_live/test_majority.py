@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell import product_machines
+from harness.cell import provision
 from harness.kube.objects import condition, dig
 from harness.kube.resources import JOB
 from harness.model import Cell
@@ -45,7 +45,7 @@ def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_nothing_is_removed_beyond_the_majority(lived: Lived, tmp_path: Path) -> None:
-    product_machines.destroy(lived.life.site, lived.namespace, LOST)
+    provision.destroy(lived.life.site, lived.namespace, LOST)
     for name in LOST:
         lived.wait(name, lambda one: dig(one, "status", "phase") == "Lost", "lost")
     found = lived.wait(

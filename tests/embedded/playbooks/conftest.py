@@ -24,7 +24,8 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.embedded.machines import Machines, MachineSpec, Names
-from harness.infra.host import guests, preflight
+from harness.infra import guest_facts
+from harness.infra.host import preflight
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.machines.runner.playbook_output import Recap, recap
@@ -82,7 +83,7 @@ class Bench:
         }
         given = {
             **cell.vars,
-            **guests.guest_vars(),
+            **guest_facts.guest_vars(),
             "cluster_mirror_url": self.mirror.http,
             "cluster_image_registry": self.mirror.registry,
             "cluster_hosts": [{"name": name, "address": address} for name, address in addresses.items()],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import EmbeddedProvider
+from harness.providers.embedded import EmbeddedProvider
 from harness.providers.on_host import KUBERNETES
 from tests.embedded.conftest import running
 from tests.embedded.kubevirt.conftest import image, machines, namespace, part

@@ -9,10 +9,8 @@ import pytest
 
 from harness.artifacts.own import push
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.ensure import ensure
-from harness.kube.objects import is_condition, phase
+from harness.kube.objects import ensure, is_condition, phase
 from harness.kube.resources import CRD, JOB, NAMESPACE, POD, SECRET
 from harness.operator.api.crds import crds
 from harness.operator.api.machine import KeyRef
@@ -23,6 +21,7 @@ from harness.operator.execute.inputs import Execution
 from harness.operator.execute.logs import show_log
 from harness.operator.execute.objects import make
 from harness.operator.execute.termination import Termination, of_pod
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from harness.errors import VmatrixError
-from harness.infra.embedded.provider import EmbeddedProvider
-from harness.infra.host import leftovers
+from harness.infra import pods
+from harness.infra.host import status
 from harness.infra.host.layout import load_record
-from harness.infra.pods import join
-from harness.infra.pods.machine import NAME, NAMESPACE_NAME
+from harness.infra.pods import NAME, NAMESPACE_NAME
 from harness.kube.client import Cluster
 from harness.kube.objects import phase
 from harness.kube.resources import DATA_VOLUME, NODE, VMI
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.conftest import PREFIX, provider_of
 
@@ -66,7 +66,7 @@ def test_down_leaves_nothing_of_one_that_was_killed_when(infra: EmbeddedProvider
     made = load_record(infra.layout)
     assert made is not None
     infra.down()
-    assert leftovers.leftovers(infra.layout, made.index) == []
+    assert status.leftovers(infra.layout, made.index) == []
     assert not infra.layout.root.exists()
 
 
@@ -76,5 +76,5 @@ def test_another_up_ends_what_a_killed_one_began_though_it_is_not_told_of_pods(i
     words = [str(vmatrix), "infra", "up", "--name", infra.layout.name]
     subprocess.run(words, check=True, timeout=UP_SECONDS, stdout=subprocess.DEVNULL)
     api = Cluster.from_kubeconfig(infra.layout.kubeconfig)
-    assert join.nodes_are_ready(api.get(NODE, infra.layout.pods_node))
+    assert pods.nodes_are_ready(api.get(NODE, infra.layout.pods_node))
     assert infra.status().pods == infra.layout.pods_node

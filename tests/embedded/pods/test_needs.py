@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 
 from harness import providers
-from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra import pods
 from harness.infra.host.status import State
-from harness.infra.pods import join
-from harness.infra.pods.machine import NAME, NAMESPACE_NAME
+from harness.infra.pods import NAME, NAMESPACE_NAME
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE, VMI
 from harness.model import Cell
 from harness.paths import packaged_dir
 from harness.plan.tiers import tier_cells
+from harness.providers.embedded import EmbeddedProvider
 from harness.spec.models import AxisValue
 from harness.spec.project import Project
 from harness.spec.settings import Settings
@@ -58,7 +58,7 @@ def test_pods_come_with_the_first_cell_that_needs_them(infra: EmbeddedProvider) 
     uids = []
     for _ in range(2):
         providers.open_site(project, [plain, with_pods], progress=print)
-        assert join.nodes_are_ready(api.get(NODE, infra.layout.pods_node))
+        assert pods.nodes_are_ready(api.get(NODE, infra.layout.pods_node))
         uids.append((api.get(VMI, NAME, NAMESPACE_NAME) or {})["metadata"]["uid"])
     assert uids[0] == uids[1], "the second run has found it"
     seen = infra.status()

@@ -12,14 +12,12 @@ import yaml
 from cryptography import x509
 
 from harness.embedded.cdi.provisioner import default_class
-from harness.embedded.node.placement import MACHINES_ONLY
+from harness.embedded.node.registration import MACHINES_ONLY
 from harness.embedded.operands import STORAGE_CLASS as STORAGE_CLASS_OF_MACHINES
-from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra import pods
 from harness.infra.host import pki
 from harness.infra.host.layout import load_record
-from harness.infra.pods import join
-from harness.infra.pods.machine import NAME, NAMESPACE_NAME
-from harness.infra.pods.manifests import CLASS, SEED_NAME
+from harness.infra.pods import CLASS, NAME, NAMESPACE_NAME, SEED_NAME
 from harness.kube.client import Cluster
 from harness.kube.objects import dig
 from harness.kube.resources import (
@@ -35,6 +33,7 @@ from harness.kube.resources import (
     VMI,
     Resource,
 )
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
 from tests.embedded.kubevirt.part import Part
@@ -185,7 +184,7 @@ def test_a_machine_that_died_is_made_anew(infra: EmbeddedProvider, cluster: Clus
     wait_for(lambda: dig(cluster.get(VMI, NAME, NAMESPACE_NAME), "status", "phase") == "Failed", "the machine to end")
     infra.up()
     assert uid_of_the_machine(cluster) != before
-    assert join.nodes_are_ready(cluster.get(NODE, infra.layout.pods_node))
+    assert pods.nodes_are_ready(cluster.get(NODE, infra.layout.pods_node))
 
 
 def test_renewed_certificates_reach_the_machine(infra: EmbeddedProvider, cluster: Cluster, kubectl: Kubectl) -> None:

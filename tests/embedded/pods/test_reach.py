@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from harness.cell import manifests
-from harness.cell.labels import cell_labels
-from harness.infra.embedded.provider import EmbeddedProvider
+from harness.cell.place import cell_labels
 from harness.kube.client import Cluster
 from harness.kube.objects import phase
 from harness.kube.resources import (
@@ -29,6 +28,7 @@ from harness.kube.resources import (
 )
 from harness.model import PlannedMachine
 from harness.paths import packaged_dir
+from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
 from tests.embedded.pods.conftest import Kubectl

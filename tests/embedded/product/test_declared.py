@@ -14,7 +14,7 @@ from harness.cell.place import Place
 from harness.cell.teardown import describe
 from harness.errors import BadInput, HarnessBug, InfraError, Leaked, ProductError, VmatrixError
 from harness.kube.client import Json
-from harness.kube.ensure import ensure
+from harness.kube.objects import ensure
 from harness.kube.resources import CLUSTER_ROLE, CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, SECRET, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
 from tests.embedded.product.conftest import DEFINITION, GUEST, SECONDS, TEMPLATE, Declarations

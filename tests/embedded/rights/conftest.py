@@ -16,11 +16,10 @@ import yaml
 from harness import proc
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
 from harness.paths import project_dir
-from harness.providers.embedded import embedded_provider
+from harness.providers.embedded import EmbeddedProvider, embedded_provider
 from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline, NotYet, until
 from tests.embedded.conftest import PREFIX

@@ -12,6 +12,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.kube import Cluster
+from harness.kube.client import Infra
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Phase, PlannedMachine
 from harness.paths import project_dir
@@ -58,7 +59,7 @@ def site_of(
         expiry_hours=1.0,
         namespace=namespace,
         access="direct" if kubeconfig is None else "portforward",
-        kubeconfig=kubeconfig,
+        infra=Infra(kubeconfig) if kubeconfig is not None else None,
     )
 
 

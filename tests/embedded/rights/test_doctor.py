@@ -17,7 +17,7 @@ from harness.infra.cluster.access import check_pod_security
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.findings import Finding
-from harness.kube.client import Json
+from harness.kube.client import Infra, Json
 from harness.kube.resources import (
     CDI,
     KUBEVIRT,
@@ -41,7 +41,7 @@ GATE = "HonorWaitForFirstConsumer"
 def seen(ground: Ground) -> Seen:
     """Return what the checks find, by what was seen."""
     path = ground.provider.kubeconfig()
-    return lambda **use: {f.what: f for f in check_cluster(path, use=Use(**use))}
+    return lambda **use: {f.what: f for f in check_cluster(Infra(path), use=Use(**use))}
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_rights_in_a_shared_namespace_are_asked_for_there(ground: Ground, undo: 
     job = ground.account(name, "job")
 
     def missing() -> list[Finding]:
-        found = check_cluster(job.kubeconfig, use=Use(namespace=name))
+        found = check_cluster(Infra(job.kubeconfig), use=Use(namespace=name))
         return [f for f in found if f.what.startswith("not allowed") and f.fatal]
 
     before = missing()

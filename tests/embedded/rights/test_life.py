@@ -10,6 +10,7 @@ from harness.cell.existing import CellSelector, find
 from harness.errors import BadImage
 from harness.infra.cluster import rights
 from harness.infra.cluster.checks import Use, check_cluster
+from harness.kube.client import Infra
 from harness.kube.resources import DATA_VOLUME, LEASE, NETWORK_POLICY, PVC, SECRET, VM
 from harness.schedule.reservations import LEASE_NAME, RESERVATIONS_NAMESPACE
 from tests.embedded.rights.audit import Ask, granted
@@ -41,7 +42,7 @@ def test_a_cell_in_a_namespace_of_its_own_uses_every_right_and_needs_no_other(gr
     with pytest.raises(BadImage):
         broken.provision()
     broken.teardown()
-    findings = check_cluster(job.kubeconfig, use=Use(networks={"pod network": "10.243.0.0/16"}))
+    findings = check_cluster(Infra(job.kubeconfig), use=Use(networks={"pod network": "10.243.0.0/16"}))
 
     seen = ground.log.of(job.user, since)
     everywhere = granted((*rights.JOBS, *rights.SURVEY, *rights.LOOK))

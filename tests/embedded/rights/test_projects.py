@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.cell.existing import CellSelector
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.cell.provision import join_namespace
 from harness.cell.teardown import reap
 from harness.errors import Leaked

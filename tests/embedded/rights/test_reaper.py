@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from harness import proc
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.infra.cluster import rights
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import CONFIG_MAP, DATA_VOLUME, NAMESPACE, POD, SECRET, VM

@@ -14,7 +14,7 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.cell.existing import CellSelector, find
 from harness.infra.cluster import rights
-from harness.infra.host.guests import guest_vars
+from harness.infra.guest_facts import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM
 from harness.model import Cell
 from harness.paths import project_dir

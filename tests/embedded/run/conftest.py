@@ -11,13 +11,13 @@ import pytest
 
 from harness.cell.existing import CellSelector, find
 from harness.cell.teardown import reap
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
-from harness.machines.access import control_directory
+from harness.machines.reach.ssh import control_directory
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
 from harness.proc import run as command
+from harness.providers.embedded import EmbeddedProvider
 from harness.spec import load_spec
 from tests.embedded.run import runs
 from tests.embedded.run.runs import Run

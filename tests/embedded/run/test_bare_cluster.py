@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.infra.embedded import control_plane
-from harness.infra.host import processes
+from harness.infra.host import control_plane, processes
 from harness.infra.host.folder import claim
 from harness.until import Deadline
 from tests.embedded.conftest import Instances

@@ -11,12 +11,12 @@ import pytest
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
 from harness.infra.cluster.capacity import free_for_machines
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, POD
 from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE
 from harness.model import Cell
 from harness.paths import project_dir
+from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.run import runs
 from tests.embedded.run.conftest import Nothing, Start
 from tests.embedded.run.runs import change, failures, project_copy, vmatrix

@@ -12,10 +12,10 @@ import pytest
 
 from harness.cell.existing import CellSelector, find
 from harness.infra.cluster.capacity import free_for_machines
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import NODE, POD
 from harness.model import Cell
+from harness.providers.embedded import EmbeddedProvider
 from harness.report.results import load
 from harness.schedule.demand import demand_of, rules_of
 from tests.embedded.run import runs

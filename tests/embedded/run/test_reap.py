@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from harness.cell.existing import CellSelector, find
-from harness.cell.labels import namespace_name
+from harness.cell.place import namespace_name
 from harness.cell.teardown import reap
 from harness.infra.host import processes as programs
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
-from harness.machines.access import control_directory
+from harness.machines.reach.ssh import control_directory
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell
 from harness.proc import Service
 from tests.embedded.conftest import Instances

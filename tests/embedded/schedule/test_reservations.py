@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
+from harness.providers.embedded import EmbeddedProvider
 from harness.schedule.admission import Admission
 from harness.schedule.capacity import survey
 from harness.schedule.demand import Limits, demand_of

@@ -86,7 +86,7 @@ class DiskCluster:
 
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return events as lines."""
-        return [f"{e['reason']}: {e['message']}" for e in self.events]
+        return [f"{e.get('type', '')} {e['reason']}: {e['message']}" for e in self.events]
 
     def _refuse(self, resource: Resource) -> None:
         if resource.plural in self.refusals:

@@ -10,10 +10,10 @@ import pytest
 
 from harness.cell import existing as module
 from harness.cell.existing import CellSelector, Existing, Found, InfraAccess, existing, find, machine_states
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.cell.teardown import reap
 from harness.errors import BadInput
-from harness.kube.client import ApiFailure, Cluster
+from harness.kube.client import ApiFailure, Cluster, Infra
 from harness.kube.resources import NETWORK_POLICY, VM, VMI, Resource
 from harness.model import ANNOTATION_USER, LABEL_ATTEMPT, LABEL_EXPIRES, LABEL_MACHINE
 
@@ -56,7 +56,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def found(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Existing:
     attempts = [SimpleNamespace(run="run123", cell="cell", attempt=n) for n in (1, 2)]
     monkeypatch.setattr(module, "find", lambda *_: attempts)
-    return existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "cell", tmp_path)
+    return existing(InfraAccess(cluster, Infra(tmp_path / "kubeconfig")), "cell", tmp_path)
 
 
 def test_the_newest_attempt_counts(found: Existing, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_states_name_machines_without_an_instance_too(cluster: Cluster) -> None:
 def test_no_cell_is_said(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "find", lambda *_: [])
     with pytest.raises(BadInput, match="cell 'other' does not exist"):
-        existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "other", tmp_path)
+        existing(InfraAccess(cluster, Infra(tmp_path / "kubeconfig")), "other", tmp_path)
 
 
 SHARED = "vmatrix-cells"

@@ -27,7 +27,7 @@ from harness.cell.logs import (
 )
 from harness.errors import BadInput, InfraError
 from harness.kube.client import Unreachable
-from harness.machines.access import SSH_FAILED
+from harness.machines.reach.ssh import SSH_FAILED
 from harness.model import Machine, PlannedMachine
 from harness.proc import CommandFailed, Completed
 from harness.rundir import AttemptDir

@@ -14,7 +14,7 @@ from harness.cell.machine_restarts import Restarts
 from harness.cell.place import Place
 from harness.errors import InfraError, ProductError
 from harness.kube.client import ApiFailure
-from harness.machines.access import SSH_FAILED
+from harness.machines.reach.ssh import SSH_FAILED
 from harness.model import Cell, Environment, Machine, Phase, PlannedMachine
 from tests.unit.shipped_timeouts import TIMEOUTS
 

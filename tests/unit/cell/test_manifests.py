@@ -7,10 +7,10 @@ from dataclasses import replace
 import yaml
 
 from harness.cell import manifests
-from harness.cell.labels import cell_labels, expired, namespace_name
+from harness.cell.place import cell_labels, expired, namespace_name
 from harness.embedded.vmi.launcher import compute
-from harness.machines.access import control_directory
 from harness.machines.kubevirt.manifests import MASQUERADE, GoldenImage, Origin, machine
+from harness.machines.reach.ssh import control_directory
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells

@@ -11,9 +11,8 @@ from typing import Any, cast
 import pytest
 
 from harness.cell import manifests
-from harness.cell.labels import cell_labels
 from harness.cell.network import endpoints, needs_internet, outside, refuse_masquerade
-from harness.cell.place import place_of
+from harness.cell.place import cell_labels, place_of
 from harness.cell.site import Site
 from harness.errors import BadInput, InfraError
 from harness.kube.client import Json

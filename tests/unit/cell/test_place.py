@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.cell.existing import CellSelector
-from harness.cell.labels import own_project
 from harness.cell.manifests import CellPlan
-from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID, Place, place_of, selector_of
+from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID, Place, own_project, place_of, selector_of
 from harness.machines.kubevirt.manifests import GoldenImage, machine
 from harness.model import PlannedMachine
 from harness.paths import project_dir

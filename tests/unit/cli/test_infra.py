@@ -327,3 +327,22 @@ def test_the_instance_is_the_one_of_the_settings(
     monkeypatch.delenv("VMATRIX_PROJECT", raising=False)
     done = CliRunner().invoke(app, ["infra", "status", *options])
     assert done.output.startswith(f"infra {name} is down")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x", "x"),
+        (Path("/a"), "/a"),
+        (3, "3"),
+        (None, "-"),
+        (True, "yes"),
+        (("a", "b"), "a, b"),
+        ([None, False], "-, no"),
+        ({"http": "http://m", "registry": "m:5000"}, "http://m, m:5000"),
+        ({"a": {"b": None}}, "-"),
+        (State.BROKEN, "broken"),
+    ],
+)
+def test_facts_are_printed_without_words_of_python(value: object, text: str) -> None:
+    assert infra._text(value) == text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.labels import cell_labels, own_project
+from harness.cell.place import cell_labels, own_project
 from harness.errors import BadInput
 from harness.gitlab import access, doctor, links, note
 from harness.gitlab.variables import Job, read_job, read_pipeline

@@ -7,8 +7,7 @@ from dataclasses import asdict, fields
 
 import yaml
 
-from harness.infra.guest_facts import PREFIX, VIRTUAL, GuestFacts
-from harness.infra.host.guests import HostKernel, guest_facts, guest_vars
+from harness.infra.guest_facts import PREFIX, VIRTUAL, GuestFacts, HostKernel, guest_facts, guest_vars
 from tests.contract.guest_proofs import PROOFS
 from tests.unit.pages import ROOT
 

@@ -20,7 +20,7 @@ from harness.errors import BadInput
 from harness.infra.host import pki
 from harness.kube import credentials
 from harness.kube.client import Cluster, Unreachable
-from harness.kube.portforward import open_stream
+from harness.machines.reach.portforward import open_stream
 from tests.unit.kube.kubeconfigs import V1, ApiServer, Row, credential, program, served
 
 

@@ -11,7 +11,7 @@ import pytest
 from harness.errors import BadInput
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.kubeconfig import CONFIG, Named, files_of, namespace_of
-from harness.kube.portforward import open_tunnel
+from harness.machines.reach.portforward import open_tunnel
 from tests.unit.kube.kubeconfigs import KEYS, TABLE, ApiServer, Row, served, wrong_types
 
 TUNNEL = "/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachineinstances/cp-0/portforward/22/tcp"

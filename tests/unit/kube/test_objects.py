@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.kube.objects import dig, quantity, with_condition
+from harness.kube.objects import dig, holds, quantity, with_condition
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,18 @@ def test_condition_that_turned_has_a_new_transition_time() -> None:
     old = {"type": "Ready", "status": "False", "lastTransitionTime": "1"}
     new = {"type": "Ready", "status": "True", "lastTransitionTime": "2"}
     assert with_condition([old], new) == [new]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "answer"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": 1}, {"a": 2}, False),
+        ({}, {"a": 1}, False),
+        ({"l": [{"x": 1, "y": 2}]}, {"l": [{"x": 1}]}, True),
+        ({"l": [1, 2]}, {"l": [1]}, False),
+        ({"lastTransitionTime": "then"}, {"lastTransitionTime": "now"}, True),
+    ],
+)
+def test_an_object_that_holds_all_that_is_wanted_is_left_alone(found: object, wanted: object, answer: bool) -> None:
+    assert holds(found, wanted) == answer

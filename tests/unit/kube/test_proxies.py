@@ -12,8 +12,8 @@ import pytest
 from harness.errors import BadInput
 from harness.kube.client import ApiFailure, Cluster, Unreachable
 from harness.kube.kubeconfig import read_kubeconfig
-from harness.kube.portforward import open_tunnel
 from harness.kube.proxies import proxy_of
+from harness.machines.reach.portforward import open_tunnel
 from tests.unit.kube.kubeconfigs import ApiServer, Row, served
 from tests.unit.kube.routes import ADDRESS, NAME, ROUTES, RecordingProxy, Route, proxy
 

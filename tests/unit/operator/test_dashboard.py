@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.kube.exposition import Family
-from harness.operator.metrics import FAMILIES
+from harness.operator.metrics import FAMILIES, Family
 from tests.unit.pages import ROOT
 
 FILE = ROOT / "deploy" / "operator" / "grafana.json"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.infra.cluster.rights import Right, rules
-from harness.kube.portforward import PORT_FORWARD
-from harness.kube.resources import CONFIG_MAP, JOB, SECRET
+from harness.kube.resources import CONFIG_MAP, JOB, PORT_FORWARD, SECRET
 from harness.operator import rights
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
 from harness.operator.execute.objects import rules_of

@@ -8,11 +8,12 @@ import pytest
 
 from harness import memory
 from harness.infra.host import processes
-from harness.infra.host.layout import InstanceRecord, boot_id, layout_of, save_record
-from harness.infra.pods.machine import MEMORY_MIB
+from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
+from harness.infra.host.program import HostConfig, PlainCommand
+from harness.infra.pods import MEMORY_MIB
 from harness.model import Cell, PlannedMachine
 from harness.providers import Opening, named
-from harness.providers.embedded import EmbeddedDefinition
+from harness.providers.embedded import EmbeddedDefinition, EmbeddedProvider
 from harness.spec.base import Feature
 from harness.spec.settings import Settings
 
@@ -76,3 +77,27 @@ def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.Monke
     assert [(f.fatal, f.why) for f in found if "memory" in f.what] == [
         (True, "3072 MiB are needed, 1536 of them for the machine that runs pods")
     ]
+
+
+@pytest.fixture
+def after(tmp_path: Path) -> dict[str, tuple[str, ...]]:
+    """Return what each program waits for before it is started."""
+    none = PlainCommand(())
+    layout = Layout("unit", tmp_path / "unit")
+    config = HostConfig(
+        layout, lambda _: Path(), lambda _: none, lambda _: none, lambda _: None, lambda: None, lambda: True
+    )
+    return {program.name: program.after for program in EmbeddedProvider(config).programs(0)}
+
+
+def test_a_program_comes_after_those_that_it_waits_for(after: dict[str, tuple[str, ...]]) -> None:
+    names = list(after)
+    assert all(names.index(earlier) < names.index(name) for name, waits in after.items() for earlier in waits)
+
+
+def test_the_embedded_kubevirt_is_loaded_while_the_api_server_starts(after: dict[str, tuple[str, ...]]) -> None:
+    assert after["kubevirt"] == after["kube-apiserver"] == ("etcd",)
+
+
+def test_components_with_roles_are_started_once_the_api_server_has_them(after: dict[str, tuple[str, ...]]) -> None:
+    assert after["kube-controller-manager"] == after["kube-scheduler"] == ("kube-apiserver",)

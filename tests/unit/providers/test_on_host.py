@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.machines.access import Owner, control_directory, held
+from harness.machines.reach.ssh import Owner, control_directory, held
 from harness.providers.on_host import take_down
 
 

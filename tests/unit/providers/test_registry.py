@@ -12,16 +12,19 @@ from typing import Any, Literal
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 import harness
 from harness import providers
+from harness.cli import app
 from harness.errors import BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host.layout import layout_of
-from harness.infra.kubeconfig import KubeconfigProvider
+from harness.kube.client import Cluster, Infra
 from harness.model import Access, Mirror
 from harness.providers import Definition, Opening, registry
+from harness.providers.kubeconfig import KubeconfigProvider
 from harness.spec.project import Project
 from harness.spec.settings import Settings
 
@@ -101,6 +104,11 @@ def test_without_a_provider_the_one_that_has_the_instance_is_meant(
             {"provider": "kubeconfig", "kubeconfig": Path("/kc"), "namespace": "ns", "infra_name": "x"},
             ["--provider", "kubeconfig", "--kubeconfig", "/kc", "--namespace", "ns"],
         ),
+        (
+            {"provider": "kubeconfig", "kubeconfig": Path("/kc"), "context": "x"},
+            ["--provider", "kubeconfig", "--kubeconfig", "/kc", "--context", "x"],
+        ),
+        ({"context": "of-another-cluster"}, []),
     ],
 )
 def test_the_options_name_the_same_infra_cluster_to_another_command(
@@ -132,13 +140,12 @@ class Tiny(Definition):
 
     def open(self, opening: Opening) -> TinyProvider:
         """Return the cluster of the kubeconfig."""
-        path, context = self.kubeconfig(opening.settings)
-        return TinyProvider(path, context, Mirror("http://m", "m:5000"))
+        return TinyProvider(self.infra(opening.settings), Mirror("http://m", "m:5000"))
 
-    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
+    def infra(self, settings: Settings) -> Infra:
         """Return the one of the settings."""
         assert settings.kubeconfig is not None
-        return settings.kubeconfig, None
+        return Infra(settings.kubeconfig)
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse nothing."""
@@ -181,7 +188,7 @@ def test_a_provider_is_one_module_and_one_name(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(BadInput, match="tiny is not brought up"):
         found.instance(Opening(settings))
     site = providers.join_site(Project.load(settings), ())
-    assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.absolute())
+    assert (site.mirror.registry, site.access, site.infra) == ("m:5000", "direct", Infra(path.absolute()))
 
 
 @pytest.mark.parametrize("context", [None, "mine", "of-another-kubeconfig"])
@@ -198,7 +205,7 @@ def test_a_run_and_a_look_at_it_have_one_cluster_whatever_the_context(
     path.write_text(yaml.safe_dump({"clusters": clusters, "contexts": contexts, "current-context": "current"}))
     settings = Settings.model_validate({"provider": name, "kubeconfig": path, "context": context, "infra_name": "i"})
     definition = registry.named(name)
-    opened = TinyProvider(path, context if own else None, Mirror("http://m", "m:5000"))
+    opened = TinyProvider(Infra(path, context if own else None), Mirror("http://m", "m:5000"))
     monkeypatch.setattr(type(definition), "open", lambda *_: opened)
     monkeypatch.setattr(type(definition), "ground", lambda *_: None)
 
@@ -207,7 +214,7 @@ def test_a_run_and_a_look_at_it_have_one_cluster_whatever_the_context(
 
     def run() -> str:
         site = providers.join_site(Project.load(settings), ())
-        assert (site.kubeconfig, site.context) == (path, context if own else None)
+        assert site.infra == Infra(path, context if own else None)
         return site.cluster.server
 
     if own and context == "of-another-kubeconfig":
@@ -217,6 +224,35 @@ def test_a_run_and_a_look_at_it_have_one_cluster_whatever_the_context(
         return
     expected = "http://mine.test" if own and context else "http://current.test"
     assert (look(), run()) == (expected, expected)
+
+
+COMMANDS = (
+    *("status", "reap --all", "login c m", "proxy c m", "kubeconfig c", "kubectl c -- get nodes", "logs c"),
+    *("check c", "infra describe"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("provider", ["embedded", "kind"])
+def test_no_command_takes_the_context_of_another_cluster_to_an_instance(
+    provider: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    instance = layout_of("default", provider).kubeconfig
+    instance.parent.mkdir(parents=True)
+    instance.touch()
+    (tmp_path / "vmatrix.yml").write_text(f"provider: {provider}\ncontext: of-another-cluster\n")
+    monkeypatch.chdir(tmp_path)
+    opened = list[tuple[object, str | None]]()
+
+    def refuse(files: object, *, context: str | None = None, **_: object) -> Cluster:
+        opened.append((files, context))
+        raise BadInput("opened")
+
+    monkeypatch.setattr(Cluster, "from_kubeconfig", refuse)
+    CliRunner().invoke(app, command.split())
+    assert set(opened) <= {(instance, None)}
+    assert opened
 
 
 @pytest.mark.parametrize("name", registry.names())

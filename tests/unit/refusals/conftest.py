@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import harness.cli
+from harness.kube.api import Patience
 from harness.kube.client import Cluster
-from harness.kube.patience import Patience
 from harness.providers import site
 from tests.unit.refusals.called import SECONDS, Room, prepared, rooms
 from tests.unit.refusals.lying import LIES, Liar

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.node.placement import MACHINES_ONLY
+from harness.embedded.node.registration import MACHINES_ONLY
 from harness.model import LABEL_CELL, LABEL_RUN
 from harness.schedule.capacity import Bound, _bound, request_of, takes_machines
 from harness.schedule.demand import PodRequest

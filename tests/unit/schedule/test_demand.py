@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.cell import manifests
-from harness.cell.labels import cell_labels, namespace_name
+from harness.cell.place import cell_labels, namespace_name
 from harness.embedded.vm.instance import instance_of
 from harness.embedded.vmi.launcher import launcher_pod
 from harness.infra.cluster.capacity import quantity

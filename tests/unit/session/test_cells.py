@@ -17,7 +17,7 @@ from harness import providers
 from harness.artifacts.catalogue import Catalogue, load
 from harness.errors import BadInput, Blame, InfraError, InfraRetriable, ProductError
 from harness.kube.failures import ApiFailure, Overwhelmed, Unreachable
-from harness.kube.tunnels import note
+from harness.machines.reach.portforward import note
 from harness.model import Cell
 from harness.session.cells import Cells, CheckOutcome, blame_of, cut_off
 from harness.spec.settings import Settings
@@ -127,7 +127,8 @@ def test_an_infra_cluster_that_is_gone_keeps_no_cell_from_its_end(error: Excepti
                 raise error
 
         cell = Cell(name, {}, "s", (), (), {})
-        return SimpleNamespace(cell=cell, torn_down=False, failed=False, collect=lambda: None, teardown=teardown)
+        state = {"torn_down": False, "kept": False, "failed": False}
+        return SimpleNamespace(cell=cell, collect=lambda: None, teardown=teardown, **state)
 
     plan: Any = SimpleNamespace(cleanup="vmatrix reap --run r", project=SimpleNamespace(settings=Settings()))
     cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
@@ -183,6 +184,11 @@ def test_which_cells_are_kept(
     shell = ["shell"] if failed and not interrupted else []
     assert done == ["collect", *shell, *([] if kept and not interrupted else ["teardown"])]
     assert life.kept == (kept and not interrupted)
+    assert not life.torn_down, "only a teardown says so"
+    if life.kept:
+        ended = list(done)
+        cells.close(CELL)
+        assert done == ended
     if life.kept:
         (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
         assert json.loads(line)["event"] == "kept"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
-from harness.machines.access import control_directory
+from harness.machines.reach.ssh import control_directory
 from harness.paths import packaged_dir
 from harness.session.given_cluster import (
     DEFAULT_SUITES,

@@ -17,6 +17,7 @@ from harness.record import Recorder
 from harness.session import plan_run
 from harness.session.plan import RunPlan, plan_from
 from harness.spec.options import RunRequest
+from harness.spec.settings import Settings, Sourced
 from tests.unit.history.make import record
 
 Written = Callable[..., Path]
@@ -97,6 +98,13 @@ def test_workers_come_to_the_same_plan(both: tuple[Cell, Cell]) -> None:
     there = plan_from(sent)
     assert (there.run, there.cells, there.directory) == (plan.run, plan.cells, plan.directory)
     assert there.project == plan.project
+
+
+def test_settings_that_are_resolved_already_are_not_read_once_more(both: tuple[Cell, Cell]) -> None:
+    resolved = Sourced(Settings(timeout_scale=3.0), {})
+    Path("vmatrix.yml").write_text("timeout_scale: 7\n")
+    request = RunRequest((both[0].id,), settings={"timeout_scale": 2.0}, resolved=resolved)
+    assert plan_run(request).project.settings == resolved.settings
 
 
 def test_cells_that_were_measured_request_what_they_took_in_every_process(both: tuple[Cell, Cell]) -> None:

@@ -40,7 +40,7 @@ def existing(access, cell, runs):
     return Existing(access, cell, place_of({RUN!r}, cell, 1), RunDir.of(runs, {RUN!r}).attempt(cell, 1), {RUN!r}, 1)
 recheck.existing = existing
 recheck.providers.open_cluster = lambda *_: None
-recheck.providers.of = lambda _: SimpleNamespace(kubeconfig=lambda _: (None, None))
+recheck.providers.of = lambda _: SimpleNamespace(infra=lambda _: None)
 W = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # pytest came second in this process
 sys.exit(pytest.main(["tests/cells", "--collect-only", "-q", *W, "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
@@ -60,7 +60,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
     monkeypatch.setattr(keeping, "existing", existing)
     monkeypatch.setattr(providers, "open_cluster", lambda *_: None)
-    monkeypatch.setattr(providers, "of", lambda _: SimpleNamespace(kubeconfig=lambda _: (None, None)))
+    monkeypatch.setattr(providers, "of", lambda _: SimpleNamespace(infra=lambda _: None))
     return Project.load(Settings(runs=tmp_path))
 
 

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import BadInput
 from harness.spec.models import Infra
 from harness.spec.renamed import TOLD
-from harness.spec.settings import Settings, load_settings
+from harness.spec.settings import Settings, Sourced, load_settings
 
 
 def test_later_sources_win_and_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,3 +137,53 @@ def test_every_setting_is_described() -> None:
     assert [name for name, text in described.items() if not text.endswith(".")] == []
     schema = Settings.model_json_schema()["properties"]
     assert {name: entry["description"] for name, entry in schema.items()} == described
+
+
+# A value of each setting that is not its default.
+OTHERS: dict[str, Any] = {
+    "provider": "kubeconfig",
+    "infra_profile": "p",
+    "infra_name": "n",
+    "infra_up": False,
+    "kubevirt": "embedded",
+    "releases": Path("../r.yml"),
+    "kvm": "hide",
+    "kubeconfig": Path("k"),
+    "context": "c",
+    "namespace": "ns",
+    "access": "direct",
+    "mirror_http": "http://m:1",
+    "registry": "r:5000",
+    "image_url": "http://i",
+    "image_mirror": "http://im",
+    "image_mirror_credentials": "s",
+    "image_mirror_certificates": "cm",
+    "storage_class": "fast",
+    "binding": "masquerade",
+    "guest_vars": Path("/v.yml"),
+    "outer_networks": "10.0.0.0/8",
+    "network_policy": False,
+    "network_policy_egress": "10.1.0.0/16",
+    "network_policy_ingress": "fd00::/8",
+    "artifact_source": "gomod",
+    "runs": Path("r"),
+    "keep": "always",
+    "keep_on_failure": True,
+    "report_history": "package",
+    "report_file": Path("h.jsonl"),
+    "report_package": "pkg",
+    "report_keep_days": 1.5,
+    "timeout_scale": 2.5,
+    "max_memory_mib": 1,
+    "max_cpus": 0.5,
+    "max_machines": 3,
+    "expiry_hours": 0.1,
+    "chaos": "executor@Initialise it",
+}
+
+
+def test_another_process_gets_every_setting_as_it_was_resolved() -> None:
+    assert OTHERS.keys() == Settings.model_fields.keys()
+    for settings in (Settings(), Settings(**OTHERS)):
+        sourced = Sourced(settings, {"runs": "--runs"})
+        assert Sourced.load(sourced.dump()) == sourced

@@ -14,7 +14,7 @@ import pytest
 
 from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
-from harness.kube.tunnels import Tunnels, note
+from harness.machines.reach.portforward import Tunnels, note
 from harness.model import GuestCluster
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, TimedOut

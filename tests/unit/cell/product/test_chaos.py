@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from harness.cell.product import chaos as chaos_module
 from harness.cell.product.chaos import Chaos
 from harness.errors import BadInput, HarnessBug, ProductError
-from harness.infra.host import containers
 from harness.kube.client import Cluster
 from harness.spec.chaos import blows
 from harness.until import Deadline, NotYet, until
@@ -53,7 +56,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, played: Played) -> list[str]:
             second(played)
         return 4711
 
-    monkeypatch.setattr(containers, "kill", kill)
+    monkeypatch.setattr(chaos_module, "kill", kill)
     return found
 
 
@@ -139,7 +142,7 @@ def test_what_was_there_before_the_phase_is_left_alone(played: Played, begin: Be
 def test_a_program_that_had_ended_already_is_said_to_have(
     played: Played, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containers, "kill", lambda _: None)
+    monkeypatch.setattr(chaos_module, "kill", lambda _: None)
     with begin("executor@Join the cluster") as chaos:
         first(played)
         played.put("Job", job("guest-1-deploy", 1, 10, how="Complete"))
@@ -167,3 +170,36 @@ def test_two_at_a_time_and_twins_are_the_products_failure(
         with pytest.raises(ProductError, match=said):
             judged(chaos, played, "guest-1-deploy-2")
     assert killed
+
+
+Child = subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    """Return a process that ends by a signal alone."""
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as running:
+        yield running
+        running.kill()
+
+
+def told(proc: Path, pid: int, container: str, numbers: str) -> None:
+    """Have a folder say of a process what /proc would."""
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "cgroup").write_text(f"0::/machine/kubepods-pod1.slice/cri-containerd-{container}.scope\n")
+    (proc / str(pid) / "status").write_text(f"Name:\tvmatrix\nNSpid:\t{numbers}\n")
+
+
+def test_the_first_process_of_a_container_is_killed(tmp_path: Path, child: Child) -> None:
+    told(tmp_path, child.pid, "c0ffee", f"{child.pid}\t57\t1")
+    assert chaos_module.kill("c0ffee", tmp_path) == child.pid
+    assert child.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("container", "numbers"), [("beef", "57\t1"), ("c0ffee", "57\t8"), ("c0ffee", "1")])
+def test_no_other_process_is_killed(tmp_path: Path, child: Child, container: str, numbers: str) -> None:
+    told(tmp_path, child.pid, container, numbers)
+    assert chaos_module.kill("c0ffee", tmp_path) is None
+    assert child.poll() is None
+    (tmp_path / str(child.pid) / "status").unlink()
+    assert chaos_module.kill(container, tmp_path) is None

@@ -30,7 +30,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput, InfraError, InfraRetriable, ProductError
-from harness.kube.tunnels import Tunnels, note
+from harness.machines.reach.portforward import Tunnels, note
 from harness.model import Environment, Mirror
 from harness.paths import project_dir
 from harness.proc import Completed

@@ -14,7 +14,7 @@ import pytest
 
 from harness import proc
 from harness.cell.product import command_guard
-from harness.machines.access import DIES_WITH_US
+from harness.machines.reach.ssh import DIES_WITH_US
 from harness.until import Deadline, NotYet, until
 
 SECONDS = 120.0  # against hanging

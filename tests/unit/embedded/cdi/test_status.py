@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.cdi import names
+from harness.embedded.cdi import claims
 from harness.embedded.cdi.status import Notice, with_claim, without_claim
 
 T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:00:09Z"
 HTTP = {"http": {"url": "http://images/debian.qcow2"}}
 MESSAGE = "Unable to connect to http data source: expected status code 200, got 404. Status: 404 Not Found"
-RUNNING = {names.POD_PHASE: "Running", names.RUNNING: "true", names.RUNNING_REASON: "Pod is running"}
+RUNNING = {claims.POD_PHASE: "Running", claims.RUNNING: "true", claims.RUNNING_REASON: "Pod is running"}
 
 
 def data_volume(status: dict[str, Any] | None = None, source: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def data_volume(status: dict[str, Any] | None = None, source: dict[str, Any] | N
 
 
 def claim(phase: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    said = {names.IMPORT_POD: "importer-dv", **annotations} if annotations else {}
+    said = {claims.IMPORT_POD: "importer-dv", **annotations} if annotations else {}
     return {"metadata": {"name": "dv", "namespace": "ns", "annotations": said}, "status": {"phase": phase}}
 
 
@@ -44,7 +44,7 @@ def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_a_good_import_takes_every_phase_and_tells_each() -> None:
-    done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
+    done = {claims.POD_PHASE: "Succeeded", claims.RUNNING: "false", claims.RUNNING_REASON: "Completed"}
     phases, status, told = walk(claim("Pending"), claim("Bound"), claim("Bound", RUNNING), claim("Bound", done))
     assert phases == ["Pending", "PVCBound", "ImportScheduled", "ImportInProgress", "Succeeded"]
     assert told == ["Pending", "Bound", "ImportInProgress", "ImportSucceeded"]
@@ -53,19 +53,19 @@ def test_a_good_import_takes_every_phase_and_tells_each() -> None:
 
 
 def test_phases_that_were_too_quick_to_be_seen_are_gone_through() -> None:
-    done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
+    done = {claims.POD_PHASE: "Succeeded", claims.RUNNING: "false", claims.RUNNING_REASON: "Completed"}
     phases, _, told = walk(claim("Bound", done))
     assert phases == ["Pending", "PVCBound", "ImportScheduled", "ImportInProgress", "Succeeded"]
     assert told == ["Pending", "Bound", "ImportInProgress", "ImportSucceeded"]
 
 
 def test_an_importer_that_needs_scratch_space_is_made_anew_and_its_good_end_is_a_warning() -> None:
-    stopped = {names.RUNNING: "false"}
-    creating = {**stopped, names.POD_PHASE: "Pending", names.RUNNING_REASON: "ContainerCreating"}
-    scratch = {**RUNNING, **stopped, names.RUNNING_REASON: "Scratch space required"}
-    scratch[names.RUNNING_MESSAGE] = "scratch space required and none found"
-    ended = {**RUNNING, **stopped, names.RUNNING_REASON: "Completed", names.RUNNING_MESSAGE: "Import Complete"}
-    steps = [creating, RUNNING, scratch, creating, RUNNING, ended, {**ended, names.POD_PHASE: "Succeeded"}]
+    stopped = {claims.RUNNING: "false"}
+    creating = {**stopped, claims.POD_PHASE: "Pending", claims.RUNNING_REASON: "ContainerCreating"}
+    scratch = {**RUNNING, **stopped, claims.RUNNING_REASON: "Scratch space required"}
+    scratch[claims.RUNNING_MESSAGE] = "scratch space required and none found"
+    ended = {**RUNNING, **stopped, claims.RUNNING_REASON: "Completed", claims.RUNNING_MESSAGE: "Import Complete"}
+    steps = [creating, RUNNING, scratch, creating, RUNNING, ended, {**ended, claims.POD_PHASE: "Succeeded"}]
     phases, status, told = walk(claim("Pending"), *(claim("Bound", step) for step in steps))
     twice = ["ImportScheduled", "ImportInProgress"] * 2
     assert phases == ["Pending", "PVCBound", *twice, "Succeeded"]
@@ -75,11 +75,11 @@ def test_an_importer_that_needs_scratch_space_is_made_anew_and_its_good_end_is_a
 
 def test_a_wrong_checksum_is_fatal_at_once() -> None:
     wrong = {
-        names.POD_PHASE: "Failed",
-        names.FATAL: "true",
-        names.RUNNING: "false",
-        names.RUNNING_REASON: "ChecksumError",
-        names.RUNNING_MESSAGE: "Unable to process data: checksum mismatch: expected a, calculated b",
+        claims.POD_PHASE: "Failed",
+        claims.FATAL: "true",
+        claims.RUNNING: "false",
+        claims.RUNNING_REASON: "ChecksumError",
+        claims.RUNNING_MESSAGE: "Unable to process data: checksum mismatch: expected a, calculated b",
     }
     phases, status, told = walk(claim("Bound"), claim("Bound", wrong))
     assert phases == ["Pending", "PVCBound", "ImportScheduled", "Failed"]
@@ -90,10 +90,10 @@ def test_a_wrong_checksum_is_fatal_at_once() -> None:
 def test_an_import_that_fails_stays_in_progress_and_counts_its_restarts() -> None:
     failed = {
         **RUNNING,
-        names.RUNNING: "false",
-        names.RUNNING_REASON: "Error",
-        names.RUNNING_MESSAGE: MESSAGE,
-        names.POD_RESTARTS: "3",
+        claims.RUNNING: "false",
+        claims.RUNNING_REASON: "Error",
+        claims.RUNNING_MESSAGE: MESSAGE,
+        claims.POD_RESTARTS: "3",
     }
     phases, status, told = walk(claim("Bound"), claim("Bound", RUNNING), claim("Bound", failed))
     assert phases[-1] == "ImportInProgress"
@@ -110,7 +110,7 @@ def test_a_lost_claim_fails_the_data_volume() -> None:
 
 def test_a_clone_has_words_of_its_own() -> None:
     source = {"pvc": {"namespace": "golden", "name": "debian"}}
-    done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
+    done = {claims.POD_PHASE: "Succeeded", claims.RUNNING: "false", claims.RUNNING_REASON: "Completed"}
     phases, _, told = walk(claim("Bound"), claim("Bound", RUNNING), claim("Bound", done), source=source)
     assert phases == ["Pending", "CloneScheduled", "CloneInProgress", "Succeeded"]
     assert [reason for reason in told if reason.startswith("Clone")] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.machines.names import Names
-from harness.embedded.node.addresses import LAST_HOST
+from harness.embedded.node.guests import LAST_HOST
 
 
 def test_each_instance_owns_a_network_of_its_own() -> None:

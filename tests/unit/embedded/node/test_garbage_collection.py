@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.embedded.cdi import names
+from harness.embedded.cdi import claims
 from harness.embedded.context import Context
 from harness.embedded.node.garbage_collection import ForeignPods
 from harness.embedded.vmi.launcher import LAUNCHER
@@ -57,7 +57,7 @@ def test_a_deleted_one_goes_without_its_grace() -> None:
         pod(deleted=False),
         pod(node="vmatrix-a-control-plane"),
         pod(labels=LAUNCHER),
-        pod(labels={**names.APP, names.ROLE: names.IMPORTER}),
+        pod(labels={**claims.APP, claims.ROLE: claims.IMPORTER}),
     ],
     ids=["nobody deletes it", "another node's", "a launcher", "CDI's"],
 )

@@ -14,7 +14,7 @@ import pytest
 from harness.embedded.machines.cgroups import Memory
 from harness.embedded.node.kubelet_api import MIB, LogHandler, document, growth, of_pod, tail
 from harness.infra.cluster.capacity import NodeUsage, PodUsage, read_summary
-from harness.kube.https import HttpsServer
+from harness.kube.serving import HttpsServer
 
 PATH = "/containerLogs/ns/pod/guest-console-log"
 

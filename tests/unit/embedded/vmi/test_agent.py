@@ -12,8 +12,7 @@ import pytest
 from harness.embedded.context import Context
 from harness.embedded.faults import Faults
 from harness.embedded.machines import MachineStatus
-from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests
+from harness.embedded.node.guests import Addresses, Guests
 from harness.embedded.vmi.agent import Agent
 from harness.embedded.vmi.launcher import KILL_AFTER_SECONDS
 from harness.kube.objects import stamp

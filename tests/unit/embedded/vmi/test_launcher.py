@@ -15,8 +15,8 @@ from harness.embedded.vmi.launcher import (
     requested_memory,
     vcpus,
 )
-from tests.unit.embedded.recording import versions
-from tests.unit.embedded.vmi.samples import Json, vmi
+from tests.unit.embedded.recording import Json, versions
+from tests.unit.embedded.vmi.samples import vmi
 
 
 def test_repeated_create_makes_the_same_pod() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,14 @@ from harness.embedded.vmi.status import (
     PAUSED,
     UNPAUSED,
     SyncError,
+    Unbootable,
     add_placement,
+    cloud_init_documents,
+    disk_file,
     next_status,
+    root_volume,
     unpaused_condition,
+    volumes_problem,
     with_migratable,
 )
 from harness.kube.objects import condition
@@ -166,18 +173,8 @@ def test_a_bridged_machine_says_what_was_recorded() -> None:
     assert with_migratable(scheduled) == asked["status"]["conditions"]
 
 
-def machine(binding: str, modes: list[str] | None = None, *, allowed: bool = False) -> Json:
-    info = {"persistentVolumeClaimInfo": {"accessModes": modes}} if modes is not None else {}
-    notes = {"kubevirt.io/allow-pod-bridge-network-live-migration": ""} if allowed else {}
-    return {
-        "metadata": {"annotations": notes},
-        "spec": {
-            "domain": {"devices": {"interfaces": [{"name": "default", binding: {}}]}},
-            "networks": [{"name": "default", "pod": {}}],
-            "volumes": [{"name": "root", "dataVolume": {"name": "disk"}}, {"name": "seed", "cloudInitNoCloud": {}}],
-        },
-        "status": {"volumeStatus": [{"name": "root", **info}]},
-    }
+def machine(binding: str) -> Json:
+    return {"spec": {"domain": {"devices": {"interfaces": [{"name": "default", binding: {}}]}}}}
 
 
 def judged(vmi: Json) -> tuple[str, str, str]:
@@ -188,25 +185,93 @@ def judged(vmi: Json) -> tuple[str, str, str]:
     return str(live.get("reason", live["status"])), str(live.get("message", "")), str(storage.get("reason", "True"))
 
 
-NOT_SHARED = "PVC disk is not shared, live migration requires that all PVCs must be shared"
-
-
 @pytest.mark.parametrize(
     ("vmi", "live", "said", "storage"),
     [
-        (
-            machine("bridge", ["ReadWriteMany"]),
-            "InterfaceNotLiveMigratable",
-            "does not use masquerade",
-            "NotMigratable",
-        ),
-        (machine("masquerade", ["ReadWriteMany"]), "True", "", "True"),
-        (machine("masquerade", ["ReadWriteOnce"]), "DisksNotLiveMigratable", NOT_SHARED, "True"),
-        (machine("masquerade"), "DisksNotLiveMigratable", "Unable to determine if PVC disk is shared", "True"),
-        (machine("bridge", ["ReadWriteOnce"], allowed=True), "DisksNotLiveMigratable", NOT_SHARED, "True"),
+        (machine("bridge"), "InterfaceNotLiveMigratable", "does not use masquerade", "NotMigratable"),
+        (machine("masquerade"), "DisksNotLiveMigratable", "all PVCs must be shared", "True"),
     ],
 )
 def test_what_keeps_a_machine_where_it_is(vmi: Json, live: str, said: str, storage: str) -> None:
     reason, message, of_storage = judged(vmi)
     assert (reason, of_storage) == (live, storage)
     assert said in message
+
+
+ROOT = {"name": "root", "dataVolume": {"name": "cp-0-root"}}
+SEED = {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "cp-0-seed"}}}
+
+
+def test_missing_claim_is_said() -> None:
+    problem = volumes_problem(vmi(volumes=[ROOT]), lambda _: None, lambda _: None)
+    assert isinstance(problem, SyncError)
+    assert problem.message == "PVC cell-a/cp-0-root does not exist, waiting for it to appear"
+
+
+@pytest.mark.parametrize(("phase", "usable"), [("Succeeded", True), ("ImportInProgress", False), ("Failed", False)])
+def test_claim_being_filled_is_waited_for(phase: str, usable: bool) -> None:
+    claim = {"metadata": {"name": "cp-0-root"}}
+    assert volumes_problem(vmi(volumes=[ROOT]), lambda _: claim, lambda _: {"status": {"phase": phase}}) is usable
+
+
+def test_claim_volume_waits_for_the_data_volume_that_fills_it() -> None:
+    volume = {"name": "root", "persistentVolumeClaim": {"claimName": "x"}}
+    owner = {"kind": "DataVolume", "name": "other", "uid": "u", "controller": True}
+    claim = {"metadata": {"name": "x", "ownerReferences": [owner]}}
+    fillers = {"other": {"status": {"phase": "CloneInProgress"}}}
+    assert volumes_problem(vmi(volumes=[volume]), lambda _: claim, fillers.get) is False
+
+
+def test_root_is_the_only_claim() -> None:
+    assert root_volume(vmi(volumes=[SEED, ROOT])) == ROOT
+
+
+def test_second_disk_is_refused_by_name() -> None:
+    other = {"name": "etcd", "dataVolume": {"name": "cp-0-etcd"}}
+    with pytest.raises(Unbootable, match="root, etcd"):
+        root_volume(vmi(volumes=[ROOT, other]))
+
+
+def test_nothing_to_boot_from_is_said() -> None:
+    with pytest.raises(Unbootable, match="nothing to boot from"):
+        root_volume(vmi(volumes=[SEED]))
+
+
+def test_disk_is_the_file_of_the_bound_volume(tmp_path: Path) -> None:
+    file = tmp_path / "pvc-1.raw"
+    file.touch()
+    claim = {"spec": {"volumeName": "pvc-1"}}
+    volume = {"spec": {"local": {"path": str(file)}}}
+    assert disk_file(ROOT, lambda _: claim, lambda _: volume, tmp_path) == file
+    assert disk_file(ROOT, lambda _: claim, lambda _: None, tmp_path) == file
+
+
+def test_unbound_claim_and_missing_file_are_said(tmp_path: Path) -> None:
+    with pytest.raises(Unbootable, match="not bound"):
+        disk_file(ROOT, lambda _: {"spec": {}}, lambda _: None, tmp_path)
+    with pytest.raises(Unbootable, match="does not exist"):
+        disk_file(ROOT, lambda _: {"spec": {"volumeName": "pvc-2"}}, lambda _: None, tmp_path)
+
+
+def _secret(**data: str) -> Json:
+    return {"data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}}
+
+
+@pytest.mark.parametrize("key", ["userdata", "userData"])
+def test_seed_comes_from_the_secret(key: str) -> None:
+    found = cloud_init_documents(
+        vmi(volumes=[SEED]), lambda _: _secret(**{key: "#cloud-config", "networkdata": "version: 2"})
+    )
+    assert found == ("#cloud-config", "version: 2")
+
+
+def test_seed_may_be_inline() -> None:
+    inline = {"name": "seed", "cloudInitNoCloud": {"userDataBase64": base64.b64encode(b"#cloud-config").decode()}}
+    assert cloud_init_documents(vmi(volumes=[inline]), lambda _: None) == ("#cloud-config", "")
+
+
+def test_missing_secret_or_key_is_said() -> None:
+    with pytest.raises(Unbootable, match="secret cp-0-seed does not exist"):
+        cloud_init_documents(vmi(volumes=[SEED]), lambda _: None)
+    with pytest.raises(Unbootable, match="none of the keys userdata, userData"):
+        cloud_init_documents(vmi(volumes=[SEED]), lambda _: _secret(other="x"))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from harness.infra.cluster.capacity import NodeUsage, PodUsage, for_machines, quantity, usable, usage_of
-from harness.infra.host.guests import HostKernel, guest_vars, look
+from harness.infra.guest_facts import HostKernel, guest_vars, look
 from harness.kube import Cluster
 from harness.kube.failures import Answer
 

@@ -19,9 +19,10 @@ from harness.errors import BadInput
 from harness.infra.cluster.capacity import FreeRoom, Need, free_for_machines
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.findings import Finding, fatal
-from harness.infra.kubeconfig import KubeconfigProvider
 from harness.kube import Cluster
+from harness.kube.client import Infra
 from harness.model import Mirror
+from harness.providers.kubeconfig import KubeconfigProvider
 
 Json = dict[str, Any]
 GIB = 2**30
@@ -81,7 +82,7 @@ class Api:
         return {"status": {"allowed": (asked["verb"], asked["resource"]) not in self.refused}}
 
     def seen(self) -> list[Finding]:
-        return check_cluster(self.kubeconfig)
+        return check_cluster(Infra(self.kubeconfig))
 
 
 def healthy() -> dict[str, Json]:
@@ -147,18 +148,18 @@ def kubeconfig(folder: Path, server: str) -> Path:
 
 def test_a_complete_cluster_has_no_findings_and_the_provider_is_up(api: Api) -> None:
     assert api.seen() == []
-    provider = KubeconfigProvider(api.kubeconfig, None, Mirror("http://m", "m:5000"))
+    provider = KubeconfigProvider(Infra(api.kubeconfig), Mirror("http://m", "m:5000"))
     provider.up()
     assert free_for_machines(Cluster.from_kubeconfig(api.kubeconfig)) == FreeRoom(cpus=3.0, memory_mib=6 * 1024)
 
 
 def test_a_missing_kubeconfig_is_one_finding(tmp_path: Path) -> None:
-    (finding,) = check_cluster(tmp_path / "none")
+    (finding,) = check_cluster(Infra(tmp_path / "none"))
     assert "does not exist" in finding.what
 
 
 def test_an_unknown_context_is_one_finding(api: Api) -> None:
-    (finding,) = check_cluster(api.kubeconfig, "other")
+    (finding,) = check_cluster(Infra(api.kubeconfig, "other"))
     assert "other" in finding.what
 
 
@@ -166,7 +167,7 @@ def test_an_api_that_does_not_answer_is_one_finding_with_a_command(tmp_path: Pat
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         path = kubeconfig(tmp_path, f"http://127.0.0.1:{unused.getsockname()[1]}")
-        (finding,) = check_cluster(path)
+        (finding,) = check_cluster(Infra(path))
     assert "does not answer" in finding.what
     assert f"kubectl --kubeconfig {path} version" in finding.remedy
 
@@ -185,7 +186,7 @@ def test_an_api_without_kubevirt_and_cdi_says_both(api: Api) -> None:
         "the API does not serve cdi.kubevirt.io/v1beta1",
     ]
     with pytest.raises(BadInput, match="2 things are missing"):
-        KubeconfigProvider(api.kubeconfig, None, Mirror("", "")).up()
+        KubeconfigProvider(Infra(api.kubeconfig), Mirror("", "")).up()
 
 
 def test_kubevirt_that_is_not_deployed_is_said_with_its_phase(api: Api) -> None:
@@ -249,7 +250,7 @@ def test_what_can_be_done_without_is_only_asked_for_where_it_is_served(api: Api)
 
 
 def test_too_little_capacity_says_what_is_free(api: Api) -> None:
-    (finding,) = check_cluster(api.kubeconfig, use=Use(need=Need(memory_mib=7 * 1024, cpus=2)))
+    (finding,) = check_cluster(Infra(api.kubeconfig), use=Use(need=Need(memory_mib=7 * 1024, cpus=2)))
     assert finding.what.startswith("6144 MiB and 3.0 CPUs are free on 1 nodes (8192 MiB in all)")
 
 

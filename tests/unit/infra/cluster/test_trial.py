@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.labels import cell_labels
+from harness.cell.place import cell_labels
 from harness.infra.cluster.checks import Use
 from harness.infra.cluster.trial import (
+    HANDLER,
+    Images,
     Known,
     NetworkTrial,
     NotTried,
@@ -18,10 +20,11 @@ from harness.infra.cluster.trial import (
     carry_out,
     check_enforcement,
     check_network,
+    choose,
     known,
     read_report,
+    repository,
 )
-from harness.infra.cluster.trial_pods import HANDLER, Images, choose, repository
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.resources import NAMESPACE, NETWORK_POLICY, NODE, POD, Resource

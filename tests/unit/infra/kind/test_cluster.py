@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,10 +13,25 @@ import pytest
 import yaml
 
 from harness.artifacts.node.rootfs import network
-from harness.errors import InfraError
-from harness.infra.host.guests import HostKernel
+from harness.errors import BadInput, InfraError
+from harness.infra.guest_facts import HostKernel
+from harness.infra.host.layout import Layout
 from harness.infra.kind import cluster
-from harness.infra.kind.cluster import FILE, Node, answer_for_pods, configuration, plugin_types
+from harness.infra.kind.cluster import (
+    FILE,
+    Installed,
+    KindConfig,
+    KubeVirt,
+    Made,
+    Node,
+    OwnNode,
+    answer_for_pods,
+    configuration,
+    load_record,
+    plugin_types,
+    save_record,
+    wanted,
+)
 from harness.infra.kind.engine import Engine
 from harness.proc import Completed
 
@@ -44,6 +59,16 @@ def test_a_published_node_on_a_modern_host_is_left_as_kind_makes_it() -> None:
     (patch,) = map(tomllib.loads, document["containerdConfigPatches"])
     assert patch == {"plugins": {"io.containerd.grpc.v1.cri": {"registry": {"config_path": "/etc/containerd/certs.d"}}}}
     assert set(patches(document)) == {"KubeProxyConfiguration", "InitConfiguration"}
+
+
+@pytest.mark.parametrize(("ready", "plane", "other"), [(300.0, "600s", "300s"), (3000.0, "6000s", "3000s")])
+def test_kubeadm_waits_as_long_as_the_limit_says(ready: float, plane: str, other: str) -> None:
+    times = patches(yaml.safe_load(configuration("vmatrix-a", PUBLISHED, MODERN, ready)))["InitConfiguration"][
+        "timeouts"
+    ]
+    assert times.pop("controlPlaneComponentHealthCheck") == plane
+    assert set(times.values()) == {other}
+    assert {"kubeletHealthCheck", "kubernetesAPICall", "etcdAPICall", "tlsBootstrap", "discovery"} == times.keys()
 
 
 def test_a_node_of_our_own_brings_its_network_and_its_images() -> None:
@@ -152,3 +177,74 @@ def test_a_node_that_refuses_is_an_infra_failure_with_the_command() -> None:
 )
 def test_the_plugins_of_a_configuration(text: str, types: list[Any]) -> None:
     assert plugin_types(text) == types
+
+
+def config(kubevirt: KubeVirt | None) -> KindConfig:
+    return KindConfig(
+        kubevirt=kubevirt,
+        version="1.36.3",
+        node_image=None,
+        releases=Path("releases.yml"),
+        kind=lambda: Path("kind"),
+        own_node=lambda: OwnNode("image", Path("archive"), "repository"),
+        own_node_made=lambda: True,
+        say=lambda _: None,
+    )
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout("a", tmp_path)
+
+
+def test_a_new_one_gets_the_releases_unless_asked_otherwise(layout: Layout) -> None:
+    assert wanted(layout, config(None)).kubevirt == "release"
+    assert wanted(layout, config("embedded")).kubevirt == "embedded"
+
+
+def test_one_that_is_there_is_taken_as_it_is(layout: Layout) -> None:
+    save_record(layout, Made("embedded", "1.36.3"))
+
+    assert wanted(layout, replace(config(None), releases=None)) == Made("embedded", "1.36.3")
+
+
+def test_one_that_is_there_does_not_change_its_version(layout: Layout) -> None:
+    save_record(layout, Made("embedded", "1.35.4"))
+
+    with pytest.raises(BadInput, match=r"was made with Kubernetes 1\.35\.4, not 1\.36\.3"):
+        wanted(layout, config(None))
+
+
+def test_one_that_is_there_is_not_turned_into_the_other(layout: Layout) -> None:
+    save_record(layout, Made("embedded", "1.36.3"))
+
+    with pytest.raises(BadInput, match="was made with --kubevirt embedded"):
+        wanted(layout, config("release"))
+
+
+def test_what_was_chosen_and_installed_is_kept(layout: Layout) -> None:
+    made = Made("release", "1.36.3", "hide", Path("/x.yml"), Installed("v1", "v2", ("kubevirt/op",)))
+    save_record(layout, made)
+
+    assert load_record(layout) == made
+    assert wanted(layout, replace(config(None), releases=None)) == made
+
+
+def test_what_is_chosen_anew_replaces_what_was(layout: Layout) -> None:
+    save_record(layout, Made("release", "1.36.3", "hide", Path("/x.yml")))
+
+    found = wanted(layout, replace(config(None), kvm="use"))
+
+    assert (found.kvm, found.releases) == ("use", Path("releases.yml"))
+
+
+def test_a_record_of_before_knows_of_no_whole_installation(layout: Layout) -> None:
+    (layout.root / "kind.json").write_text('{"kubevirt": "release", "version": "1.36.3"}')
+
+    assert load_record(layout) == Made("release", "1.36.3")
+
+
+def test_a_damaged_record_is_none(layout: Layout) -> None:
+    (layout.root / "kind.json").write_text("{")
+
+    assert load_record(layout) is None

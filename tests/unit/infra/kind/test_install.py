@@ -16,16 +16,15 @@ from harness.infra.host.instance import HostInstance
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id
 from harness.infra.host.layout import save_record as save_instance
 from harness.infra.host.status import State
-from harness.infra.kind import config
-from harness.infra.kind import provider as providing
-from harness.infra.kind.config import Installed, KindLimits, Made
+from harness.infra.kind import cluster, kvm
+from harness.infra.kind.cluster import Installed, KindLimits, Made
 from harness.infra.kind.install import planned
-from harness.infra.kind.provider import KindProvider
+from harness.infra.kind.kvm import KvmChoice
 from harness.infra.kind.releases import Release, Releases
-from harness.infra.kvm import hiding, trial
-from harness.infra.kvm.trial import KvmChoice
 from harness.kube.client import ApiFailure, Cluster, Listing
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, VMI, Resource
+from harness.providers import kind as providing
+from harness.providers.kind import KindProvider
 from harness.spec.lines import Document
 
 Json = dict[str, Any]
@@ -130,7 +129,7 @@ def test_half_an_installation_is_broken_and_named(
     made: Made,
     expected: str,
 ) -> None:
-    config.save_record(provider.layout, made)
+    cluster.save_record(provider.layout, made)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: changed(change))
 
     seen = provider.status()
@@ -140,7 +139,7 @@ def test_half_an_installation_is_broken_and_named(
 
 
 def test_a_whole_one_is_up(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    config.save_record(provider.layout, MADE)
+    cluster.save_record(provider.layout, MADE)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
 
     seen = provider.status()
@@ -149,7 +148,7 @@ def test_a_whole_one_is_up(provider: KindProvider, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_api_that_does_not_answer_is_broken(provider: KindProvider) -> None:
-    config.save_record(provider.layout, MADE)
+    cluster.save_record(provider.layout, MADE)
 
     seen = provider.status()
 
@@ -189,8 +188,8 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
     provider.kind = type("Kind", (), {"say": lambda *_: None, "limits": KindLimits()})()
     monkeypatch.setattr(providing, "_releases", lambda _: None)
     monkeypatch.setattr(providing, "fetch", lambda _: {})
-    monkeypatch.setattr(trial, "choose_kvm", lambda _: KvmChoice(False, "it is emulated"))
-    monkeypatch.setattr(hiding, "hide", lambda _: False)
+    monkeypatch.setattr(kvm, "choose_kvm", lambda _: KvmChoice(False, "it is emulated"))
+    monkeypatch.setattr(kvm, "hide", lambda _: False)
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
 
     def install(made: Made, planned: Installed, *, killed: bool = False) -> list[Installed | None]:
@@ -201,7 +200,7 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
             if killed:
                 raise Killed
 
-        config.save_record(provider.layout, made)
+        cluster.save_record(provider.layout, made)
         monkeypatch.setattr(providing, "install", do)
         monkeypatch.setattr(providing, "planned", lambda *_: planned)
         with suppress(Killed):
@@ -212,7 +211,7 @@ def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 
 def loaded(provider: KindProvider) -> Made:
-    found = config.load_record(provider.layout)
+    found = cluster.load_record(provider.layout)
     assert found is not None
     return found
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +58,131 @@ def test_what_has_all_checksums_is_accepted(tmp_path: Path) -> None:
     releases.require_pinned(releases.load(file(tmp_path, TEXT.format(SUM, SUM))))
 
 
+URL = "http://host.invalid/a.yaml"
+FORMS = [
+    f"{{url: {URL}, sha256: ''}}",
+    f'{{url: "{URL}", sha256: ""}}',
+    f"{{sha256: '', url: '{URL}'}}",
+    f'{{"url": "{URL}", "sha256": ""}}',
+    f"{{url: {URL}, sha256: }}",
+    f"{{url: {URL}, sha256: ~}}",
+    f"{{url: {URL}}}",
+    f'{{sha256: "", url: {URL} }} # from the page',
+    f"\n    url: {URL}\n    sha256: ''",
+    f"\n    url: {URL} # the release's\n    sha256: # to come",
+    f"\n    url: >-\n      {URL}",
+    f"\n    # a note\n    'url': '{URL}'\n",
+    f"\n      sha256:\n      url: |-\n        {URL}",
+    f"{{url: '<{URL}>', sha256: ''}}",
+    f"{{url: '[the operator]({URL})', sha256: ''}}",
+    f"{{url: '[the operator]({URL} \"title\")', sha256: ''}}",
+    f"{{url: '`{URL}`', sha256: ''}}",
+    f"{{url: '\"{URL}\"', sha256: ''}}",
+    f"{{url: ' {URL} ', sha256: ''}}",
+]
+ENDS = ["\n", "\r\n"]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["lf", "crlf"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_manifest_is_pinned_in_every_form_in_which_yaml_has_it(
+    form: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(releases, "_download", lambda url: asked.append(url) or b"x")
+    lines = TEXT.format(SUM, SUM).splitlines()
+    lines[2] = f"  operator: {form}"
+    text = "\n".join(["# a comment", *lines, "# the end", ""]).replace("\n", end)
+    written = tmp_path / "releases.yml"
+    written.write_bytes(text.encode())
+
+    ((manifest, checksum),) = releases.pin(written)
+
+    assert asked == [URL]
+    assert (manifest.url, checksum) == (URL, hashlib.sha256(b"x").hexdigest())
+    after = releases.load(written)
+    assert (after.missing(), after.kubevirt.operator.sha256) == ([], checksum)
+    assert written.read_bytes().decode().startswith("# a comment" + end)
+    assert written.read_bytes().decode().endswith("# the end" + end)
+    assert [*releases.pin(written)] == []
+
+
+@pytest.mark.parametrize("where", ["a project", "a project with a file", "no project", "another file"])
+def test_the_first_use_of_a_release_pins_it_and_later_ones_are_verified(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged, here = tmp_path / "packaged", tmp_path / "here"
+    for folder in (packaged / "deploy" / "kind", here, tmp_path / "served"):
+        folder.mkdir(parents=True)
+    for name in ("kubevirt-operator", "kubevirt-cr", "cdi-operator", "cdi-cr"):
+        (tmp_path / "served" / f"{name}.yaml").write_text(f"kind: {name}\n")
+    monkeypatch.setattr(releases, "packaged_dir", lambda: packaged)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("VMATRIX_PROJECT", raising=False)
+    monkeypatch.chdir(here)
+    with serving(tmp_path / "served") as (server, gets):
+        text = TEXT.format("", "").replace("http://host.invalid", server)
+        (packaged / releases.FILE).write_text(text)
+        given = file(tmp_path, text) if where == "another file" else None
+        expected = given or here / releases.FILE
+        if where == "no project":
+            expected = tmp_path / "state" / "vmatrix" / "releases.yml"
+        elif where != "another file":
+            (here / "vmatrix.yml").touch()
+        if where == "a project with a file":
+            expected.parent.mkdir(parents=True)
+            expected.write_text(text.replace('sha256: ""', "sha256: ~"))
+        said = list[str]()
+
+        first = releases.pinned(given, said.append)
+        assert first.missing() == []
+        assert (first.file, gets.count) == (expected, 4)
+        assert len(said) == 5
+        assert str(expected) in said[-1]
+        assert (packaged / releases.FILE).read_text() == text, "what is installed stays"
+
+        assert releases.pinned(given, said.append) == first
+        assert len(said) == 5
+        assert "kubevirt-cr" in install.fetch(first)[f"{server}/kubevirt-cr.yaml"]
+        (tmp_path / "served" / "cdi-cr.yaml").write_text("kind: Another\n")
+        shutil.rmtree(tmp_path / "cache")
+        with pytest.raises(InfraError, match=r"cdi-cr\.yaml has the wrong checksum"):
+            install.fetch(releases.pinned(given, said.append))
+
+
+class Gets:
+    """How many files were asked for."""
+
+    count = 0
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[str, Gets]]:
+    """Serve a folder; give its address, and how often it was asked."""
+    gets = Gets()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(folder))
+
+        def do_GET(self) -> None:
+            gets.count += 1
+            super().do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", gets
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @pytest.mark.parametrize("wrong", ["abc", "g" * 64])
 def test_a_checksum_that_is_none_is_refused_with_its_line(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(BadInput) as refused:
@@ -61,8 +193,6 @@ def test_a_checksum_that_is_none_is_refused_with_its_line(tmp_path: Path, wrong:
 
 def test_a_manifest_that_is_kept_is_not_asked_for_again(tmp_path: Path) -> None:
     content = b"kind: Namespace\n"
-    import hashlib
-
     checksum = hashlib.sha256(content).hexdigest()
     (tmp_path / checksum).write_bytes(content)
     manifest = releases.Manifest(url="http://host.invalid/x.yaml", sha256=checksum)

@@ -79,3 +79,30 @@ def test_a_template_that_cannot_amend_is_refused_by_its_path(tmp_path: Path, tex
     with pytest.raises(BadInput, match=r"namespace\.yml\.j2 cannot amend the packaged template") as refused:
         render("namespace.yml.j2", {"namespace": "a", "labels": {}, "expires": "never"}, directory=tmp_path)
     assert str(TEMPLATES / "namespace.yml.j2") in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\nb: {{ nowhere }}\n", ":2: 'nowhere' is undefined"),
+        ("a: 1\n{% if x %}\n", ":2: Unexpected end of template"),
+        ("a: {{ 1 + }}\n", ":1: unexpected"),
+        ("a: 1\n\nb: {{ 1 / 0 }}\n", ":3: division by zero"),
+        ("a: 1\nb: {{ 'x' + 1 }}\n", ":2: can only concatenate"),
+        ("a: {{ [] | no_such_filter }}\n", ":1: No filter named"),
+        ("{% include 'absent.j2' %}\n", ":1: 'absent.j2' not found"),
+        ("a: [1\n", ", filled in:1: malformed YAML: a list in brackets"),
+        ("just a word\n", ", filled in: not an object of Kubernetes"),
+        ("a: 1\n---\nb: 2\n", "the file has a second document"),
+        ("", ", filled in: not an object of Kubernetes"),
+    ],
+)
+def test_a_template_of_the_users_that_cannot_be_filled_in_is_named_with_its_line(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "namespace.yml.j2").write_text(text)
+    with pytest.raises(BadInput) as refused:
+        render("namespace.yml.j2", {}, directory=tmp_path)
+    assert str(tmp_path / "namespace.yml.j2") in refused.value.summary
+    assert said in refused.value.summary
+    assert "\n" not in refused.value.summary

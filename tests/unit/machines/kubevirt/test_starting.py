@@ -92,3 +92,33 @@ def test_a_machine_that_starts_and_one_that_does_not_stay_up() -> None:
     failed = start("CrashLoopBackOff", [], startFailure={"consecutiveFailCount": 3})
     assert failed.reason is Stage.NOT_STARTING
     assert "does not stay up (failed to start 3 times)" in failed.message
+
+
+SAID = "server error. command SyncVMI failed: \"LibvirtError(Code=38, Message='no KVM')\""
+FALSE = {"type": "Synchronized", "status": "False", "reason": "Synchronizing with the Domain failed.", "message": SAID}
+EVENTS = [
+    {**event("SyncFailed", "the first"), "type": "Warning"},
+    {**event("SyncFailed", SAID.replace(": ", ":\n ")), "type": "Warning"},
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "conditions", "events", "said"),
+    [
+        ("Starting", {}, [FALSE], [], SAID),
+        ("Starting", {}, [{**FALSE, "message": ""}], [], "Synchronizing with the Domain failed."),
+        ("CrashLoopBackOff", {}, [FALSE], [], SAID),
+        ("CrashLoopBackOff", {}, [], EVENTS, SAID),
+        ("Starting", {"startFailure": {"consecutiveFailCount": 2}}, [], EVENTS, SAID),
+        ("Stopped", {"created": True}, [], EVENTS, SAID),
+        ("CrashLoopBackOff", {}, [], [], "CrashLoopBackOff"),
+    ],
+)
+def test_why_a_domain_could_not_be_started_is_in_the_first_line(
+    word: str, status: Json, conditions: list[Json], events: list[Json], said: str
+) -> None:
+    cluster: Any = DiskCluster(events=events)
+    vmi = {"metadata": {"name": "w-0", "uid": "u"}, "status": {"phase": "Scheduled", "conditions": conditions}}
+    halt = of_start(Start(cluster, "ns", "w-0", 4096, {"printableStatus": word, **status}, vmi))
+    assert halt.reason is Stage.NOT_STARTING
+    assert said in halt.message.splitlines()[0]

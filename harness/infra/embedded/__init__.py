@@ -1,1 +1,0 @@
-"""The embedded infrastructure: a real control plane as processes of this host."""

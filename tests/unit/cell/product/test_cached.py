@@ -1,0 +1,111 @@
+"""The sources of a product: one revision of a Git repository, fetched once, and named in the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import proc
+from harness.cell.product import cached
+from harness.errors import BadInput
+from harness.spec import product_sources
+from harness.spec.models import Product
+from tests.unit.shipped_timeouts import TIMEOUTS
+
+SECONDS = 30.0  # against hanging: local git commands
+
+
+def git(folder: Path, *words: str) -> str:
+    author = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    return proc.run(["git", "-C", folder, *author, *words], timeout=SECONDS).stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a repository with a tag `v1`, and a commit after it."""
+    folder = tmp_path / "upstream"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch", "trunk")
+    for number in ("1", "2"):
+        (folder / "version").write_text(number, encoding="utf-8")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", number)
+        if number == "1":
+            git(folder, "tag", "v1")
+    return folder
+
+
+def product(**given: Any) -> Product:
+    return Product.model_validate(
+        {"name": "p", "directory": ".", "phases": {"deploy": {"playbook": "a.yml"}}, "sources": given}
+    )
+
+
+def fetch(wanted: Product, project: Path) -> list[str]:
+    told: list[str] = []
+    cached.fetch(wanted, project, told.append, TIMEOUTS)
+    return told
+
+
+def test_a_tag_is_fetched_once_and_its_commit_is_told(repository: Path, tmp_path: Path) -> None:
+    wanted = product(git=f"file://{repository}", revision="v1")
+    assert fetch(wanted, tmp_path) == [f"fetching file://{repository} at v1"]
+    folder = product_sources.cached(f"file://{repository}", "v1")
+    assert (folder / "version").read_text(encoding="utf-8") == "1"
+    repository.rename(tmp_path / "gone")
+    assert fetch(wanted, tmp_path) == []
+    told = cached.revision_of(wanted, tmp_path)
+    assert told is not None
+    assert (told.git, told.revision, told.folder) == (f"file://{repository}", "v1", "")
+    assert told.commit == git(tmp_path / "gone", "rev-parse", "v1")
+    assert str(told) == f"p, file://{repository} v1 (commit {told.commit[:12]})"
+
+
+def test_a_commit_is_fetched_by_its_full_id(repository: Path, tmp_path: Path) -> None:
+    commit = git(repository, "rev-parse", "HEAD~1")
+    fetch(product(git=f"file://{repository}", revision=commit), tmp_path)
+    folder = product_sources.cached(f"file://{repository}", commit)
+    assert (folder / "version").read_text(encoding="utf-8") == "1"
+
+
+@pytest.mark.parametrize("revision", ["v9", "trunk", "abcdef1"])
+def test_what_is_no_tag_and_no_full_commit_is_refused_and_leaves_nothing(
+    revision: str, repository: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=rf"has no tag {revision}, and it is no full commit id$"):
+        fetch(product(git=f"file://{repository}", revision=revision), tmp_path)
+    assert not product_sources.cached(f"file://{repository}", revision).exists()
+
+
+def test_a_repository_that_cannot_be_reached_is_said_in_gits_words(tmp_path: Path) -> None:
+    wanted = product(git=f"file://{tmp_path}/nowhere", revision="v1")
+    with pytest.raises(BadInput, match=r"^v1 of file://.*/nowhere cannot be fetched: fatal: ") as failed:
+        fetch(wanted, tmp_path)
+    assert "VMATRIX_PRODUCT_SOURCES=FOLDER" in failed.value.hint
+
+
+def test_a_folder_replaces_the_repository_and_is_named_in_its_place(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(product_sources.VARIABLE, str(repository))
+    wanted = product(git="https://example.org/p.git", revision="v1")
+    assert fetch(wanted, tmp_path) == []
+    told = cached.revision_of(wanted, tmp_path)
+    assert told is not None
+    assert (told.folder, told.commit) == (str(repository), git(repository, "rev-parse", "HEAD"))
+    assert str(told).startswith(f"p, {repository}, in place of https://example.org/p.git v1 (commit ")
+
+
+def test_a_path_is_relative_to_the_project_and_need_not_be_a_repository(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    told = cached.revision_of(product(path="theirs"), tmp_path)
+    assert told is not None
+    assert (told.folder, told.commit) == (str(tmp_path / "theirs"), "")
+
+
+def test_a_product_without_sources_has_no_revision_of_its_own(tmp_path: Path) -> None:
+    plain = Product.model_validate({"name": "p", "directory": ".", "phases": {"deploy": {"playbook": "a.yml"}}})
+    assert cached.revision_of(plain, tmp_path) is None
+    assert fetch(plain, tmp_path) == []

@@ -1,0 +1,204 @@
+"""What the operator's templates make of every phase of its cells: a spec that says all that the phase wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.cell.product.declared_install import given, objects
+from harness.cell.product.protocol import OuterCluster, PhaseRun
+from harness.cell.provision import told
+from harness.cell.variables import named_machines
+from harness.kube.client import Cluster, Json
+from harness.machines.kubevirt.manifests import GoldenImage
+from harness.model import Cell, Environment, Machine, Mirror
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.rules import read
+from harness.operator.api.variables import SETTINGS, VERSIONS
+from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import variables_of, versions_of
+from harness.paths import packaged_dir
+from harness.plan.tiers import tier_cells
+from harness.spec import load_spec
+from harness.spec.variables import merged
+from tests.unit.shipped_timeouts import TIMEOUTS
+
+SPEC = load_spec(packaged_dir() / "matrix")
+PRODUCT = SPEC.products["operator"]
+FOLDER = packaged_dir() / PRODUCT.directory
+CELLS = {cell.id: cell for cell in tier_cells(SPEC, "operator-lifecycle", "embedded")}
+# What machines of an infra cluster may need of the playbooks: settings of which phases change others.
+NEEDED = {"cluster_kubelet_config": {"failSwapOn": False}, "cluster_kube_proxy_config": {"conntrack": {"min": 0}}}
+FIELDS = {field.variable for field in (*SETTINGS, *VERSIONS)}
+
+
+@dataclass(frozen=True)
+class Classes:
+    """An infra cluster that has storage classes, by their provisioners."""
+
+    provisioners: Mapping[str, str] = field(default_factory=dict)
+
+    def list(self, _resource: object) -> SimpleNamespace:
+        """Return the classes."""
+        items = [{"metadata": {"name": name}, "provisioner": made} for name, made in self.provisioners.items()]
+        return SimpleNamespace(items=items)
+
+
+def environment(cell: Cell, folder: Path) -> Environment:
+    (folder / "key").write_text("PRIVATE\n", encoding="utf-8")
+    machines = tuple(Machine(m, f"10.0.0.{number}", 22, "debian") for number, m in enumerate(cell.machines, start=1))
+    return Environment("run111", cell, 1, "ns", machines, folder, folder / "key")
+
+
+def runs(cell: Cell, folder: Path) -> Iterator[PhaseRun]:
+    """Yield every phase of a cell as its life runs it."""
+    whole = environment(cell, folder)
+    for index, phase in enumerate(cell.phases):
+        within = whole.only(phase.machines)
+        variables = {
+            **merged(phase.vars, NEEDED),
+            "cluster_timeout_scale": 1.0,
+            "cluster_mirror_url": "http://mirror:8080",
+            "cluster_image_registry": "mirror:5000",
+            **named_machines(phase),
+            "cluster_kubeconfig_path": "/there/kubeconfig",
+            "cluster_etcd_snapshot_path": "/there/snapshot.db",
+            "cluster_hosts": [{"name": m.name, "address": m.address} for m in within.machines],
+        }
+        yield PhaseRun(phase, cell.stage(index), within, variables, 60.0, folder / "log", print)
+
+
+def rendered(run: PhaseRun, classes: Classes | None = None) -> list[Json]:
+    outer = OuterCluster(
+        cast("Cluster", classes or Classes()), Mirror("http://mirror:8080", "mirror:5000"), TIMEOUTS, {}
+    )
+    product = SPEC.product_of(run.environment.cell.values)
+    template = product.phases[run.phase.name].apply
+    assert template is not None
+    assert packaged_dir() / product.directory == FOLDER
+    makes = product.declared is not None and product.declared.makes is not None
+    return objects(template, given(run, outer, makes=makes), FOLDER, 60.0)
+
+
+def of_kind(made: Sequence[Json], kind: str) -> list[Json]:
+    return [obj for obj in made if obj["kind"] == kind]
+
+
+def wish_of(made: Sequence[Json]) -> ClusterDeployment:
+    (obj,) = of_kind(made, "ClusterDeployment")
+    cd, mistakes = read(obj, load_releases().kubernetes, creating=False)
+    assert cd is not None
+    assert mistakes == []
+    return cd
+
+
+CHANGING = [
+    (cell_id, index)
+    for cell_id, cell in CELLS.items()
+    for index, phase in enumerate(cell.phases)
+    if not phase.restart and PRODUCT.phases[phase.name].apply == "cluster.yml.j2"
+]
+
+
+@pytest.mark.parametrize(("cell_id", "index"), CHANGING)
+def test_a_phase_is_an_object_that_says_all_that_the_phase_wants(cell_id: str, index: int, tmp_path: Path) -> None:
+    run = list(runs(CELLS[cell_id], tmp_path))[index]
+    made = rendered(run)
+    wish, phase = wish_of(made), run.phase
+    left = [name for name in phase.machines if name not in (*phase.removed, *phase.lost)]
+    assert sorted(name for one in wish.spec.machine_sets for name in one.machines.names or ()) == sorted(left)
+    assert all(one.replicas == len(one.machines.names or ()) for one in wish.spec.machine_sets)
+    there = [DeclaredMachine.model_validate(obj).metadata.name for obj in of_kind(made, "Machine")]
+    given_ones = [name for name in phase.machines if name not in phase.lost]
+    assert there == ([] if CELLS[cell_id].values["product"] == "operator-vm" else given_ones)
+    assert wish.spec.deletion.machines == ("Reset" if phase.name == "reset" else "Leave")
+    assert not FIELDS & wish.spec.variables.keys(), "what a field says is not said by variables, too"
+    but = PRODUCT.declared.variables.but if PRODUCT.declared and PRODUCT.declared.variables else ()
+    known = variables_of(wish, versions_of(wish, load_releases(), None), [])
+    wanted = {name: value for name, value in run.variables.items() if name not in but}
+    assert {name: known.get(name) for name in wanted} == wanted
+
+
+def test_settings_of_a_phase_are_fields_of_the_spec(tmp_path: Path) -> None:
+    (cell,) = [cell for cell in CELLS.values() if cell.scenario == "reconfigure"]
+    before, after = (wish_of(rendered(run)).spec for run in runs(cell, tmp_path))
+    assert before.kubernetes.kubelet.config == NEEDED["cluster_kubelet_config"]
+    assert after.kubernetes.kubelet.config == {"failSwapOn": False, "maxPods": 120}
+    assert after.kubernetes.api_server.extra_args == {"max-requests-inflight": "350"}
+    assert after.etcd.extra_args == {"snapshot-count": "9000"}
+    assert after.runtime.config == {"max_concurrent_downloads": 4}
+    assert "cluster_coredns_cache_seconds" in after.variables, "there is no field for it"
+
+
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [({"local": "vmatrix.dev/disks", "pods": "rancher.io/local-path"}, "pods"), ({"fast": "ceph"}, None)],
+)
+def test_a_backup_is_an_object_in_a_claim_that_pods_can_mount(
+    classes: dict[str, str], name: str | None, tmp_path: Path
+) -> None:
+    cell = next(cell for cell in CELLS.values() if cell.scenario == "recover")
+    phases = list(runs(cell, tmp_path))
+    (backup,) = [rendered(run, Classes(classes)) for run in phases if run.phase.name == "backup"]
+    (claim,) = of_kind(backup, "PersistentVolumeClaim")
+    assert claim["spec"].get("storageClassName") == name
+    (asked,) = of_kind(backup, "EtcdBackup")
+    assert asked["spec"] == {"cluster": "guest", "destination": {"claim": claim["metadata"]["name"]}}
+    until = PRODUCT.phases["backup"].until
+    assert until is not None
+    assert (until.kind, until.name) == (asked["kind"], asked["metadata"]["name"])
+
+
+def test_an_upgrade_over_several_minors_is_one_edit_with_a_backup_before(tmp_path: Path) -> None:
+    (cell,) = [cell for cell in CELLS.values() if cell.scenario == "upgrade-hops"]
+    deployed, upgraded = (rendered(run) for run in runs(cell, tmp_path))
+    before, after = wish_of(deployed).spec, wish_of(upgraded).spec
+    assert load_releases().hops(before.version, after.version) == ("1.35.4", "1.36.3")
+    assert after.etcd.backup.before_disruption
+    (claim,) = of_kind(deployed, "PersistentVolumeClaim")
+    assert after.etcd.backup.destination is not None
+    assert after.etcd.backup.destination.claim == claim["metadata"]["name"]
+
+
+def test_machines_that_the_operator_makes_are_as_the_cell_wants_them(tmp_path: Path) -> None:
+    cell = next(cell for cell in CELLS.values() if cell.values["product"] == "operator-vm")
+    makes = SPEC.products["operator-vm"].declared
+    assert makes is not None
+    assert makes.makes is not None
+    image = GoldenImage("debian", "http://mirror/d.qcow2", f"sha256:{'a' * 64}", "12Gi", "debian")
+    run = next(runs(cell, tmp_path))
+    outer = OuterCluster(cast("Cluster", Classes()), Mirror("http://mirror:8080", "mirror:5000"), TIMEOUTS, {})
+    values = {**given(run, outer, makes=True), "planned": [told(machine, image) for machine in cell.machines]}
+    made = [
+        DeclaredMachine.model_validate(o) for o in of_kind(objects(makes.makes.apply, values, FOLDER, 60.0), "Machine")
+    ]
+    assert [one.metadata.name for one in made] == [machine.name for machine in cell.machines]
+    for one, planned in zip(made, cell.machines, strict=True):
+        assert one.spec.kubevirt is not None
+        assert (one.spec.user, one.spec.kubevirt.image.url) == ("debian", "http://mirror/d.qcow2")
+        sizes = (one.spec.kubevirt.cpus, one.spec.kubevirt.memory_mib, one.spec.kubevirt.disk_gib)
+        assert sizes == (planned.cpus, planned.memory_mib, planned.disk_gib)
+
+
+def test_lost_machines_are_left_out_and_the_backup_is_named(tmp_path: Path) -> None:
+    cell = next(cell for cell in CELLS.values() if cell.scenario == "recover")
+    *_, run = runs(cell, tmp_path)
+    assert len(run.phase.lost) == 2
+    (obj,) = of_kind(rendered(run), "ClusterDeployment")
+    assert obj["spec"]["etcd"]["restoreFrom"] == "before"
+    (other,) = of_kind(rendered(replace(run, phase=cell.phases[0])), "ClusterDeployment")
+    assert "restoreFrom" not in other["spec"]["etcd"], "nobody asked for a restore"
+
+
+def test_the_operators_tier_has_the_cells_of_the_playbooks_tier() -> None:
+    def known(tier: str) -> set[tuple[tuple[str, Any], ...]]:
+        cells = tier_cells(SPEC, tier, "embedded")
+        return {tuple(sorted((a, v) for a, v in cell.values.items() if a != "product")) for cell in cells}
+
+    assert known("lifecycle") <= known("operator-lifecycle")
