@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,19 @@ LABEL_MACHINE = f"{LABEL_DOMAIN}/machine"
 ANNOTATION_USER = f"{LABEL_DOMAIN}/login-user"  # on a VirtualMachine: whom to log in as
 LABEL_MANAGED = "app.kubernetes.io/managed-by"
 MANAGED_BY = "vmatrix"
+
+
+class Outcome(StrEnum):
+    """What a step, a check, an attempt or a cell came to. A check has one of the first three."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not-run"  # of a check; its findings say why
+    INTERRUPTED = "interrupted"
+    UNFINISHED = "unfinished"  # begun, and its end was never written down
+    UNCHECKED = "unchecked"  # came and went, and no check of it passed or failed
+    NOT_STARTED = "not started"
+    QUARANTINED = "quarantined"
 
 
 @dataclass(frozen=True)
@@ -139,6 +153,7 @@ class Environment:
     """The machines of one cell, ready for the playbooks.
 
     directory: of the attempt's files; `files` tells what lies where in it.
+    options: those that name its infra cluster to a vmatrix command.
     """
 
     run: str
@@ -148,6 +163,7 @@ class Environment:
     machines: tuple[Machine, ...]
     directory: Path
     private_key: Path
+    options: tuple[str, ...] = ()
 
     @property
     def files(self) -> AttemptDir:

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from harness import stopping
+from harness import threads
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
 
@@ -159,11 +159,11 @@ def run(
     words = tuple(str(a) for a in argv)
     interleave = log is not None or on_line is not None
     started = time.monotonic()
-    stopping.check()
+    threads.check()
     child = _start(words, cwd, env, fed=stdin is not None, interleave=interleave)
     with _ending_when_stopped(child):
         out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
-    stopping.check()
+    threads.check()
     done = Completed(words, child.returncode, out, err, time.monotonic() - started)
     paths = (log,) if log is not None else ()
     if timed_out:
@@ -199,7 +199,7 @@ def follow(
     """
     words = tuple(str(a) for a in argv)
     started = time.monotonic()
-    stopping.check()
+    threads.check()
     child = _start(words, cwd, env, fed=False, interleave=True)
     end = partial(_signal_child_group, child, signal.SIGTERM) if whole else child.terminate
     try:
@@ -209,7 +209,7 @@ def follow(
         _end(child, 0.0 if whole else grace)
         child.wait()
         raise
-    stopping.check()
+    threads.check()
     done = Completed(words, child.returncode, out, "", time.monotonic() - started)
     if timed_out:
         raise CommandTimedOut(done, why=f"did not end within {timeout:.0f} s", paths=(log,))
@@ -243,7 +243,7 @@ def stream(argv: Argv) -> Iterator[str]:
         CommandFailed: it could not be started, or ended with another status than 0 by itself.
     """
     words, started = tuple(str(a) for a in argv), time.monotonic()
-    stopping.check()
+    threads.check()
     child = _start(words, None, None, fed=False, interleave=False)
     assert child.stdout is not None  # noqa: S101 - Popen was given pipes
     assert child.stderr is not None  # noqa: S101
@@ -255,7 +255,7 @@ def stream(argv: Argv) -> Iterator[str]:
     finally:
         _kill_group(child)
         child.wait()
-    stopping.check()
+    threads.check()
     if child.returncode != 0:
         done = Completed(words, child.returncode, "", said, time.monotonic() - started)
         raise CommandFailed(done, why=f"ended with status {child.returncode}")
@@ -357,7 +357,7 @@ def _follow(
 @contextmanager
 def _ending_when_stopped(child: subprocess.Popen[str]) -> Iterator[None]:
     """Kill a child's group as soon as this thread's work is not wanted any more."""
-    stop = stopping.current()
+    stop = threads.stop_event()
     if stop is None:
         yield
         return

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from harness.errors import InfraRetriable, VmatrixError
+from harness.memory import host_load
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 DESCRIBE_SECONDS = 15.0  # for all that is asked once time is up
 GROWTH = 1.2
 LONGEST_TROUBLED_PAUSE = 2.0  # between probes that fail
+_UNDER_WAY: dict[int, _Wait[Any]] = {}  # every wait of this process
 
 
 @dataclass(frozen=True)
@@ -127,13 +130,18 @@ def until(
         retry_error_callback=lambda _: NotYet(""),
         sleep=time.sleep,
     )
-    answer = retrying(wait.attempt)
+    _UNDER_WAY[id(wait)] = wait
+    try:
+        answer = retrying(wait.attempt)
+    finally:
+        del _UNDER_WAY[id(wait)]
     if isinstance(answer, NotYet):
         waited = time.monotonic() - began
         troubles = [said for ground in _GROUNDS if (said := ground.trouble())]
         why = "; ".join([wait.last_words(), *(said.splitlines()[0] for said in troubles)])
         summary = f"timed out after {waited:.0f} s waiting for {what}: {why}"
-        raise TimedOut(summary, detail="\n".join(filter(None, [_described(describe), *troubles])))
+        hint = f"{load}; {load.option} stretches every wait" if (load := host_load()).busy else ""
+        raise TimedOut(summary, detail="\n".join(filter(None, [_described(describe), *troubles])), hint=hint)
     return answer
 
 
@@ -151,6 +159,7 @@ class _Wait(Generic[T]):
 
     def __post_init__(self) -> None:
         self.current = self.interval
+        self.began = time.monotonic()
 
     def attempt(self) -> T | NotYet:
         """Probe once; log a reason that is new."""
@@ -187,6 +196,37 @@ class _Wait(Generic[T]):
         if self.troubles and len(self.reasons) > 1:
             return f"{self.reasons[-1]} (before that: {self.reasons[-2]})"
         return self.reasons[-1]
+
+    def __str__(self) -> str:
+        """Return what is waited for, since when, and why it is not there yet."""
+        reason = f": {self.reasons[-1]}" if self.reasons else ""
+        return f"waiting for {self.what} ({time.monotonic() - self.began:.0f} s){reason}"
+
+
+def under_way() -> str:
+    """Return what this process waits for: the wait that began first, and how many more; "" for nothing."""
+    waits = sorted(_UNDER_WAY.values(), key=lambda wait: wait.began)
+    more = f"; and {len(waits) - 1} more" if len(waits) > 1 else ""
+    return f"{waits[0]}{more}" if waits else ""
+
+
+@contextmanager
+def heartbeat(say: Callable[[str], object], *, every: float, doing: Callable[[], str] = under_way) -> Iterator[None]:
+    """Say at intervals what is being done while the body runs; `doing` returns "" when nothing is to be said."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(every):
+            if text := doing():
+                say(text)
+
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _described(describe: Callable[[], str] | None) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from harness import stopping
+from harness import threads
 from harness.errors import VmatrixError
 
 
@@ -26,7 +26,7 @@ def alongside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterat
         except (VmatrixError, OSError) as error:
             tell(f"{error}; it is tried again when it is needed")
 
-    with stopping.begun(work) as ended:
+    with threads.begun(work) as ended:
         yield
         ended()
 

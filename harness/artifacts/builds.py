@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from harness import stopping
+from harness import threads
 from harness.artifacts import go_toolchain
 from harness.artifacts.gomod import Build
 from harness.artifacts.recipe import RECORD, ArtifactPhase, Event, Progress, Recipe, Ref, Source, Whole, inputs_of
@@ -150,27 +150,27 @@ class _Lanes:
 
     def run(self, count: int) -> None:
         """Do all of it in so many threads; whatever ends it early ends them all."""
-        threads = [threading.Thread(target=self._work, name=f"lane {number}", daemon=True) for number in range(count)]
-        for thread in threads:
+        lanes = [threading.Thread(target=self._work, name=f"lane {number}", daemon=True) for number in range(count)]
+        for thread in lanes:
             thread.start()
         try:
-            for _ in threads:
+            for _ in lanes:
                 if (error := self._ended.get()) is not None:
                     raise error
         finally:
             self._stop.set()
             with self._changed:
                 self._changed.notify_all()
-            for thread in threads:
-                thread.join(stopping.END_SECONDS)
+            for thread in lanes:
+                thread.join(threads.END_SECONDS)
 
     def _work(self) -> None:
         try:
-            with stopping.stoppable(self._stop):
+            with threads.stoppable(self._stop):
                 for work in self._taken():
                     self._store.make_all(work.recipes, work.label, work.seconds, self._progress)
                     self._is_made(work)
-        except stopping.NotWanted:
+        except threads.NotWanted:
             return
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._ended.put(error)
@@ -183,7 +183,7 @@ class _Lanes:
             with self._changed:
                 while (found := self._next()) is None and self._left:
                     self._changed.wait()
-                    stopping.check()
+                    threads.check()
                 if found is None:
                     return
                 self._left.remove(found)
@@ -244,10 +244,10 @@ def host_speed() -> float:
             zlib.compress(data, 6)
             taken.append(time.thread_time() - began)
 
-    threads = [threading.Thread(target=work, name=f"speed {number}") for number in range(processors())]
-    for thread in threads:
+    lanes = [threading.Thread(target=work, name=f"speed {number}") for number in range(processors())]
+    for thread in lanes:
         thread.start()
-    for thread in threads:
+    for thread in lanes:
         thread.join()
     return min(taken) / REFERENCE_SECONDS
 

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from time import monotonic
 from urllib.parse import urlsplit
 
-from harness import stopping
-from harness.conversation import NoAnswer, ask, opened, within
+from harness import threads
 from harness.errors import InfraError, InfraRetriable
+from harness.http_client import NoAnswer, WebRequest, ask, opened, within
 
 READ_SECONDS = 60.0  # without a single byte
 PACE_SECONDS = 120.0  # policy: a site that is slow for so long will not become faster
@@ -80,7 +80,7 @@ def _chunks(url: str, answer: http.client.HTTPResponse) -> Iterator[bytes]:
     """Yield what comes as it comes; InfraRetriable from a site that only drips."""
     since, received = monotonic(), 0
     while chunk := answer.read1(CHUNK):
-        stopping.check()
+        threads.check()
         yield chunk
         received += len(chunk)
         now = monotonic()
@@ -133,7 +133,7 @@ def listed(checksums: str, path: str) -> str | None:
 def trouble(url: str) -> str | None:
     """Return what is wrong with a file at an address, as a site or the way there says; None when it can be had."""
     try:
-        reply = ask(url, "HEAD", seconds=HEAD_SECONDS, secrets=_login(url))
+        reply = ask(WebRequest(url, "HEAD", secrets=_login(url)), HEAD_SECONDS)
     except NoAnswer as error:
         return f"cannot be reached: {error}"
     return None if reply.ok else f"answers {reply.status} {reply.reason}"

@@ -21,9 +21,9 @@ from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.product.images import Upload, crane, pushable
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
-from harness.conversation import NoAnswer, ask
 from harness.errors import InfraError
 from harness.files import write_atomically
+from harness.http_client import NoAnswer, WebRequest, ask
 from harness.until import Deadline, NotYet, until
 
 CONFIG = """\
@@ -175,7 +175,7 @@ def digest_in(registry: str, repository: str, tag: str) -> str:
     """
     url, accepted = f"http://{registry}/v2/{repository}/manifests/{tag}", {"Accept": f"{MANIFEST}, {DOCKER}"}
     try:
-        reply = ask(url, "HEAD", seconds=ANSWER_SECONDS, headers=accepted, direct=True)
+        reply = ask(WebRequest(url, "HEAD", headers=accepted, direct=True), ANSWER_SECONDS)
     except NoAnswer as error:
         raise InfraError(f"the registry at {registry} does not answer: {error}", hint="vmatrix infra status") from error
     return reply.headers.get("Docker-Content-Digest", "") if reply.ok else ""

@@ -15,9 +15,9 @@ from typing import Any
 from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.download import CHUNK, download, listed, text
 from harness.artifacts.recipe import Ref, Source
-from harness.conversation import NoAnswer
-from harness.conversation import ask as request
 from harness.errors import InfraError
+from harness.http_client import NoAnswer, WebRequest
+from harness.http_client import ask as request
 
 PROBE = "https://dl.k8s.io/release/stable.txt"
 PROBE_SECONDS = 3.0  # no answer by then: build from source instead
@@ -35,7 +35,7 @@ def reachable(url: str = PROBE) -> bool:
 
     def ask() -> None:
         with suppress(NoAnswer):
-            answers.append(request(url, "HEAD", seconds=PROBE_SECONDS).ok)
+            answers.append(request(WebRequest(url, "HEAD"), PROBE_SECONDS).ok)
 
     thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
     thread.start()

@@ -20,10 +20,11 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
 from harness.cell.variables import variables_of
-from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.errors import BadInput, Blame, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.client import Cluster
 from harness.machines import inventory
 from harness.machines.kubevirt.launchers import Sighting
+from harness.machines.pressure import overload
 from harness.machines.reach import ssh
 from harness.machines.reach.portforward import Forwarder, Tunnels
 from harness.machines.reach.ssh import close_connections, control_directory
@@ -146,8 +147,7 @@ class Life:
             try:
                 outcome = self.site.kind_of(self.cell).run(wanted)
             except VmatrixError as failure:
-                if changed := self.machines_changed(there):
-                    raise self._not_the_products(changed, f"during the second run of {stage}", failure) from failure
+                self._excuse(failure, there, f"during the second run of {stage}")
                 raise
         with suppress(FileNotFoundError):
             self.attempt.files.kubeconfig.chmod(0o600)  # the product may have written it anew
@@ -180,8 +180,7 @@ class Life:
             with self.watch(index, whole, before):
                 return self._apply(whole, index)
         except VmatrixError as failure:
-            if changed := self.machines_changed(there):
-                raise self._not_the_products(changed, f"during the phase {stage}", failure) from failure
+            self._excuse(failure, there, f"during the phase {stage}")
             raise
 
     def machines_changed(self, names: Collection[str]) -> str:
@@ -192,6 +191,23 @@ class Life:
             return "; ".join(changes(self.site.cluster, self.attempt.place, self.sightings, names))
         except VmatrixError:  # an API in trouble hides no failure of something else
             return ""
+
+    def _excuse(self, failure: VmatrixError, there: Collection[str], when: str) -> None:
+        """Raise an InfraError where something else than the product explains a failure of a phase."""
+        if changed := self.machines_changed(there):
+            raise self._not_the_products(changed, when, failure) from failure
+        if failure.blame is Blame.PRODUCT and (busy := self.overload()):
+            raise InfraRetriable(
+                f"the host was too busy {when}: {busy}",
+                hint="not judged: run fewer cells at a time (--parallel), or where nothing else runs",
+                paths=failure.paths,
+                detail=f"what failed then: {failure}\n{failure.detail}".strip(),
+            ) from failure
+
+    def overload(self) -> str:
+        """Say where machines, or this host, were too busy for a cluster to be in time; "" where they were not."""
+        there = self.environment
+        return overload(there.machines, there.private_key) if there is not None else overload((), Path())
 
     def _not_the_products(self, changed: str, when: str, failure: VmatrixError | None = None) -> InfraError:
         return InfraError(

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from harness import proc, stopping
+from harness import proc, threads
 from harness.cell.diagnose import CONSOLE
 from harness.cell.existing import CellSelector, Existing, find
 from harness.errors import VmatrixError
@@ -299,12 +299,12 @@ class Followed:
     def _read(self, name: str, source: LogSource) -> None:
         """Read a source, again whenever it ends, until nobody listens any more."""
         said, failures = "", 0
-        with stopping.stoppable(self._stop):
+        with threads.stoppable(self._stop):
             while not self._stop.is_set():
                 try:
                     source.follow(self._lines.put)
                     failures = 0
-                except stopping.NotWanted:
+                except threads.NotWanted:
                     return
                 except (VmatrixError, OSError) as error:
                     failures, why = failures + 1, _why(name, error)

@@ -213,7 +213,7 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     machines = record(site, attempt.place, machines, attempt.files)
     with steps.step("login"):
         in_parallel(lambda m: _log_in(site, attempt, m, partial(alive, m.name)), machines)
-    return _environment(attempt, machines)
+    return _environment(site, attempt, machines)
 
 
 def refuse_without_ipv6(site: Site, cell: Cell, machines: Sequence[Machine]) -> None:
@@ -226,7 +226,7 @@ def refuse_without_ipv6(site: Site, cell: Cell, machines: Sequence[Machine]) -> 
         )
 
 
-def _environment(attempt: Attempt, machines: Sequence[Machine]) -> Environment:
+def _environment(site: Site, attempt: Attempt, machines: Sequence[Machine]) -> Environment:
     return Environment(
         run=attempt.run,
         cell=attempt.cell,
@@ -235,6 +235,7 @@ def _environment(attempt: Attempt, machines: Sequence[Machine]) -> Environment:
         machines=tuple(machines),
         directory=attempt.directory,
         private_key=attempt.files.key,
+        options=site.options,
     )
 
 
@@ -247,7 +248,7 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps) -> list[Machine]:
     if by_product(site, attempt.cell):
         _lay_ground(site, attempt, steps)
         with steps.step("machines"):
-            return make(site, _environment(attempt, ()))
+            return make(site, _environment(site, attempt, ()))
     images = create(site, attempt, steps)
     with steps.step("machines"):
         return in_parallel(

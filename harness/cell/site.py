@@ -34,6 +34,7 @@ class Site:
     controller_images: those that declared products have asked for, by name, as pods of the infra cluster pull them.
     held: what the run uses of this host's cache, which nobody removes meanwhile.
     blows: which programs of declared products are ended while they work, and when.
+    options: those that name the infra cluster to another vmatrix command.
     timeout_scale: the factor that `timeouts` are stretched by already; the product gets it too.
     """
 
@@ -47,6 +48,7 @@ class Site:
     project: Path
     expiry_hours: float
     namespace: str | None = None
+    options: tuple[str, ...] = ()
     access: Access = "direct"
     infra: Infra | None = None
     binding: str = BRIDGE

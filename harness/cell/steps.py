@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.errors import Blame, VmatrixError
-from harness.record import Recorder
+from harness.events import Recorder
 
 Outcome = Literal["passed", "failed", "interrupted"]
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from threading import BoundedSemaphore
 
@@ -16,7 +16,7 @@ from harness.errors import BadInput, Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, POD, PVC, VM, VMI, Resource
 from harness.machines.reach.ssh import close_connections, control_directory
-from harness.until import Deadline, NotYet, TimedOut, until
+from harness.until import Deadline, NotYet, TimedOut, heartbeat, until
 
 AGE_SECONDS = 0.3  # of a look that is still good: a hundred who ask at once cost the API three answers a second
 EACH_SECONDS = 0.002  # more for each namespace that it showed: a thousand are a megabyte
@@ -44,6 +44,7 @@ class Going:
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
 EMPTYING = 8  # cells at once that take requests
+WAIT_SECONDS = 10.0  # between two lines that say what is waited for
 GOING = 128  # cells at once whose namespaces the API takes away: at 20 requests a second, the last waits some 100 s
 PROGRAMS_SECONDS = 15.0  # what a namespace takes that is deleted with a pod in it that may end within 30 s
 AGAIN = (
@@ -60,6 +61,7 @@ def reap(
     seconds: float,
     on_gone: Callable[[Found], None] = lambda _: None,
     on_left: Callable[[int], None] = lambda _: None,
+    on_wait: Callable[[str], None] | None = None,
 ) -> list[Found]:
     """Remove every selected cell, many at the same time, and return them.
 
@@ -67,12 +69,12 @@ def reap(
         seconds: for each cell, from the first delete until its namespace is gone.
         on_gone: told each cell that is gone.
         on_left: told how many are still to go, after each that is gone.
+        on_wait: told every 10 s what is waited for.
 
     Raises:
         Leaked: something could not be removed; the error names it, and what holds it.
     """
-    found = find(cluster, selector)
-    if not found:
+    if not (found := find(cluster, selector)):
         return []
     emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(found) - 1, -1)
 
@@ -92,7 +94,8 @@ def reap(
         on_left(next(left))
         return None
 
-    with ThreadPoolExecutor(max_workers=min(GOING, len(found))) as pool:
+    waits: AbstractContextManager[None] = heartbeat(on_wait, every=WAIT_SECONDS) if on_wait else nullcontext()
+    with waits, ThreadPoolExecutor(max_workers=min(GOING, len(found))) as pool:
         leaks = [leak for leak in pool.map(one, found) if leak is not None]
     if leaks:
         raise Leaked(
@@ -223,24 +226,26 @@ def remove_finalizers(
     seconds: float,
     on_gone: Callable[[Found], None] = lambda _: None,
     on_released: Callable[[str], None] = lambda _: None,
+    on_wait: Callable[[str], None] | None = None,
 ) -> list[Found]:
     """Remove cells; remove the finalizers of what is left, and wait again.
 
     Args:
         seconds: for each cell, twice.
         on_gone, on_released: told each cell that is gone, and each object whose finalizers were removed.
+        on_wait: as `reap` takes it.
 
     Raises:
         Leaked: something still remains.  BadInput: these rights do not allow removing finalizers.
     """
     try:
-        return reap(cluster, selector, seconds=seconds, on_gone=on_gone)
+        return reap(cluster, selector, seconds=seconds, on_gone=on_gone, on_wait=on_wait)
     except Leaked:
         left = find(cluster, selector)
     for cell in left:
         for told in release(cluster, cell):
             on_released(told)
-    return [*left, *reap(cluster, selector, seconds=seconds, on_gone=on_gone)] if left else []
+    return [*left, *reap(cluster, selector, seconds=seconds, on_gone=on_gone, on_wait=on_wait)] if left else []
 
 
 def release(cluster: Cluster, cell: Found) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -130,10 +131,16 @@ def reap(
                 seconds=seconds,
                 on_gone=_print_deleted,
                 on_released=lambda told: out.print(f"finalizers removed: {told}"),
+                on_wait=partial(out.print, markup=False),
             )
         else:
             gone = teardown.reap(
-                cluster, selection, seconds=seconds, on_gone=_print_deleted, on_left=Countdown(out.print).told
+                cluster,
+                selection,
+                seconds=seconds,
+                on_gone=_print_deleted,
+                on_left=Countdown(out.print).told,
+                on_wait=partial(out.print, markup=False),
             )
     ssh.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")

@@ -7,8 +7,8 @@ from typing import Any
 
 from harness import yaml_text
 from harness.errors import VmatrixError
+from harness.files import read_text
 from harness.paths import settings_dir
-from harness.reading import read_text
 from harness.rundir import RunDir
 from harness.spec.settings import Settings, load_settings
 

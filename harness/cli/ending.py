@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from harness import system
 from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
 from harness.sanitize import sanitized
-from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping
+from harness.streams import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,6 +15,7 @@ from harness.cli.gitlab_doctor import doctor as gitlab_doctor
 from harness.cli.output import show_rows, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
+from harness.files import read_text
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget, without_authority
 from harness.gitlab.child import job_times
@@ -27,7 +28,6 @@ from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
 from harness.plan.changed import Changes
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
-from harness.reading import read_text
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session import refusals

@@ -14,10 +14,10 @@ from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator.api.cluster import CurrentOperation
+from harness.operator.decide.due import Wait
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
-from harness.operator.decide.releases import FILE, as_text, load_releases, of_matrix
-from harness.operator.decide.waits import Wait
+from harness.operator.decide.variables import FILE, as_text, load_releases, of_matrix
 from harness.operator.usual import usual_namespace
 
 out = wide_console()

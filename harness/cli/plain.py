@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from harness.errors import BadInput
-from harness.reading import wrong_path
+from harness.files import wrong_path
 
 F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "path": "PATH", "bool": ""}

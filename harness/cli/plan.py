@@ -14,6 +14,7 @@ from harness.cli import complete
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import show_rows, tell_idle, wide_console
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage
 from harness.plan.build import TierPlan, lock_text, plan_tier
@@ -21,7 +22,6 @@ from harness.plan.coverage import counted, coverage_text, impossible_by_reason, 
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, current, load_lock
 from harness.plan.sound import refuse_unsound
-from harness.reading import read_text
 from harness.schedule.durations import estimate
 from harness.session.choice import choose, profile_of, refuse_wrong_checks
 from harness.spec import Spec, load_spec

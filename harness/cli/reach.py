@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -67,6 +69,11 @@ def cell_at(cell: str, settings: Settings) -> Existing:
     return existing(access, cell, settings.runs)
 
 
+def remote_command(words: Sequence[str]) -> list[str]:
+    """Return what ssh is to run: the one line that the machine's shell splits into the same words again."""
+    return [shlex.join(words)] if len(words) > 1 else list(words)
+
+
 def login(
     given: Given,
     cell: Cell,
@@ -75,12 +82,15 @@ def login(
         list[str] | None, typer.Argument(metavar="COMMAND", help="Command to run instead of a shell.")
     ] = None,
 ) -> None:
-    """Log in to a machine of a cell, or run a command on it."""
+    """Log in to a machine of a cell, or run a command on it.
+
+    A command of one word is a line for the machine's shell; several words reach it as they are.
+    """
     there = cell_at(cell, settings_of(given))
     there.instance(machine)
     key = there.file(there.files.key, "the cell's private key")
     argv = ssh_command(there.machine(machine), key)
-    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *(command or [])])  # noqa: S606 - replaces this process
+    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *remote_command(command or ())])  # noqa: S606 - replaces this process
 
 
 def proxy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,17 +14,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness import system
 from harness.cli import complete
 from harness.cli.options import former, takes
-from harness.errors import BadInput
-from harness.history.file import replace_file
+from harness.errors import BadInput, HarnessBug, VmatrixError
+from harness.files import write_atomically
 from harness.history.lines import History, Skipped
 from harness.paths import settings_dir
 from harness.report.analysis.analyse import Analysis
 from harness.report.output.badges import FILE, FaultScore
 from harness.report.output.badges import read as read_score
 from harness.report.output.document import summary
-from harness.report.output.files import FORMATS, files
+from harness.report.output.files import FORMATS, Files, Sources, files
 from harness.report.output.note import ago, lines_of
 from harness.report.output.serve import server
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
@@ -129,23 +131,61 @@ def report(
         warn = partial(console.print, markup=False)
         return looked_at(asked, project.spec, project.settings, environment=os.environ, now=now, warn=warn)
 
-    def made(formats: tuple[str, ...], score: FaultScore | None, seen: tuple[Analysis, History]) -> dict[str, bytes]:
-        return files(*seen, formats=formats, title=page.title, url=page.url, faults=score)
-
     score = page.score(project.settings.runs)
+
+    def made() -> Sources:
+        return Sources(*analysed(), title=page.title, url=page.url, faults=score)
+
     if serve:
-        _serve(lambda: made(FORMATS, score, analysed()), port)
+        _serve(lambda: _all_or_nothing(files(made())), port)
         return
-    analysis, found = analysed()
+    sources = made()
     folder = page.output if page.output is not None else project.settings.runs / "report"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}", hint="pass another --output") from error
-    _tell(analysis, found)
-    for name, text in made(wanted, score, (analysis, found)).items():
-        replace_file(folder / name, text)
-        Console(highlight=False, soft_wrap=True).print(str(folder / name), markup=False)
+    _tell(sources.analysis, sources.history)
+    _write(files(sources, wanted), folder)
+
+
+def _write(report_files: Files, folder: Path) -> None:
+    """Write the files of a report; what cannot be made or written keeps no other file from being written.
+
+    Raises:
+        VmatrixError: of what could not be, the first.
+    """
+    errors = [_not_made(name, error) for name, error in report_files.failures.items()]
+    for name, content in report_files.contents.items():
+        path = folder / name
+        try:
+            with system.naming(path):
+                write_atomically(path, content, durable=True)
+        except OSError as error:
+            errors.append(_not_made(name, error))
+        else:
+            Console(highlight=False, soft_wrap=True).print(str(path), markup=False)
+    if errors:
+        first, *others = errors
+        first.detail = "\n".join(
+            part for part in (first.detail, *(f"also: {error.summary}" for error in others)) if part
+        )
+        raise first
+
+
+def _not_made(name: str, error: Exception) -> VmatrixError:
+    if isinstance(error, VmatrixError):
+        return error
+    ours = system.of(error) if isinstance(error, OSError) else None
+    detail = "".join(traceback.format_exception(error))
+    hint = "this is a bug in vmatrix: report it with the traceback; the other formats were written"
+    return ours or HarnessBug(f"{name}: could not be made: {type(error).__name__}: {error}", hint=hint, detail=detail)
+
+
+def _all_or_nothing(report_files: Files) -> Mapping[str, bytes]:
+    for name, error in report_files.failures.items():
+        raise _not_made(name, error)
+    return report_files.contents
 
 
 def _formats(given: str) -> tuple[str, ...]:
@@ -171,7 +211,7 @@ def _tell(analysis: Analysis, history: History) -> None:
         return
     found = summary(analysis)
     counts = ", ".join(f"{number} {word}" for word, number in found["outcomes"].items())
-    console.print(f"last night {night.start:%Y-%m-%d %H:%M} UTC: {counts}", markup=False)
+    console.print(f"last {analysis.unit} {night.start:%Y-%m-%d %H:%M} UTC: {counts}", markup=False)
     for line in lines_of(analysis.tonight):
         console.print(f"  {line}", markup=False)
     if analysis.freshness.stale:

@@ -17,9 +17,9 @@ from typing import Any
 from harness import yaml_text
 from harness.embedded.node.pods import container_status
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.kube.client import Json
 from harness.kube.objects import dig, parse_time, stamp, with_condition
-from harness.reading import read_text
 
 PREFIX = "fault.vmatrix.dev/"
 MACHINE = "VirtualMachine"  # annotate the VM's template, or the VMI

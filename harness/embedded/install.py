@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from harness.embedded import operands
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
+from harness.events import now
 from harness.kube.client import Cluster, Json, own_name
 from harness.kube.objects import dig, ensure
 from harness.kube.resources import (
@@ -24,7 +25,6 @@ from harness.kube.resources import (
     VALIDATING_WEBHOOK,
     Resource,
 )
-from harness.record import now
 from harness.until import Deadline, NotYet, until
 
 CLUSTER_ROLE = Resource(operands.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)

@@ -14,11 +14,11 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-from harness.conversation import ask
 from harness.gitlab.access import SERVER, TOKEN
 from harness.gitlab.child import common
 from harness.gitlab.limits import minutes
 from harness.gitlab.variables import NUMBER
+from harness.http_client import WebRequest, ask
 from harness.infra.findings import Finding, raise_if_any
 
 GITLAB = (18, 2)  # `trigger: strategy: mirror`: https://docs.gitlab.com/ci/yaml/#triggerstrategy
@@ -139,7 +139,7 @@ def clock_findings(environment: Mapping[str, str], *, now: float | None = None) 
 
 def _date(url: str) -> float:
     """Return the time of an answer, whatever else it says; ValueError without one."""
-    return parsedate_to_datetime(ask(url, seconds=SECONDS).headers.get("Date", "")).timestamp()
+    return parsedate_to_datetime(ask(WebRequest(url), SECONDS).headers.get("Date", "")).timestamp()
 
 
 AUDIENCE = "vmatrix"  # of deploy/authentication and harness/gitlab/jobs.yml

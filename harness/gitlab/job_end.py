@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -14,11 +15,11 @@ from harness.cell import diagnose, teardown
 from harness.cell.existing import CellSelector, find
 from harness.cell.place import place_of
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
+from harness.events import Recorder, read
 from harness.gitlab import access
 from harness.gitlab.job import PREFIX, JobContext
 from harness.gitlab.links import annotate
 from harness.providers import Opening
-from harness.record import Recorder, read
 from harness.report import outputs
 from harness.report.results import load
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -108,6 +109,7 @@ def _remove_left(context: JobContext, console: Console) -> VmatrixError | None:
             selector,
             seconds=timeouts.teardown,
             on_gone=lambda found: console.print(f"gone: {found.what}", markup=False),
+            on_wait=partial(console.print, markup=False),
         )
     except VmatrixError as error:
         return error
@@ -156,6 +158,7 @@ def reap(context: JobContext, *, console: Console) -> None:
         CellSelector(only_expired=True, namespace=settings.namespace),
         seconds=timeouts.teardown,
         on_gone=lambda found: console.print(f"gone: {found.what}", markup=False),
+        on_wait=partial(console.print, markup=False),
     )
     access.forget(context.job.run)
     console.print(f"{len(gone)} expired cells removed", markup=False)

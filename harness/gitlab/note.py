@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.conversation import ask
 from harness.errors import BadInput, InfraError
 from harness.gitlab.variables import IID, number
+from harness.http_client import WebRequest, ask
 from harness.urls import wrong_token, wrong_url
 
 SECONDS = 20.0  # for one answer of GitLab; without a note nothing fails
@@ -99,9 +99,8 @@ def _ask(method: str, address: str, token: str, body: dict[str, str] | None = No
     headers = {"PRIVATE-TOKEN": token, "Content-Type": "application/json"}
     content = None if body is None else json.dumps(body).encode()
     try:
-        reply = ask(
-            address, method, seconds=WHOLE_SECONDS, silence=SECONDS, headers=headers, content=content, redirects=False
-        )
+        request = WebRequest(address, method, headers=headers, content=content, redirects=False)
+        reply = ask(request, WHOLE_SECONDS, silence=SECONDS)
         return reply.status, json.loads(reply.content or b"null") if reply.ok else None
     except (OSError, ValueError) as error:
         raise InfraError(

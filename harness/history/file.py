@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import BadInput, InfraError
-from harness.files import write_atomically
-from harness.reading import MIB, read_bytes, refuse_irregular
+from harness.files import MIB, read_bytes, refuse_irregular, write_atomically
 
 if TYPE_CHECKING:  # most commands only ask for the end of the file, as bytes
     from harness.history.lines import History

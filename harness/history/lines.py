@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from harness.history.record import CheckTable, Record, Unreadable, from_line, telling, to_line
+from harness.check_result import REMEMBERED, shortened, telling
+from harness.history.record import CheckTable, Record, Unreadable, from_line, to_line
+from harness.model import Outcome
 
 LONGEST_LINE = 16 * 2**20  # bytes; the longest real one is some 50 kB
 SHOWN = 80  # characters of a line that cannot be read
@@ -149,8 +151,14 @@ def forget(record: Record) -> Record:
     return replace(
         record,
         checks=CheckTable(),
-        notes=tuple(replace(n, message=telling(n.message, n.checks)) for n in record.notes if n.outcome == "failed"),
-        steps=tuple(replace(s, message=telling(s.message)) for s in record.steps if s.top or s.message),
+        notes=tuple(
+            replace(n, message=shortened(n.cause, REMEMBERED), headline="")
+            for n in record.notes
+            if n.outcome is Outcome.FAILED
+        ),
+        steps=tuple(
+            replace(s, message=telling(s.message, most=REMEMBERED)) for s in record.steps if s.top or s.message
+        ),
         logs="",
         forgotten=True,
     )

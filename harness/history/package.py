@@ -21,10 +21,10 @@ from itertools import count, groupby
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from harness.conversation import opened, whole, within
 from harness.errors import InfraError
 from harness.history.lines import History, cut_down, missing, read, united
 from harness.history.record import Record, to_line
+from harness.http_client import opened, whole, within
 from harness.until import Deadline, NotYet, TimedOut, until
 
 HTTP_SECONDS = 30.0  # silence of GitLab

@@ -8,7 +8,8 @@ record (harness/report/records.py) and where lines are kept (file, package).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -18,15 +19,18 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from harness import sanitize
+from harness.check_result import FindingKind, telling
+from harness.model import Outcome
 
-LETTERS = {"passed": "p", "failed": "f", "not-run": "s"}  # of a check's outcome; quarantined failures are `q`
+LETTERS = {
+    Outcome.PASSED: "p",
+    Outcome.FAILED: "f",
+    Outcome.NOT_RUN: "s",
+}  # of a check's outcome; quarantined failures are `q`
 ABSENT = "."
 QUARANTINED_CHECK = "q"
-OUTCOMES = {letter: word for word, letter in LETTERS.items()} | {QUARANTINED_CHECK: "failed"}
+OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()} | {QUARANTINED_CHECK: Outcome.FAILED}
 
-Outcome = Literal[
-    "passed", "failed", "interrupted", "unfinished", "unchecked", "not started", "quarantined"
-]  # the words of harness.report.cell, repeated because a type needs literals; a test holds them together
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 Number = Annotated[int, Field(ge=0, le=10**9)]
@@ -107,15 +111,27 @@ class CheckTable:
 
 @dataclass(frozen=True)
 class CheckNote:
-    """What checks that failed or did not run said, all the same. Titles are repeated: the table may be forgotten."""
+    """What checks that failed or did not run said, all the same. Titles are repeated: the table may be forgotten.
+
+    kind: why they did not run.  headline: the cause in one line.  signature: what equal failures share. Records that
+    were written before findings were data have none of these.
+    """
 
     checks: tuple[str, ...]
     message: str
-    outcome: Literal["failed", "not-run"] = "failed"
+    outcome: Outcome = Outcome.FAILED
+    kind: FindingKind | None = None
+    headline: str = ""
+    signature: str = ""
     stage: str = ""
     attempt: Number = 1
     blame: str = ""
     quarantine: str = ""
+
+    @property
+    def cause(self) -> str:
+        """Return the line that says what went wrong, or why they did not run."""
+        return self.headline or telling(self.message, self.checks)
 
 
 @dataclass(frozen=True)
@@ -254,6 +270,8 @@ def _mistake(record: Record) -> str:
         return f"started, finished: {error}"
     if ended < began:
         return "finished: is before started"
+    if record.outcome is Outcome.NOT_RUN:
+        return f"outcome: {record.outcome} is a check's"
     width = len(record.checks.names)
     for number, row in enumerate(record.checks.rows):
         if len(row.results) != width or (row.seconds and len(row.seconds) != width):
@@ -261,28 +279,29 @@ def _mistake(record: Record) -> str:
     return ""
 
 
-MOST_TEXT = 2000  # characters of a failure's text; the whole is in the logs
-LINE = 160  # characters of the line that is left of an old failure
+MASK = "[masked]"
+SHORTEST = 8  # characters of a value that is masked; GitLab masks from the same length on
+NAMED = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|_PAT|JWT)($|_)", re.IGNORECASE)
+PATTERNS = (
+    (re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.DOTALL), MASK),
+    (re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,500}(?=@)"), MASK),
+    (re.compile(r"(?i)(?<=bearer )[-\w.~+/]{8,}=*"), MASK),
+    (re.compile(r"\b(glpat|gldt|glcbt|glrt|glptt)-[-\w.]{8,}"), MASK),
+    (re.compile(r"\beyJ[-\w]{8,}\.[-\w]{8,}\.[-\w]*"), MASK),
+    (re.compile(r"(?m)((?:client-key|token|client-certificate)(?:-data)?: )[-\w.+/]{20,}=*"), rf"\g<1>{MASK}"),
+)
 
 
-def cut(text: str, most: int = MOST_TEXT) -> str:
-    """Return a text's beginning and end, at most so many characters."""
-    if len(text) <= most:
+def scrubber(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that masks in a text what must not be kept, and what JSON cannot hold."""
+    values = {v for n, v in environment.items() if NAMED.search(n) and len(v) >= SHORTEST}
+    known = re.compile("|".join(re.escape(v) for v in sorted(values, key=len, reverse=True))) if values else None
+
+    def scrub(text: str) -> str:
+        text = text.encode("utf-8", "replace").decode()
+        text = known.sub(MASK, text) if known is not None else text
+        for pattern, by in PATTERNS:
+            text = pattern.sub(by, text)
         return text
-    half = (most - 20) // 2
-    return f"{text[:half]}\n[...]\n{text[-half:]}"
 
-
-def telling(text: str, titles: tuple[str, ...] = (), *, most: int | None = LINE) -> str:
-    """Return the line that says what went wrong: pytest marks it with an E, any other text begins with it.
-
-    Args:
-        titles: of the checks that the text is of; a line that only repeats the name of one says nothing.
-        most: characters, from which on the line is cut; None leaves it whole.
-    """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    names = {name for title in titles for name in (title, title.partition(": ")[2])}
-    marked = [line[2:].strip() for line in lines if line.startswith("E ")]
-    said = [line for line in (*marked, *lines) if line and line not in names]
-    line = next(iter(said), lines[0] if lines else "")
-    return line if most is None or len(line) <= most else line[: most - 3] + "..."
+    return scrub

@@ -15,8 +15,8 @@ from urllib.parse import quote, urlencode
 
 import urllib3
 
-from harness.conversation import within
 from harness.errors import EXIT_INFRA
+from harness.http_client import within
 from harness.kube.connection import ApiConnection, ApiRequest
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable, decode, failure_of, seconds_of, told
 from harness.until import Deadline, grown, persist, time_left

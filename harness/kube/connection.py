@@ -20,7 +20,7 @@ import urllib3
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-from harness.conversation import TimedAnswer
+from harness.http_client import TimedAnswer
 from harness.kube.credentials import ApiLogin, ClientCertificate, Headers
 from harness.kube.kubeconfig import Files, KubeContext, material, read_kubeconfig, unusable
 from harness.kube.proxies import Proxy, by_socks5, proxy_of

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import urllib3.exceptions
 
-from harness.conversation import reason
 from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
+from harness.http_client import reason
 
 LOOK_SECONDS = 5.0  # for one more handshake, to read the dates that the failed one does not tell
 # https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/#error-codes
@@ -184,6 +184,11 @@ class ApiFailure(InfraError):
     def exists(self) -> bool:
         """Tell whether an object of that name exists already."""
         return self.conflict and self.reason == "AlreadyExists"
+
+    @property
+    def terminating(self) -> bool:
+        """Tell whether nothing can be made any more because the namespace is being deleted."""
+        return any(cause.get("reason") == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def passing(self) -> bool:

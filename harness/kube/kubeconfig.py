@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 import yaml
 
 from harness.errors import BadInput
+from harness.files import read_bytes, read_text
 from harness.kube.failures import Json
-from harness.reading import read_bytes, read_text
 from harness.urls import WEB, wrong_host, wrong_token, wrong_url
 
 Files = Path | tuple[Path, ...]  # one file; or those of $KUBECONFIG, the first of which that has an entry counts

@@ -103,7 +103,8 @@ class Queue:
 class Controller:
     """Runs one reconcile function over a queue with a few worker threads.
 
-    Attributes: reconciles, errors (how often it was called since the start, and how often it failed, conflicts aside).
+    Attributes: reconciles (how often it was called since the start), errors (how often it failed; a conflict or a
+    deletion is not counted).
     """
 
     def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 2) -> None:
@@ -149,8 +150,8 @@ class Controller:
     def _retry_delay(self, key: Key, error: Exception) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** (count - 1))
-        if isinstance(error, ApiFailure) and error.conflict:
-            return FIRST_RETRY_SECONDS
+        if isinstance(error, ApiFailure) and (error.conflict or error.terminating or (error.not_found and count == 1)):
+            return FIRST_RETRY_SECONDS if not error.terminating else delay  # somebody changed or deleted something
         self.errors += 1
         expected = isinstance(error, VmatrixError)
         level, text = logging.WARNING if expected else logging.ERROR, "%s %s/%s failed, again in %.1f s: %s"

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
+from harness.files import read_bytes
 from harness.machines.runner import actions, callbacks
 from harness.machines.runner.playbook_output import ended_by, refusal_in
 from harness.model import Machine, PlannedMachine
 from harness.proc import CommandFailed, Completed, pasteable, run
-from harness.reading import read_bytes
 
 READ_SECONDS = 120.0  # against hanging: Ansible starts slowly on a busy host, and a dynamic inventory asks a cloud
 STRICT = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}

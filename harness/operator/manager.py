@@ -21,9 +21,9 @@ from harness.kube.kubeconfig import Files, files_of
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.kube.serving import Health, health_served
 from harness.operator.api.crds import REMEDY, crds_older
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.metrics import of_moments, of_objects
+from harness.operator.metrics import DeclaredObjects, of_moments
 from harness.operator.registry import NAMES, WEBHOOKS, Part, chosen, start, stop
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import PORT as WEBHOOK_PORT
@@ -74,7 +74,8 @@ class Serves:
         expires = self._webhooks.expires if self._webhooks is not None else None
         made += of_moments(self._leadership.renewed_at, expires)
         known = context.informers.known
-        return made + (of_objects(known(CLUSTER_DEPLOYMENT), known(MACHINE)) if working else "")
+        objects = DeclaredObjects(*map(known, (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, ETCD_BACKUP)))
+        return made + (objects.text() if working else "")
 
 
 log = logging.getLogger(__name__)

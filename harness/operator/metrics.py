@@ -5,17 +5,20 @@ Names: https://prometheus.io/docs/practices/naming/
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from harness.kube.client import Json
-from harness.kube.objects import dig, phase
+from harness.kube.objects import dig, parse_time, phase
 from harness.kube.reconcile import Controller
+from harness.operator.api.etcd import VERIFIED
 
 
 class Family(NamedTuple):
@@ -65,7 +68,26 @@ OPERATIONS = Family(
 SECONDS = Family(
     f"{_P}operation_duration_seconds", "histogram", "From the start of a Job to its end.", ("operation", "outcome")
 )
-CLUSTERS = Family(f"{_P}clusters", "gauge", "ClusterDeployments by condition.", ("condition", "status"))
+_CLUSTER = ("cluster_namespace", "cluster")
+CLUSTERS = Family(
+    f"{_P}cluster_condition", "gauge", "1: a ClusterDeployment has this condition.", (*_CLUSTER, "condition", "status")
+)
+VERSIONS = Family(f"{_P}cluster_version", "gauge", "1: this version of Kubernetes is deployed.", (*_CLUSTER, "version"))
+CERTIFICATES = Family(
+    f"{_P}cluster_certificate_expires_timestamp_seconds", "gauge", "When the first certificate expires.", _CLUSTER
+)
+BACKUPS = Family(
+    f"{_P}cluster_backup_taken_timestamp_seconds", "gauge", "When the newest verified EtcdBackup was taken.", _CLUSTER
+)
+RUNNING = Family(
+    f"{_P}cluster_operation_started_timestamp_seconds",
+    "gauge",
+    "When the operation began that runs.",
+    (*_CLUSTER, "operation"),
+)
+APPROVALS = Family(
+    f"{_P}cluster_approval_pending", "gauge", "1: an operation waits for an approval.", (*_CLUSTER, "operation")
+)
 MACHINES = Family(f"{_P}machines", "gauge", "Machines by phase.", ("phase",))
 WEBHOOKS = Family(f"{_P}webhook_requests_total", "counter", "Requests that webhooks judged.", ("webhook", "outcome"))
 WEBHOOK_SECONDS = Family(f"{_P}webhook_duration_seconds", "histogram", "Time to judge a request.", ("webhook",))
@@ -74,7 +96,8 @@ EXPIRES = Family(
 )
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
-    *(CLUSTERS, MACHINES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
+    *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, RUNNING, APPROVALS),
+    *(MACHINES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
 OPERATION_BOUNDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)  # a deployment takes one to five minutes
 WEBHOOK_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # as of most libraries
@@ -84,7 +107,7 @@ class Metrics:
     """What one manager counts; thread-safe."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # when each was made first says nothing
+        disable_created_metrics()  # type: ignore[no-untyped-call] # when each was made first says nothing
         self._registry = CollectorRegistry()
         self._ended = Counter(OPERATIONS.name, OPERATIONS.text, OPERATIONS.labels, registry=self._registry)
         self._seconds = self._histogram(SECONDS, OPERATION_BOUNDS)
@@ -116,13 +139,72 @@ class Metrics:
         )
 
 
-def of_objects(deployments: Iterable[Json], machines: Iterable[Json]) -> str:
-    """Return how many objects are how; of the manager that works, which alone has them."""
-    clusters = Tally(
-        (str(one["type"]), str(one["status"])) for cd in deployments for one in dig(cd, "status", "conditions") or ()
-    )
-    phases = Tally((phase(machine) or "Pending",) for machine in machines)
-    return text_of(CLUSTERS.of(dict(sorted(clusters.items()))), MACHINES.of(dict(sorted(phases.items()))))
+@dataclass(frozen=True)
+class DeclaredObjects:
+    """All objects that the manager which works knows."""
+
+    deployments: Sequence[Json] = ()
+    clusters: Sequence[Json] = ()
+    machines: Sequence[Json] = ()
+    backups: Sequence[Json] = ()
+
+    def text(self) -> str:
+        """Return how they are."""
+        phases = Tally((phase(machine) or "Pending",) for machine in self.machines)
+        return text_of(
+            CLUSTERS.of(self._conditions()),
+            VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
+            CERTIFICATES.of(self._certificates()),
+            BACKUPS.of(self._newest_backups()),
+            RUNNING.of(
+                {
+                    (*_named(one), now["operation"]): _seconds(now["started"])
+                    for one in self.clusters
+                    if (now := _of(one, "operation")) and now.get("started")
+                }
+            ),
+            APPROVALS.of(
+                {(*_named(one), wait["operation"]): 1 for one in self.clusters if (wait := _of(one, "approval"))}
+            ),
+            MACHINES.of(dict(sorted(phases.items()))),
+        )
+
+    def _conditions(self) -> dict[tuple[str, ...], float]:
+        return {
+            (*_named(one), condition["type"], condition["status"]): 1
+            for one in self.deployments
+            for condition in _of(one, "conditions") or ()
+        }
+
+    def _certificates(self) -> dict[tuple[str, ...], float]:
+        """Return when the first certificate of each cluster's machines expires."""
+        first: dict[tuple[str, ...], float] = {}
+        for machine in self.machines:
+            cluster, dates = dig(machine, "spec", "claim", "cluster"), _of(machine, "certificates") or {}
+            for date in filter(None, (dates.get("firstExpiry"), dates.get("otherExpiry"))) if cluster else ():
+                key = (machine["metadata"]["namespace"], cluster)
+                first[key] = min(first.get(key, math.inf), _seconds(date))
+        return first
+
+    def _newest_backups(self) -> dict[tuple[str, ...], float]:
+        newest: dict[tuple[str, ...], float] = {}
+        for backup in self.backups:
+            if phase(backup) == VERIFIED and (taken := _of(backup, "taken")):
+                key = (backup["metadata"]["namespace"], backup["spec"]["cluster"])
+                newest[key] = max(newest.get(key, 0.0), _seconds(taken))
+        return newest
+
+
+def _named(obj: Json) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _of(obj: Json, name: str) -> Any:
+    return dig(obj, "status", name)
+
+
+def _seconds(moment: str) -> float:
+    return parse_time(moment).timestamp()
 
 
 def of_moments(renewed: float | None, expires: float | None) -> str:

@@ -36,7 +36,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BAC
 from harness.operator.controllers.remediation import SWITCH
 from harness.operator.registry import OURS, Part
 from harness.operator.webhooks.configurations import SECRET_NAME
-from harness.operator.webhooks.pools import VERB
+from harness.operator.webhooks.deployments import VERB
 
 WATCH = ("list", "watch")
 STATUS, FINALIZERS = "status", "finalizers"

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.plan.goal import Goal
 from harness.spec.rules import Row, Rule, Rulebook
+
+if TYPE_CHECKING:
+    from covertable.main import Controller
 
 Domains = Mapping[str, tuple[str, ...]]
 Value = tuple[str, str]  # axis, value id
@@ -236,8 +240,10 @@ def cover(goal: Goal, *, there: Sequence[Mapping[str, str]] = (), seed: int = 0)
         return ()
     shortest = _least(field)
     best: list[Row] | None = None
+    array = _array(field, fixed)
     for number in range(max(1, min(MOST_SALTS, PATIENCE // (len(field.possible) + 1)))):
-        rows = _once(wanted, fixed, str(seed * MOST_SALTS + number or ""))  # the first is covertable's own
+        salt = str(seed * MOST_SALTS + number or "")  # the first is covertable's own
+        rows = _once(wanted, fixed, _rows(field, fixed, array, salt))
         if best is None or _price(goal, rows) < _price(goal, best):
             best = rows
         if len(best) + len(fixed) <= shortest:
@@ -262,11 +268,11 @@ def completed(goal: Goal, cells: Sequence[Mapping[str, str]]) -> Iterator[Row]:
             yield made
 
 
-def _once(wanted: _Wanted, fixed: list[Row], salt: str) -> list[Row]:
-    """Plan with one salt: rows of classes, members, what covertable's rows left out, less what is redundant."""
+def _once(wanted: _Wanted, fixed: list[Row], array: Iterable[Row]) -> list[Row]:
+    """Plan with the rows of one array of classes: members, what the array left out, less what is redundant."""
     field = wanted.field
     rows: list[Domains] = []
-    for classes in _rows(field, fixed, salt):
+    for classes in array:
         domains = narrowed(field.domains, field.inside(classes.items()))
         if field.book.solve(domains) is not None:
             rows.append(domains)
@@ -277,33 +283,50 @@ def _once(wanted: _Wanted, fixed: list[Row], salt: str) -> list[Row]:
     return _without_redundant(wanted, fixed, new)
 
 
-def _rows(field: Field, fixed: Sequence[Row], salt: str) -> Iterator[Row]:
-    """Yield covertable's rows of classes on the axes that vary, those of the fixed cells left out."""
-    varied = [axis for axis, classes in field.members.items() if len(classes) > 1]
-    if not varied:
-        yield from [] if _one_there(field, fixed) else [{}]
-        return
-    # a dot in a name would be a path to covertable
-    keys = {axis: f"axis{number}" for number, axis in enumerate(varied)}
-    presets = [{keys[a]: c for a, c in as_classes(field, cell).items()} for cell in fixed]
-    (_, strength), *groups = field.strengths
+def _array(field: Field, fixed: Sequence[Row]) -> Controller | None:
+    """Return covertable's start of an array of classes, which is the same for every salt; None when no axis varies.
+
+    It finds out which combinations no row can have, and that takes most of the time of a plan.
+    """
+    keys = _keys(field)
+    if not keys:
+        return None
     from covertable.main import Controller  # which a plan that is locked already does not need
 
-    made = Controller(
-        {keys[axis]: list(field.members[axis]) for axis in varied},
+    presets = [{keys[a]: c for a, c in as_classes(field, cell).items()} for cell in fixed]
+    (_, strength), *groups = field.strengths
+    return Controller(
+        {key: list(field.members[axis]) for axis, key in keys.items()},
         strength=strength,
         sub_models=[{"fields": [keys[a] for a in axes], "strength": together} for axes, together in groups],
         constraints=conditions(field, keys),
-        presets=[preset for preset in presets if len(preset) == len(varied)],
-        salt=salt,
-    ).make()
-    old = Counter(tuple(sorted(preset.items())) for preset in presets)
-    for row in made:
-        shape = tuple(sorted(row.items()))
+        presets=[preset for preset in presets if len(preset) == len(keys)],
+    )
+
+
+def _keys(field: Field) -> dict[str, str]:
+    """Return covertable's names of the axes that vary; it would take a dot in a name for a path."""
+    varied = (axis for axis, classes in field.members.items() if len(classes) > 1)
+    return {axis: f"axis{number}" for number, axis in enumerate(varied)}
+
+
+def _rows(field: Field, fixed: Sequence[Row], array: Controller | None, salt: str) -> Iterator[Row]:
+    """Yield covertable's rows of classes on the axes that vary, those of the fixed cells left out."""
+    if array is None:
+        yield from [] if _one_there(field, fixed) else [{}]
+        return
+    keys = _keys(field)
+    salted = deepcopy(array, {id(module): module for module in (array.sorter, array.criterion)})
+    salted.salt = salt
+    salted.incomplete = {c: c for c in salted.sorter.sort(list(array.incomplete), salt=salt, indices=array.indices)}
+    old = Counter(tuple(as_classes(field, cell).items()) for cell in fixed)
+    for row in salted.make():
+        classes = {axis: row[key] for axis, key in keys.items()}
+        shape = tuple(classes.items())
         if old[shape] > 0:
             old[shape] -= 1
         else:
-            yield {axis: row[keys[axis]] for axis in varied}
+            yield classes
 
 
 def _one_there(field: Field, fixed: Sequence[Row]) -> bool:

@@ -21,12 +21,11 @@ import yaml
 from pydantic import Field, StringConstraints
 
 from harness.errors import BadInput
-from harness.files import IndentedDumper
+from harness.files import IndentedDumper, read_text
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import cell_id, chosen_of
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
-from harness.reading import read_text
 from harness.spec import lines, starts
 from harness.spec.base import NAME, Model, Name
 from harness.spec.lines import TEXT, Location

@@ -6,13 +6,14 @@ package that knows pytest's and pytest-xdist's hooks; what it calls knows neithe
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
+from functools import partial
 
 import pytest
 
-from harness.beginnings import end_without_threads
 from harness.errors import VmatrixError
-from harness.plugin import heard, items, state
+from harness.plugin import items, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.guest_fixtures import (
     api,
@@ -26,10 +27,14 @@ from harness.plugin.guest_fixtures import (
     view,
     waivers,
 )
-from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
+from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
 from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
+from harness.report.live import doing, in_gitlab
+from harness.streams import Output, output
+from harness.threads import end_without_threads
+from harness.until import heartbeat
 
 __all__ = [
     "api",
@@ -80,9 +85,24 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.E
     """Run cells to their end where their output cannot be written; the exit code says so."""
     if not state.asked_for_cells(config):
         return (yield)
-    with heard.output() as output:
-        code = yield
-        return None if code is None else output.ending(int(code))
+    if state.on_worker(config):
+        return (yield)
+    with output() as streams:
+        say, began = partial(streams.said.line_of_life, gitlab=in_gitlab()), time.monotonic()
+        with heartbeat(say, every=1.0, doing=partial(_under_way, config, streams, began)):
+            code = yield
+        return None if code is None else streams.ending(int(code))
+
+
+def _under_way(config: pytest.Config, streams: Output, began: float) -> str:
+    """Return what a run does where nothing was printed for a while and nobody sees a moving line, "" otherwise."""
+    silent = streams.said.silent_seconds >= state.SILENCE_SECONDS
+    if not silent or streams.said.isatty() or config.option.collectonly:
+        return ""
+    run, (_, check) = config.stash.get(RUN, None), config.stash.get(state.CURRENT, ("", ""))
+    if run is not None and run.live is not None:
+        return run.live.doing(check)
+    return doing(check or "collecting the checks", began)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -120,9 +140,9 @@ def pytest_configure(config: pytest.Config) -> None:
             return
         config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
         if AGAIN in config.stash:
-            from harness.plugin.kept_cell import KeptCellChecks
+            from harness.plugin.existing_cluster import ExistingCluster
 
-            config.pluginmanager.register(KeptCellChecks(config), "vmatrix-kept-cell")
+            config.pluginmanager.register(ExistingCluster(config), "vmatrix-existing-cluster")
         elif getattr(config.option, "numprocesses", None):
             from harness.plugin.controller import RunController
 
@@ -195,6 +215,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
 @pytest.hookimpl(wrapper=True, trylast=True)  # within the wrapper that keeps what is logged
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """Leave out the checks that the product leaves out, and those whose fixtures cannot be had in this cluster."""
+    items.take_up(item)
     items.leave_out(item)
     return (yield from items.judged(item))
 
@@ -210,15 +231,27 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Write each check's outcome down as it happens."""
+    from harness.validate.hosts import is_no_login, no_login
+
     report = yield
     opened = item.config.stash.get(CELLS, None)
     found = state.cell_of(item)
+    own = item.config.stash.get(OWN, None)
+    error = call.excinfo.value if call.excinfo is not None else None
+    if own is not None and is_step(item) and error is not None and not isinstance(error, VmatrixError):
+        own.ended_by(error)  # in a hook of theirs, which is about every item
     if opened is None or found is None or is_step(item):
         return report
     if report.when == "setup":
         note_setup(item, report.duration)
     decisive = report.when == "call" or report.outcome != "passed"
-    error = call.excinfo.value if call.excinfo is not None else None
     if decisive and not isinstance(error, KeyboardInterrupt):
-        opened.record_check(found, outcome_of(item, report, error))
+        error = no_login(error) if isinstance(error, RuntimeError) and is_no_login(error) else error
+        opened.record_check(
+            found,
+            check_result(item, report, error),
+            error,
+            asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
+            own=own is not None and own.raised(error),
+        )
     return report

@@ -34,6 +34,7 @@ class RunController:
     """The hooks of a run with workers, in the process that was started for it."""
 
     def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.plan = planned(config)
         self.run = Run(self.plan, parallel=int(config.option.numprocesses))
         config.stash[RUN] = self.run
@@ -78,6 +79,12 @@ class RunController:
     def pytest_xdist_make_scheduler(self) -> CellScheduling | None:
         """Return the scheduler that hands out whole cells."""
         return self.scheduling
+
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        """Let go of a worker that the project's own checks have ended: its cell ends in it, and is not lost."""
+        own = self.config.stash.get(OWN, None)
+        if self.scheduling is not None and own is not None and own.broken_in_a_worker() is not None:
+            self.scheduling.let_go(node)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Give Ctrl-C its exit code before the run has begun, too."""

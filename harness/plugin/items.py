@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.plugin.state import OWN, PLAN, cell_of
-from harness.report.cell import LEFT_OUT, NOT_JUDGED
+from harness.check_result import CheckResult, Finding, FindingKind, because
+from harness.errors import VmatrixError
+from harness.model import Outcome
+from harness.plugin.state import CURRENT, OWN, PLAN, cell_of, message
 from harness.spec.left_out import fits
 from harness.spec.suites import ON_REQUEST
 
 if TYPE_CHECKING:
     from harness.model import Cell
     from harness.session import RunPlan
-    from harness.session.cells import CheckOutcome
+    from harness.spec.models.leaves import ProductChecks
 
 PROVISION, PHASE, TEARDOWN, GONE = "provision", "phase", "teardown", "gone"
 AFTER_ALL = 1000  # phases
-MEASURED = "measured"  # a check's property that every report shows, whatever the outcome: one line
+REQUIRE_ALL = "`checks: {require_all: true}`"
 SETUP_SECONDS: pytest.StashKey[float] = pytest.StashKey()
+NOT_JUDGED: pytest.StashKey[list[Finding]] = pytest.StashKey()  # of a check that is under way
 
 
 def parametrize(metafunc: pytest.Metafunc, plan: RunPlan) -> None:
@@ -170,68 +173,98 @@ def note_setup(item: pytest.Item, seconds: float) -> None:
     item.stash[SETUP_SECONDS] = seconds
 
 
-def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> CheckOutcome:
-    """Return what is written down about a check that has ended."""
-    from harness.session.cells import CheckOutcome
-    from harness.validate.hosts import is_no_login, no_login
+def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> CheckResult:
+    """Return what a check that has ended came to, as data."""
+    from harness.validate.findings import CheckFailed
 
-    own = item.config.stash.get(OWN, None)
-    if isinstance(error, RuntimeError) and is_no_login(error):
-        error = no_login(error)
+    not_judged = tuple(item.stash.get(NOT_JUDGED, []))
+    failed = error if isinstance(error, CheckFailed) else None
+    findings = (*failed.findings, *(f for f in not_judged if f not in failed.findings)) if failed else not_judged
+    if report.skipped and not findings:
+        findings = (because(FindingKind.NOT_RUN, _skip_reason(report)),)
     before = item.stash.get(SETUP_SECONDS, 0.0) if report.when == "call" else 0.0
-    return CheckOutcome(
+    return CheckResult(
         suite=suite_of(item),
         name=check_name(item),
         stage=stage_of(item),
-        outcome="not-run" if report.outcome == "skipped" else report.outcome,
+        outcome=Outcome.NOT_RUN if report.skipped else Outcome(report.outcome),
         seconds=report.duration + before,
-        detail=_detail(report),
-        error=error,
-        asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
+        findings=findings,
+        claim=failed.claim if failed else "",
+        look=failed.look if failed else "",
+        command=failed.command if failed else "",
+        error=_error_line(error) if error is not None and report.failed and not failed else "",
+        text=_error_text(report, error) if report.failed and not failed else "",
         properties=dict(report.user_properties),
-        own=own is not None and own.raised(error),
     )
 
 
-def _detail(report: pytest.TestReport) -> str:
-    """Return a failure's text, or the reason why a check did not run."""
-    if report.skipped and isinstance(report.longrepr, tuple):
-        return str(report.longrepr[2]).removeprefix("Skipped: ")
-    return report.longreprtext
+def _skip_reason(report: pytest.TestReport) -> str:
+    text = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else report.longreprtext
+    return text.removeprefix("Skipped: ").removeprefix("not run: ")
 
 
-if TYPE_CHECKING:
-    from harness.spec.models.leaves import ProductChecks
+def _error_line(error: BaseException) -> str:
+    """Return what an error says in one line: an assertion speaks for itself, of others the kind counts, too."""
+    if isinstance(error, VmatrixError):
+        return " ".join(error.summary.split())
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, AssertionError | pytest.fail.Exception) and line:
+        return line
+    return f"{type(error).__qualname__}: {line}" if line else type(error).__qualname__
 
-PARTS = "not_judged"  # a check's property: the parts of it that were not judged, a line each
+
+def _error_text(report: pytest.TestReport, error: BaseException | None) -> str:
+    """Return an error as people read it: what it says first, then where it came from, without paths of classes."""
+    text = report.longreprtext
+    kinds = [type(chained) for chained in _chain(error)]
+    for kind in kinds:
+        text = text.replace(f"{kind.__module__}.{kind.__qualname__}", kind.__qualname__)
+    return f"{message(error)}\n{text}" if isinstance(error, VmatrixError) else text
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and what it was raised from, or raised while handling."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def take_up(item: pytest.Item) -> None:
+    """Take note of the check that is under way, for who asks what a run is doing."""
+    if cell := cell_of(item):
+        item.config.stash[CURRENT] = cell.id, "" if is_step(item) else f"{suite_of(item)}: {check_name(item)}"
 
 
 def leave_out(item: pytest.Item) -> None:
     """Skip a check that the product leaves out, before anything is looked up for it."""
     for entry in checks_of(item).leave_out if _is_check(item) else ():
         if fits(f"{suite_of(item)}: {check_name(item)}", entry.check):
-            pytest.skip(f"{LEFT_OUT}{entry.reason}")
+            item.stash[NOT_JUDGED] = [because(FindingKind.LEFT_OUT, entry.reason)]
+            pytest.skip(entry.reason)
 
 
 def judged(item: pytest.Item) -> Generator[None, object, object]:
-    """Run a check, and write down what it does not judge; if the product requires all, that is a failure."""
-    if not _is_check(item):
+    """Run a check, and take note of what it does not judge; if the product requires all, that is a failure."""
+    if PLAN not in item.config.stash or cell_of(item) is None:
         return (yield)
-    from harness.validate.findings import NotJudged, parts_not_judged
+    from harness.validate.findings import CheckFailed, NotJudged, parts_not_judged
 
+    all_required = _is_check(item) and checks_of(item).require_all
     with parts_not_judged() as parts:
         try:
-            done = yield
-        except NotJudged as why:
-            parts.append(str(why))
-            if not checks_of(item).require_all:
-                pytest.skip(f"{NOT_JUDGED}{why}")
-    if parts and checks_of(item).require_all:
-        said = "\n".join(f"  - {part}" for part in parts)
-        pytest.fail(f"not judged, but product.yml has `checks: {{require_all: true}}`:\n{said}", pytrace=False)
-    if parts:
-        item.user_properties.append((PARTS, parts))
-    return done
+            result = yield
+        except NotJudged as nothing:
+            parts += nothing.findings
+            if nothing.kind is not FindingKind.NOT_JUDGED or not all_required:
+                pytest.skip(str(nothing))
+        finally:
+            item.stash.setdefault(NOT_JUDGED, []).extend(parts)
+    if parts and all_required:
+        raise CheckFailed(parts, claim=f"everything is judged, as product.yml has {REQUIRE_ALL}")
+    return result
 
 
 def checks_of(item: pytest.Item) -> ProductChecks:

@@ -19,9 +19,11 @@ from _pytest.config import ConftestImportFailure
 from pluggy import PluginValidationError
 
 from harness.errors import BadInput
+from harness.events import Recorder, recorded
 from harness.paths import enclosing_project, named_project
 from harness.plugin.items import begins_with_cell, check_name, holds, suite_of
 from harness.plugin.state import RUN, cell_of, message
+from harness.report.results import STARTS
 from harness.spec.project import checks_dir
 from harness.spec.suites import CHECKS, own_suites, suite_in
 
@@ -204,6 +206,7 @@ def never_run(items: Sequence[pytest.Item]) -> list[str]:
     return [name for name, used in names.items() if not used]
 
 
+BROKEN = "own-checks-broken"  # an event of a run
 HINT = "docs/own-checks.md shows what a check looks like"
 
 
@@ -353,21 +356,45 @@ class OwnChecks:
             self.mistakes.append(unloadable(error, collector.path, self.folder))
         return report
 
+    @pytest.hookimpl(tryfirst=True)  # before a worker tells its controller that it ends
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException], excrepr: object) -> bool | None:
         """Take an error of the project's own hooks for what it is; pytest would call it one of its own."""
-        return True if self._ended_by(excinfo.value) else None
+        return True if self.ended_by(excinfo.value) else None
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Take `pytest.exit` of the project's own for what it is; it chooses any exit code."""
         if isinstance(excinfo.value, pytest.exit.Exception):
-            self._ended_by(excinfo.value)
+            self.ended_by(excinfo.value)
 
-    def _ended_by(self, error: BaseException) -> bool:
-        """Tell whether the project's own code has ended pytest; take note of that and print where."""
-        if self.raised(error):
+    def ended_by(self, error: BaseException) -> bool:
+        """Tell whether the project's own code has ended pytest, here or in a worker; take note of that and print where.
+
+        A worker has no other way to tell its controller than the run's results.
+        """
+        if self.broke is None and self.raised(error):
             self.broke = refusal([unloadable(error, self.folder / "conftest.py", self.folder)], self.folder)
+            self._print_broke()
+            if self.plan.files.results.is_file():
+                Recorder(self.plan.directory).write(BROKEN, summary=self.broke.summary)
+        return self.broken() is not None
+
+    def broken(self) -> BadInput | None:
+        """Return what the own checks have ended pytest with, here or in a worker; what a worker told is printed."""
+        if self.broke is None and (told := self.broken_in_a_worker()) is not None:
+            self.broke = told
+            self._print_broke()
+        return self.broke
+
+    def _print_broke(self) -> None:
+        if self.broke is not None:
             sys.stderr.write(f"error ({self.broke.blame.value}): {self.broke.summary}\nhint: {self.broke.hint}\n")
-        return self.broke is not None
+
+    def broken_in_a_worker(self) -> BadInput | None:
+        """Return what a hook of the own checks has ended a worker of this call with; None where none has."""
+        events = recorded(self.plan.directory).events
+        first = max((number for number, event in enumerate(events) if event["event"] in STARTS), default=0)
+        summaries = [str(event["summary"]) for event in events[first:] if event["event"] == BROKEN]
+        return BadInput(summaries[0], hint=HINT) if summaries else None
 
     def look_at(self, items: list[pytest.Item]) -> None:
         """Take note of what is wrong with the own checks among the items, and leave these out of them."""

@@ -182,6 +182,11 @@ class CellScheduling:
             return None
         return str(load.collection[at])
 
+    def let_go(self, node: WorkerController) -> None:
+        """Take note that a worker ends by itself, with its cell."""
+        self._loads.pop(node, None)
+        self.dispatch.let_go(node.gateway.id)
+
     def close(self) -> None:
         """End the ticks."""
         self._closed.set()

@@ -103,8 +103,9 @@ def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
     if session.config.option.collectonly and not run.exit_code:
         return
     own = session.config.stash.get(OWN, None)
-    if own is not None and own.broke is not None:
-        run.exit_code = run.exit_code or own.broke.exit_code
+    broke = own.broken() if own is not None else None
+    if broke is not None:
+        run.exit_code = run.exit_code or broke.exit_code
     session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
     if run.started or run.exit_code:
         session.config.stash[VERDICT] = int(session.exitstatus)

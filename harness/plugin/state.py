@@ -26,7 +26,9 @@ CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells
 OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
 VERDICT: pytest.StashKey[int] = pytest.StashKey()  # an exit code of vmatrix, where one was decided on
 ALONE = "vmatrix-alone"  # the plugin of a call that loads no other plugins than PLUGINS
+CURRENT: pytest.StashKey[tuple[str, str]] = pytest.StashKey()  # the cell and the check that is under way
 WORKER_INPUT = "vmatrix"
+SILENCE_SECONDS = 28.0  # after which a line says what is under way: no silence is longer than 30 s
 # What pytest loads where vmatrix calls it, and the variables that say so to a worker.
 PLUGINS = ("harness.plugin", "xdist.plugin", "xdist.looponfail", "testinfra.plugin")
 ONLY_NAMED, NAMED = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_PLUGINS"

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from functools import partial
 from types import FrameType
 
 import pytest
 from rich.console import Console
 
 from harness import providers
-from harness.plugin.state import CELLS, NAMED, ONLY_NAMED, planned
+from harness.plugin.state import CELLS, CURRENT, NAMED, ONLY_NAMED, planned
 from harness.session import Cells
 from harness.session.run import Interrupted
+from harness.until import heartbeat, under_way
+
+PROGRESS_SECONDS = 20.0  # a controller that says something after 30 s of silence knows what
 
 
 class Worker:
@@ -31,6 +35,9 @@ class Worker:
         silent = Console(quiet=True)  # the controller says what this process writes down
         self.cells = Cells(plan, lambda: providers.join_site(plan.project, plan.cells), silent)
         config.stash[CELLS] = self.cells
+        self.config = config
+        self.task = ""  # of the product, as it says it
+        self.cells.on_task = partial(setattr, self, "task")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -38,9 +45,20 @@ class Worker:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         try:
-            return (yield)
+            with heartbeat(self._tell, every=PROGRESS_SECONDS, doing=self._doing):
+                return (yield)
         except Interrupted:
             return True
+
+    def _doing(self) -> str:
+        _, check = self.config.stash.get(CURRENT, ("", ""))
+        return "; ".join(part for part in (check or self.task, under_way()) if part)
+
+    def _tell(self, text: str) -> None:
+        """Write down what the cell of this worker is doing; the controller shows it where nothing else is said."""
+        cell, _ = self.config.stash.get(CURRENT, ("", ""))
+        if cell:
+            self.cells.recorder.write("progress", cell=cell, said=text)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         orphaned = os.getppid() != self.parent

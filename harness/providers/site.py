@@ -245,6 +245,7 @@ def _site(
         project=project.directory,
         expiry_hours=settings.expiry_hours,
         namespace=settings.namespace,
+        options=tuple(registry.of(settings).options(settings)),
     )
 
 

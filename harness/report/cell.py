@@ -6,20 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.check_result import CheckResult, FindingKind, signature_of_text
+from harness.model import Outcome
 from harness.rundir import AttemptDir
-from harness.validate.performance.figures import Figure
 
-PASSED = "passed"
-FAILED = "failed"
-INTERRUPTED = "interrupted"
-UNFINISHED = "unfinished"  # begun, and its end was never written down
-UNCHECKED = "unchecked"  # came and went, and no check of it passed or failed
-NOT_STARTED = "not started"
-QUARANTINED = "quarantined"
-OUTCOMES = (FAILED, QUARANTINED, INTERRUPTED, UNFINISHED, UNCHECKED, NOT_STARTED, PASSED)
-NOT_RUN = "not-run"  # of a check
-NOT_JUDGED = "not judged: "  # begins the reason of a check that had nothing to judge in a cluster
-LEFT_OUT = "left out: "  # begins the reason of a check that the product leaves out
+OUTCOMES = (
+    Outcome.FAILED,
+    Outcome.QUARANTINED,
+    Outcome.INTERRUPTED,
+    Outcome.UNFINISHED,
+    Outcome.UNCHECKED,
+    Outcome.NOT_STARTED,
+    Outcome.PASSED,
+)  # of cells, the worst first
 ADMISSION = "admission"  # the step in which a cell waits for room
 TEARDOWN = "teardown"
 
@@ -34,7 +33,7 @@ class Step:
 
     path: tuple[str, ...]
     attempt: int
-    outcome: str
+    outcome: Outcome
     seconds: float
     blame: str = ""
     summary: str = ""
@@ -60,49 +59,14 @@ class Step:
         return f"{self.outcome}, quarantined" if self.quarantine else self.outcome
 
     @property
+    def cause(self) -> tuple[str, ...]:
+        """Return what failures of one cause share within a run."""
+        return self.blame, self.quarantine, signature_of_text(self.summary or self.name)
+
+    @property
     def top(self) -> bool:
         """Tell whether the step is part of no other."""
         return len(self.path) == 1
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check's outcome: passed, failed or not-run.
-
-    detail: the failure's text, or why it did not run.  stage: the phase after which it ran.
-    measured: what it measured and every report shows, in words.
-    parts: what of it was not judged, and why, although the check passed or failed.
-    figures: what it measured, in numbers.
-    quarantine: the issue of the entry that keeps a failure from counting.
-    """
-
-    name: str
-    suite: str
-    outcome: str
-    seconds: float
-    blame: str = ""
-    detail: str = ""
-    stage: str = ""
-    attempt: int = 1
-    quarantine: str = ""
-    measured: str = ""
-    parts: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """Return suite and name, as quarantine entries name checks."""
-        return f"{self.suite}: {self.name}"
-
-    @property
-    def not_judged(self) -> bool:
-        """Tell whether it found nothing to judge in the cluster."""
-        return self.outcome == NOT_RUN and self.detail.startswith(NOT_JUDGED)
-
-    @property
-    def left_out(self) -> bool:
-        """Tell whether the product leaves it out."""
-        return self.outcome == NOT_RUN and self.detail.startswith(LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -128,7 +92,7 @@ class CellResult:
     id: str
     directory: str
     steps: tuple[Step, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[CheckResult, ...]
     failures: tuple[Step, ...]
     admitted: WorkerAssignment | None = None
     cut: frozenset[int] = frozenset()
@@ -151,7 +115,7 @@ class CellResult:
         return tuple(dict.fromkeys(c.stage for c in self.checks))
 
     @property
-    def last_checks(self) -> tuple[Check, ...]:
+    def last_checks(self) -> tuple[CheckResult, ...]:
         """Return the checks of the attempt that counts."""
         return self.checks_of(self.last_attempt)
 
@@ -161,9 +125,9 @@ class CellResult:
         return self.failures_of(self.last_attempt)
 
     @property
-    def failed_checks(self) -> tuple[Check, ...]:
+    def failed_checks(self) -> tuple[CheckResult, ...]:
         """Return the checks that failed in the attempt that counts."""
-        return tuple(c for c in self.last_checks if c.outcome == FAILED)
+        return tuple(c for c in self.last_checks if c.outcome == Outcome.FAILED)
 
     @property
     def quarantined(self) -> bool:
@@ -187,12 +151,12 @@ class CellResult:
         return self.seconds_of(self.last_attempt)
 
     @property
-    def outcome(self) -> str:
+    def outcome(self) -> Outcome:
         """Return the outcome of the attempt that counts."""
         return self.outcome_of(self.last_attempt)
 
     @property
-    def earlier(self) -> dict[int, str]:
+    def earlier(self) -> dict[int, Outcome]:
         """Return the outcomes of the attempts before, by their number."""
         return {number: self.outcome_of(number) for number in self.attempts[:-1]}
 
@@ -206,7 +170,7 @@ class CellResult:
         """Return an attempt's steps."""
         return tuple(s for s in self.steps if s.attempt == attempt)
 
-    def checks_of(self, attempt: int) -> tuple[Check, ...]:
+    def checks_of(self, attempt: int) -> tuple[CheckResult, ...]:
         """Return an attempt's checks."""
         return tuple(c for c in self.checks if c.attempt == attempt)
 
@@ -214,47 +178,47 @@ class CellResult:
         """Return an attempt's failed steps."""
         return tuple(s for s in self.failures if s.attempt == attempt)
 
-    def failed_of(self, attempt: int) -> tuple[Step | Check, ...]:
+    def failed_of(self, attempt: int) -> tuple[Step | CheckResult, ...]:
         """Return an attempt's failed steps and checks."""
-        return (*self.failures_of(attempt), *(c for c in self.checks_of(attempt) if c.outcome == FAILED))
+        return (*self.failures_of(attempt), *(c for c in self.checks_of(attempt) if c.outcome == Outcome.FAILED))
 
     def seconds_of(self, attempt: int) -> float:
         """Return how long an attempt's top-level steps and checks took, without the wait for room."""
         steps = sum(s.seconds for s in self.steps_of(attempt) if s.top and s.path != (ADMISSION,))
         return steps + sum(c.seconds for c in self.checks_of(attempt))
 
-    def outcome_of(self, attempt: int) -> str:
+    def outcome_of(self, attempt: int) -> Outcome:
         """Return the worst outcome of an attempt's steps and checks; what is in quarantine is not a failure.
 
         An attempt has not passed before its teardown has ended, unless it was kept: a run may be killed between two
         steps.
         """
         steps, checks = self.steps_of(attempt), self.checks_of(attempt)
-        everything: list[Step | Check] = [*steps, *checks]
+        everything: list[Step | CheckResult] = [*steps, *checks]
         if not everything:
-            return NOT_STARTED
-        excused = any(e.outcome == FAILED and e.quarantine for e in everything)
-        outcomes = {e.outcome for e in everything if not (e.outcome == FAILED and e.quarantine)}
-        outcomes |= {INTERRUPTED} if attempt in self.cut else set()
-        for word in (FAILED, INTERRUPTED, UNFINISHED):
+            return Outcome.NOT_STARTED
+        excused = any(e.outcome == Outcome.FAILED and e.quarantine for e in everything)
+        outcomes = {e.outcome for e in everything if not (e.outcome == Outcome.FAILED and e.quarantine)}
+        outcomes |= {Outcome.INTERRUPTED} if attempt in self.cut else set()
+        for word in (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.UNFINISHED):
             if word in outcomes:
                 return word
         if excused:
-            return QUARANTINED
+            return Outcome.QUARANTINED
         if not self.kept and not any(s.path == (TEARDOWN,) for s in steps):
-            return UNFINISHED
-        return PASSED if any(c.outcome == PASSED for c in checks) else UNCHECKED
+            return Outcome.UNFINISHED
+        return Outcome.PASSED if any(c.outcome == Outcome.PASSED for c in checks) else Outcome.UNCHECKED
 
     def judged_nothing(self, attempt: int) -> bool:
         """Tell whether an attempt ended well and proves nothing: of its checks, all were left out or judged nothing."""
-        mute = any(c.left_out or c.not_judged for c in self.checks_of(attempt))
-        return mute and self.outcome_of(attempt) == UNCHECKED
+        mute = any(c.kind in (FindingKind.LEFT_OUT, FindingKind.NOT_JUDGED) for c in self.checks_of(attempt))
+        return mute and self.outcome_of(attempt) == Outcome.UNCHECKED
 
     def logs(self, attempt: int) -> Path:
         """Return the directory of an attempt's logs."""
         return AttemptDir(Path(self.directory)).sibling(attempt).logs
 
-    def label(self, check: Check) -> str:
+    def label(self, check: CheckResult) -> str:
         """Return a check's suite and name, with its stage when the cell has several."""
         return f"{check.title} (after {check.stage})" if len(self.stages) > 1 and check.stage else check.title
 
@@ -294,16 +258,16 @@ def groups_of(cell: CellResult, attempt: int) -> list[Group]:
     return [_group(cell, key, [c for c in checks if (c.stage, c.suite) == key]) for key in ordered]
 
 
-def _group(cell: CellResult, key: tuple[str, str], checks: list[Check]) -> Group:
+def _group(cell: CellResult, key: tuple[str, str], checks: list[CheckResult]) -> Group:
     stage, suite = key
-    failed = [c for c in checks if c.outcome == FAILED]
+    failed = [c for c in checks if c.outcome == Outcome.FAILED]
     return Group(
         title=f"after {stage}: {suite}" if len(cell.stages) > 1 else suite,
-        passed=sum(c.outcome == PASSED for c in checks),
+        passed=sum(c.outcome == Outcome.PASSED for c in checks),
         failed=sum(not c.quarantine for c in failed),
         quarantined=sum(bool(c.quarantine) for c in failed),
-        not_run=sum(c.outcome == NOT_RUN and not (c.not_judged or c.left_out) for c in checks),
-        not_judged=sum(c.not_judged for c in checks),
-        left_out=sum(c.left_out for c in checks),
+        not_run=sum(c.kind is FindingKind.NOT_RUN for c in checks),
+        not_judged=sum(c.kind is FindingKind.NOT_JUDGED for c in checks),
+        left_out=sum(c.kind is FindingKind.LEFT_OUT for c in checks),
         seconds=sum(c.seconds for c in checks),
     )

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from xml.etree import ElementTree as Xml
 
-from harness.history.record import telling
+from harness.check_result import CheckResult
+from harness.model import Outcome
 from harness.report import words
-from harness.report.cell import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, CellResult, Check, Step
+from harness.report.cell import CellResult, Step
 from harness.report.results import RunResult
 from harness.sanitize import sanitized
 
@@ -44,14 +45,14 @@ def _suite(cell: CellResult) -> Xml.Element:
 
 def _attempt(cell: CellResult, attempt: int) -> list[Xml.Element]:
     counts = attempt == cell.last_attempt
-    steps = [s for s in cell.steps_of(attempt) if s.top and (counts or s.outcome != PASSED)]
-    checks = [c for c in cell.checks_of(attempt) if counts or c.outcome == FAILED]
+    steps = [s for s in cell.steps_of(attempt) if s.top and (counts or s.outcome != Outcome.PASSED)]
+    checks = [c for c in cell.checks_of(attempt) if counts or c.outcome == Outcome.FAILED]
     return [*(_step(cell, s, counts=counts) for s in steps), *(_check(cell, c, counts=counts) for c in checks)]
 
 
 def _step(cell: CellResult, step: Step, *, counts: bool) -> Xml.Element:
     made = _case(cell.id, _named(f"step {step.name}", "", step.attempt, counts=counts), step.seconds)
-    if step.outcome == PASSED:
+    if step.outcome == Outcome.PASSED:
         return made
     told = (step.summary, f"hint: {step.hint}" if step.hint else "", *step.paths, step.detail)
     text = "\n".join(line for line in told if line) or step.outcome
@@ -59,22 +60,22 @@ def _step(cell: CellResult, step: Step, *, counts: bool) -> Xml.Element:
     return made
 
 
-def _check(cell: CellResult, check: Check, *, counts: bool) -> Xml.Element:
+def _check(cell: CellResult, check: CheckResult, *, counts: bool) -> Xml.Element:
     stage = f"after {check.stage}" if len(cell.stages) > 1 and check.stage else ""
     name = _named(check.name, stage, check.attempt, counts=counts)
     made = _case(f"{cell.id}.{check.suite}", name, check.seconds)
     text = check.detail.strip()
-    if check.outcome == FAILED:
+    if check.outcome == Outcome.FAILED:
         _not_passed(made, check, text, tag="failure", counts=counts)
-    elif check.outcome == NOT_RUN:
+    elif check.outcome == Outcome.NOT_RUN:
         _add(made, "skipped", text, text)
     return made
 
 
-def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str, counts: bool) -> None:
+def _not_passed(case: Xml.Element, failure: Step | CheckResult, text: str, *, tag: str, counts: bool) -> None:
     """Say that a step or check did not pass: by its tag when that counts, else as skipped."""
     whose = f" ({failure.blame})" if failure.blame else ""
-    first = (failure.summary or failure.outcome) if isinstance(failure, Step) else telling(text, most=None)
+    first = (failure.summary or failure.outcome) if isinstance(failure, Step) else failure.headline
     rest = f"\n{text}" if text != first else ""
     if not counts:
         said = f"attempt {failure.attempt} {failure.outcome}{whose}: {first}"
@@ -90,16 +91,18 @@ def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str
 def _ending(cell: CellResult) -> list[Xml.Element]:
     """Return a case that says how a cell ended of which no step or check says so."""
     said = words.came_to(cell, cell.last_attempt)
-    if cell.outcome == NOT_STARTED:
+    if cell.outcome == Outcome.NOT_STARTED:
         case = _case(cell.id, "cell", 0.0)
         _add(case, "skipped", said, said)
         return [case]
-    told = any(e.outcome in (UNFINISHED, INTERRUPTED) for e in cell.steps_of(cell.last_attempt) if e.top)
-    if cell.outcome != UNFINISHED or told:
+    told = any(
+        e.outcome in (Outcome.UNFINISHED, Outcome.INTERRUPTED) for e in cell.steps_of(cell.last_attempt) if e.top
+    )
+    if cell.outcome != Outcome.UNFINISHED or told:
         return []
     case = _case(cell.id, "cell", 0.0)
     text = "the run ended before the cell's teardown"
-    _add(case, "error", text, text).set("type", UNFINISHED)
+    _add(case, "error", text, text).set("type", Outcome.UNFINISHED)
     return [case]
 
 

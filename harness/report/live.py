@@ -14,9 +14,10 @@ from rich.status import Status
 from rich.text import Text
 
 from harness.cell.steps import StepEvent
-from harness.report.cell import FAILED
+from harness.model import Outcome
 from harness.report.words import SHORT_ID, duration, plural
 from harness.sanitize import sanitized
+from harness.until import under_way
 
 LAST_STEPS = {"teardown", "worker"}  # top-level steps with which a cell is over, however they end
 BETWEEN = " \N{MIDDLE DOT} "
@@ -29,6 +30,8 @@ class Underway:
     began: float
     expected: float = 0.0
     step: str = ""
+    step_began: float = 0.0
+    task: str = ""  # what is under way in it, in the product's words
     checks: int = 0
     checks_failed: int = 0
     failed: list[str] = field(default_factory=list)  # names of steps
@@ -36,6 +39,13 @@ class Underway:
     def said(self) -> str:
         """Return what the cell is doing."""
         return self.step or (f"{plural(self.checks, 'check')} so far" if self.checks else "...")
+
+    def doing(self, check: str = "") -> str:
+        """Return what the cell is doing, in what, and for how long."""
+        return doing(
+            ": ".join(part for part in (self.step or check or self.said(), self.task) if part),
+            self.step_began or self.began,
+        )
 
     def outcome(self) -> str:
         """Return what the cell came to, as far as is known here: quarantine is the reports' business."""
@@ -65,12 +75,13 @@ class Progress:
     def check(self, cell: str, outcome: str) -> None:
         """Count a check of a cell that has ended."""
         found = self.begin(cell)
-        found.checks += outcome != "not-run"
-        found.checks_failed += outcome == "failed"
+        found.checks += outcome != Outcome.NOT_RUN
+        found.checks_failed += outcome == Outcome.FAILED
 
     def step(self, event: StepEvent) -> str:
         """Take note of a step that began or ended; return what the cell came to when it is over with it, else ""."""
         found = self.begin(event.cell)
+        found.step_began, found.task = time.monotonic(), ""
         if event.outcome is None:
             found.step = " / ".join(event.path)
             return ""
@@ -118,6 +129,11 @@ class Progress:
         return head.rstrip(": ")[:width]
 
 
+def doing(what: str, began: float) -> str:
+    """Return what is done, and for how long; `began` is of the monotonic clock."""
+    return f"{what} ({duration(time.monotonic() - began)} so far)"
+
+
 NOT_IN_A_SECTION = re.compile(r"[^a-z0-9_.-]")
 NUMBERS = re.compile(r"[0-9.]+")
 PLAIN_EVERY_SECONDS = 30.0  # between two lines of progress that differ by numbers alone: display
@@ -141,6 +157,7 @@ class Live:
         self._progress = Progress(cells)
         self._said: dict[str, float] = {}  # lines of progress without their numbers, and when each was printed
         self._now = ""  # the cell and step that began last
+        self._idle = "starting", time.monotonic()  # what is done while no cell is under way, and since when
 
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Show what a worker wrote down, other than steps."""
@@ -149,9 +166,11 @@ class Live:
             self.on_admitted(event["cell"], event["worker"], float(event["expected"]), event["source"])
         elif kind == "check":
             self._progress.check(event["cell"], event["outcome"])
-            if event["outcome"] == FAILED:
+            if event["outcome"] == Outcome.FAILED:
                 self._line(f"{event['cell']}: {event['suite']}: {event['name']} FAILED ({event['seconds']:.1f} s)")
             self._update()
+        elif kind == "progress" and (cell := self._progress.under_way.get(event["cell"])):
+            cell.task = event["said"]
         elif kind == "kept":
             self._line(event.get("said", ""))
             self._over(event["cell"], self._progress.end(event["cell"]), "kept, ")
@@ -177,18 +196,35 @@ class Live:
             self._end(event, name, over)
 
     def on_task(self, task: str) -> None:
-        """Show which of the playbook's tasks is running (on a terminal only)."""
+        """Show which of the playbook's tasks is running: on a terminal at once, elsewhere when all is silent."""
+        for cell in self._progress.under_way.values():
+            cell.task = task
         self._update(task)
+
+    def on_phase(self, what: str) -> None:
+        """Take note of what the run does while no cell is under way."""
+        self._idle = what, time.monotonic()
+
+    def doing(self, check: str = "") -> str:
+        """Return what is under way, and for how long: step, phase, task of each cell, and what this process waits for.
+
+        Args:
+            check: that is under way in this process.
+        """
+        cells = [f"{cell}: {found.doing(check)}" for cell, found in self._progress.under_way.items()]
+        return sanitized("; ".join(part for part in (*(cells or [doing(*self._idle)]), under_way()) if part))
 
     def on_waiting(self, cell: str, reason: str) -> None:
         """Show why a cell waits (with no cell: why all of them do)."""
         self._line(f"{cell}: waiting: {reason}" if cell else f"waiting: {reason}")
+        self.on_phase(f"waiting: {reason}")
 
     def on_progress(self, text: str) -> None:
         """Show how far something long has come; on a terminal it replaces what was shown before.
 
         Elsewhere it is a line at every change and twice a minute.
         """
+        self._idle = text, self._idle[1]
         if self._console.is_terminal:
             self.on_task(text)
             return

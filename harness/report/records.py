@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import record
+from harness.check_result import LINE, CheckResult, shortened
 from harness.errors import BadInput
+from harness.events import read as read_events
+from harness.events import recorded
 from harness.history import origin
 from harness.history.file import FileStore, content, replace_file
 from harness.history.lines import History, Skipped, once, read, united
@@ -23,7 +25,6 @@ from harness.history.origin import JOB
 from harness.history.record import (
     ABSENT,
     LETTERS,
-    MOST_TEXT,
     QUARANTINED_CHECK,
     AttemptRecord,
     CheckNote,
@@ -33,20 +34,20 @@ from harness.history.record import (
     Record,
     RunOrigin,
     StepRecord,
-    cut,
+    scrubber,
     to_line,
 )
-from harness.history.scrub import scrubber
 from harness.history.store import file_of
-from harness.model import Cell
-from harness.record import recorded
-from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
+from harness.model import Cell, Outcome
+from harness.report.cell import CellResult, Step
 from harness.report.results import RunResult, load
 from harness.rundir import HISTORY, RunDir
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
+from harness.validate.performance.figures import carried_in
 
+MOST_TEXT = 2000  # characters of a failure's text; the whole is in the logs
 LONG_TEXTS = 8  # failed checks of a cell whose texts are kept so long; when more fail, they mostly say the same
 SHORT_TEXT = 300
 BLAMES = ("harness", "product", "infra", "user")  # of several, the first: as the exit code says it
@@ -76,7 +77,7 @@ def records_of(
     """Return the records of a run's cells: of all, or of those whose ids are in `cells`."""
     wanted = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
-    events = [e for e in record.read(run_dir) if "time" in e]
+    events = [e for e in read_events(run_dir) if "time" in e]
     start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
     made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ))
@@ -120,7 +121,7 @@ class _Made:
             cell=cell.id,
             started=began,
             finished=max(began, ended),  # a clock may be set back
-            outcome=cell.outcome,  # type: ignore[arg-type]  # the same words; a test holds them together
+            outcome=cell.outcome,
             axes=values,
             tier=self.result.tier or "",
             infra=self.last.get("infra", ""),
@@ -131,7 +132,7 @@ class _Made:
             waited=round(cell.waited, 1),
             parallel=self.result.parallel,
             attempts=tuple(self._attempt(cell, number) for number in cell.attempts),
-            steps=tuple(self._step(s) for s in cell.steps if s.attempt == attempt or s.outcome != PASSED),
+            steps=tuple(self._step(s) for s in cell.steps if s.attempt == attempt or s.outcome != Outcome.PASSED),
             checks=self._table(cell),
             notes=self._notes(cell),
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
@@ -142,12 +143,11 @@ class _Made:
 
     def _attempt(self, cell: CellResult, number: int) -> AttemptRecord:
         whose = {f.blame: 1 for f in cell.failed_of(number) if f.blame and not f.quarantine}
-        outcome: Any = cell.outcome_of(number)
-        return AttemptRecord(number, outcome, round(cell.seconds_of(number), 1), _blame(whose))
+        return AttemptRecord(number, cell.outcome_of(number), round(cell.seconds_of(number), 1), _blame(whose))
 
     def _step(self, step: Step) -> StepRecord:
         hint = f"hint: {step.hint}" if step.hint else ""
-        parts = (cut(self.scrub(part).strip()) for part in (step.summary, step.detail, hint))
+        parts = (shortened(self.scrub(part).strip(), MOST_TEXT) for part in (step.summary, step.detail, hint))
         return StepRecord(
             name=step.name,
             outcome=step.outcome,
@@ -163,18 +163,22 @@ class _Made:
         groups: dict[CheckNote, list[str]] = {}
         failures = 0
         for check in _kept(cell):
-            if check.outcome == PASSED:
+            if check.outcome == Outcome.PASSED:
                 continue
-            failures += check.outcome == FAILED
+            failures += check.outcome == Outcome.FAILED
             note = self._note(check, MOST_TEXT if failures <= LONG_TEXTS else SHORT_TEXT)
             groups.setdefault(note, []).append(check.title)
         return tuple(replace(note, checks=tuple(dict.fromkeys(titles))) for note, titles in groups.items())
 
-    def _note(self, check: Check, most: int) -> CheckNote:
+    def _note(self, check: CheckResult, most: int) -> CheckNote:
+        failed = check.outcome is Outcome.FAILED
         return CheckNote(
             checks=(),
-            message=cut(self.scrub(check.detail.strip()), most),
-            outcome="not-run" if check.outcome == NOT_RUN else "failed",
+            message=shortened(self.scrub(check.detail.strip()), most),
+            outcome=check.outcome,
+            kind=check.kind,
+            headline=shortened(self.scrub(check.headline), LINE) if failed else "",
+            signature=shortened(self.scrub(check.signature), LINE) if failed else "",
             stage=check.stage,
             attempt=check.attempt,
             blame=check.blame,
@@ -185,11 +189,11 @@ class _Made:
         """Return every check of the cell; a second one of the same title in a stage is as good as the worse of them."""
         kept = _kept(cell)
         names = tuple(dict.fromkeys(c.title for c in kept))
-        rows: dict[tuple[int, str], dict[str, Check]] = {}
+        rows: dict[tuple[int, str], dict[str, CheckResult]] = {}
         for check in kept:
             row = rows.setdefault((check.attempt, check.stage), {})
             before = row.get(check.title)
-            if before is None or before.outcome != FAILED:
+            if before is None or before.outcome != Outcome.FAILED:
                 row[check.title] = check
         return CheckTable(names, tuple(_row(stage, n, names, found) for (n, stage), found in rows.items()))
 
@@ -198,7 +202,7 @@ def _figures(cell: CellResult) -> dict[str, dict[str, tuple[float, float]]]:
     """Return what the checks of the attempt that counts measured, by stage; of one measured twice, the last."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
     for check in cell.last_checks:
-        for one in check.figures:
+        for one in carried_in(check.properties):
             found.setdefault(check.stage, {})[f"{one.name} {one.where}".strip()] = (one.value, one.calibration)
     return found
 
@@ -208,12 +212,12 @@ def _usage(told: Mapping[str, int]) -> MachineRecord:
     return MachineRecord(**{name: int(amount) for name, amount in told.items() if name in FIELDS_OF_MACHINES})
 
 
-def _kept(cell: CellResult) -> list[Check]:
+def _kept(cell: CellResult) -> list[CheckResult]:
     """Return the checks of the attempt that counts, and of those before what failed."""
-    return [c for c in cell.checks if c.attempt == cell.last_attempt or c.outcome == FAILED]
+    return [c for c in cell.checks if c.attempt == cell.last_attempt or c.outcome == Outcome.FAILED]
 
 
-def _row(stage: str, attempt: int, names: Sequence[str], found: Mapping[str, Check]) -> CheckRow:
+def _row(stage: str, attempt: int, names: Sequence[str], found: Mapping[str, CheckResult]) -> CheckRow:
     letter = {t: QUARANTINED_CHECK if c.quarantine else LETTERS.get(c.outcome, ABSENT) for t, c in found.items()}
     seconds = tuple(round(found[name].seconds, 1) if name in found else 0.0 for name in names)
     return CheckRow(

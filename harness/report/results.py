@@ -9,22 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.check_result import CheckResult
+from harness.events import recorded
+from harness.model import Outcome
 from harness.plan.quarantine import match
-from harness.record import recorded
-from harness.report.cell import (
-    FAILED,
-    OUTCOMES,
-    PASSED,
-    TEARDOWN,
-    UNFINISHED,
-    CellResult,
-    Check,
-    Step,
-    WorkerAssignment,
-)
+from harness.report.cell import OUTCOMES, TEARDOWN, CellResult, Step, WorkerAssignment
 from harness.rundir import RunDir
 from harness.spec.models import QuarantineEntry
-from harness.validate.performance.figures import carried_in
 
 Event = dict[str, Any]
 ENDS_KEEPING = {TEARDOWN, "worker"}  # steps after which nothing of a cell is left: a lost worker's remains are reaped
@@ -52,7 +43,7 @@ def cell_result(cell: str, run_dir: Path, events: list[Event]) -> CellResult:
     Each event has in `since` when its call of the run began, and in `signalled` whether the call had been told to end.
     """
     steps = _steps(events)
-    failed = [s for s in steps if s.outcome == FAILED]
+    failed = [s for s in steps if s.outcome == Outcome.FAILED]
     # an inner step's failure is its parents' too: show the innermost, once
     inner = tuple(s for s in failed if not any(_inside(other, s) for other in failed))
     last_call = [e for e in events if e["since"] == events[-1]["since"]]
@@ -92,39 +83,27 @@ def _admitted(event: Event) -> WorkerAssignment:
     )
 
 
-def _checks(events: list[Event]) -> tuple[Check, ...]:
+def _checks(events: list[Event]) -> tuple[CheckResult, ...]:
     """Return checks in the order in which they ended; one that passed and then failed to clean up has failed."""
-    found: list[Check] = []
+    found: list[CheckResult] = []
     for event in events:
         if event["event"] != "check":
             continue
-        check = _check(event)
+        check = CheckResult.of(event)
         before = found[-1] if found else None
-        if before is not None and (before.outcome, check.outcome) == (PASSED, FAILED) and _same(before, check):
+        if (
+            before is not None
+            and (before.outcome, check.outcome) == (Outcome.PASSED, Outcome.FAILED)
+            and _same(before, check)
+        ):
             check = replace(check, seconds=before.seconds + check.seconds)
             found.pop()
         found.append(check)
     return tuple(found)
 
 
-def _same(one: Check, other: Check) -> bool:
+def _same(one: CheckResult, other: CheckResult) -> bool:
     return (one.attempt, one.stage, one.title) == (other.attempt, other.stage, other.title)
-
-
-def _check(event: Mapping[str, Any]) -> Check:
-    return Check(
-        name=event["name"],
-        suite=event["suite"],
-        outcome=event["outcome"],
-        seconds=float(event["seconds"]),
-        blame=event.get("blame", ""),
-        detail=event.get("detail", ""),
-        stage=event.get("stage", ""),
-        attempt=int(event.get("attempt", 1)),
-        measured=str(event.get("properties", {}).get("measured", "")),
-        parts=tuple(map(str, event.get("properties", {}).get("not_judged", ()))),
-        figures=carried_in(event.get("properties", {})),
-    )
 
 
 def _steps(events: list[Event]) -> tuple[Step, ...]:
@@ -140,7 +119,7 @@ def _steps(events: list[Event]) -> tuple[Step, ...]:
         key = int(event["attempt"]), tuple(event["step"])
         if event["event"] == "step-start":
             under_way[key] = len(found)
-            found.append(Step(path=key[1], attempt=key[0], outcome=UNFINISHED, seconds=0.0))
+            found.append(Step(path=key[1], attempt=key[0], outcome=Outcome.UNFINISHED, seconds=0.0))
         elif key in under_way:
             found[under_way.pop(key)] = _ended(key, event)
     return tuple(found)
@@ -150,7 +129,7 @@ def _ended(key: tuple[int, tuple[str, ...]], event: Mapping[str, Any]) -> Step:
     return Step(
         path=key[1],
         attempt=key[0],
-        outcome=event.get("outcome", UNFINISHED),
+        outcome=Outcome(event.get("outcome", Outcome.UNFINISHED)),
         seconds=float(event.get("seconds", 0.0)),
         blame=event.get("blame", ""),
         summary=event.get("summary", ""),
@@ -238,15 +217,6 @@ class RunResult:
         return {word: counts[word] for word in OUTCOMES if counts[word]}
 
 
-def alike(checks: Iterable[Check]) -> list[tuple[Check, tuple[Check, ...]]]:
-    """Group failed checks that say the same but for their name: the first of each, and the others."""
-    groups: dict[tuple[str, str, str, str], list[Check]] = {}
-    for check in checks:
-        body = check.detail.strip().partition("\n")[2] or check.detail
-        groups.setdefault((check.suite, check.blame, check.quarantine, body), []).append(check)
-    return [(first, tuple(others)) for first, *others in groups.values()]
-
-
 def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunResult:
     """Load a run's results; an empty run when nothing was written yet."""
     found = recorded(run_dir)
@@ -280,7 +250,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         signal=next((int(e["number"]) for e in last if e["event"] == "signal"), 0),
         not_run=next((e["not_run"] for e in last if e["event"] == "run-end" and "not_run" in e), {}),
         product=product_in(events),
-        infra=tuple(str(e["said"]).partition("\n")[0] for e in last if e["event"] == "infra"),
+        infra=tuple(" ".join(str(e["said"]).split()) for e in last if e["event"] == "infra"),
         foreign=found.foreign,
         values={cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()},
     )
@@ -300,11 +270,11 @@ def excused(cell: CellResult, entries: Sequence[QuarantineEntry]) -> CellResult:
         return entry.issue if entry is not None else ""
 
     def step(found: Step) -> Step:
-        counts = found.outcome == FAILED and found.path[0] != TEARDOWN  # what stays behind is never excused
+        counts = found.outcome == Outcome.FAILED and found.path[0] != TEARDOWN  # what stays behind is never excused
         return replace(found, quarantine=issue(None)) if counts else found
 
-    def check(found: Check) -> Check:
-        return replace(found, quarantine=issue(found.title)) if found.outcome == FAILED else found
+    def check(found: CheckResult) -> CheckResult:
+        return replace(found, quarantine=issue(found.title)) if found.outcome == Outcome.FAILED else found
 
     return replace(
         cell,

@@ -16,8 +16,8 @@ import yaml
 
 from harness import yaml_text
 from harness.errors import BadInput
-from harness.reading import read_text
-from harness.record import recorded
+from harness.events import recorded
+from harness.files import read_text
 from harness.rundir import RunDir
 from harness.spec.suites import CERTIFICATION
 from harness.validate.conformance.ginkgo import LOG, REPORT

@@ -7,14 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.check_result import CheckResult, causes
+from harness.model import Outcome
 from harness.report import words
-from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step, groups_of
-from harness.report.results import RunResult, alike
+from harness.report.cell import CellResult, Step, groups_of
+from harness.report.results import RunResult
 from harness.sanitize import sanitized
 from harness.spec.controls import Control, controls
 from harness.spec.suites import UPSTREAM
 from harness.validate.conformance import upstream_run
-from harness.validate.conformance.upstream_run import OWN_WORDS
+from harness.validate.conformance.verdicts import SpecOutcome
 
 SUITE = "hardening"
 MET, UNMET, UNSEEN = "met", "not met", "not checked"
@@ -23,7 +25,9 @@ MET, UNMET, UNSEEN = "met", "not met", "not checked"
 def told(cells: Iterable[CellResult]) -> list[str]:
     """Return the section of a summary about controls, nothing where no cell has checks of them."""
     looked = [
-        cell for cell in cells if any(c.suite == SUITE and c.outcome in (PASSED, FAILED) for c in cell.last_checks)
+        cell
+        for cell in cells
+        if any(c.suite == SUITE and c.outcome in (Outcome.PASSED, Outcome.FAILED) for c in cell.last_checks)
     ]
     if not looked:
         return []
@@ -46,7 +50,7 @@ def told(cells: Iterable[CellResult]) -> list[str]:
     return [*lines, "Met, by the checks that show it:", "", *_shown(known.values()), ""]
 
 
-def states(known: Iterable[Control], checks: Sequence[Check]) -> Mapping[str, str]:
+def states(known: Iterable[Control], checks: Sequence[CheckResult]) -> Mapping[str, str]:
     """Return what became of each control that checks look at, by its number."""
     outcomes: dict[str, list[str]] = {}
     for check in checks:
@@ -55,9 +59,9 @@ def states(known: Iterable[Control], checks: Sequence[Check]) -> Mapping[str, st
 
 
 def _state(outcomes: Sequence[str]) -> str:
-    if FAILED in outcomes:
+    if Outcome.FAILED in outcomes:
         return UNMET
-    return MET if PASSED in outcomes else UNSEEN
+    return MET if Outcome.PASSED in outcomes else UNSEEN
 
 
 def _shown(known: Iterable[Control]) -> list[str]:
@@ -79,20 +83,21 @@ AXES = ("kubernetes", "network")  # of which a spec's failure is most often a ma
 
 @dataclass(frozen=True)
 class SpecItem:
-    """One spec in one cell. outcome: passed, failed, or not-run, as a check's; reason: why it did not run."""
+    """One spec in one cell. outcome: a check's; reason: why it did not run; skipped: whether it skipped itself."""
 
     cell: str
     suite: str
     name: str
     outcome: str
     reason: str = ""
+    skipped: bool = False
 
     @property
     def came_to(self) -> str:
         """Return the word under which it is counted."""
         if self.outcome in (SPEC_PASSED, SPEC_FAILED):
             return self.outcome
-        return SPEC_SKIPPED if self.reason.strip().startswith(OWN_WORDS) else SPEC_NOT_STARTED
+        return SPEC_SKIPPED if self.skipped else SPEC_NOT_STARTED
 
 
 @dataclass(frozen=True)
@@ -136,11 +141,7 @@ def counted(items: Iterable[SpecItem]) -> tuple[SpecCount, ...]:
             cell,
             suite,
             Counter(item.came_to for item in specs),
-            Counter(
-                item.reason.strip().removeprefix(upstream_run.NOT_RUN)
-                for item in specs
-                if item.came_to == SPEC_NOT_STARTED
-            ),
+            Counter(item.reason for item in specs if item.came_to == SPEC_NOT_STARTED),
         )
         for (cell, suite), specs in found.items()
     )
@@ -229,11 +230,15 @@ def _specs(result: RunResult) -> list[str]:
 def specs_of(result: RunResult) -> list[SpecItem]:
     """Return the specs of the attempts that count."""
     return [
-        SpecItem(cell.id, check.suite, name, check.outcome, check.detail)
+        SpecItem(cell.id, check.suite, name, check.outcome, check.reason, skipped=_skipped_itself(check))
         for cell in result.cells
         for check in cell.last_checks
         if (name := spec_name(check.suite, check.name)) is not None
     ]
+
+
+def _skipped_itself(check: CheckResult) -> bool:
+    return check.properties.get(upstream_run.OUTCOME) == SpecOutcome.SKIPPED
 
 
 def _cells(result: RunResult) -> list[str]:
@@ -244,7 +249,7 @@ def _cells(result: RunResult) -> list[str]:
     ]
     for cell in result.cells:
         checks, *times = words.counts(cell)
-        not_run = sum(c.outcome == NOT_RUN for c in cell.last_checks)
+        not_run = sum(c.outcome == Outcome.NOT_RUN for c in cell.last_checks)
         said = words.outcome(cell, kept=cell.id in result.kept)
         columns = (_code(cell.id), _prose(said), str(len(cell.attempts)), checks, str(not_run or ""), *times)
         lines.append(f"| {' | '.join(columns)} |")
@@ -267,14 +272,15 @@ def _attempt(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
     lines = _steps(cell, attempt, many=many)
     lines += _checks(cell, attempt)
     lines += _machines(cell) if attempt == cell.last_attempt else []
-    failures, checks = cell.failures_of(attempt), [c for c in cell.checks_of(attempt) if c.outcome == FAILED]
+    failures, checks = cell.failures_of(attempt), [c for c in cell.checks_of(attempt) if c.outcome == Outcome.FAILED]
     for step in failures:
         lines += _failed_step(step)
-    for check, others in alike(sorted(checks, key=lambda c: bool(c.quarantine))):
+    lines += [f"Failed: {number}.", ""] if (number := words.failures(checks)) else []
+    for check, others in causes(sorted(checks, key=lambda c: bool(c.quarantine))):
         lines += _failed_check(cell, check, others)
     for title, said in words.not_run(cell, cell.checks_of(attempt)).items():
         lines += [f"{title}:", "", *(f"- {_prose(line)}" for line in said), ""]
-    if cell.outcome_of(attempt) != PASSED:
+    if cell.outcome_of(attempt) != Outcome.PASSED:
         lines += [f"Logs: `{cell.logs(attempt)}/`", ""]
     return lines
 
@@ -315,13 +321,13 @@ def _failed_step(step: Step) -> list[str]:
     return lines + _fenced(step.detail)
 
 
-def _failed_check(cell: CellResult, check: Check, others: Sequence[Check]) -> list[str]:
+def _failed_check(cell: CellResult, check: CheckResult, others: Sequence[CheckResult]) -> list[str]:
     lines = [f"**{_prose(cell.label(check))}** failed ({_whose(check)})", "", *_fenced(check.detail)]
     names = [f"- {_prose(cell.label(other).removeprefix(f'{other.suite}: '))}" for other in others]
-    return lines + (["Failed the same way:", "", *names, ""] if names else [])
+    return lines + (["Failed by the same cause:", "", *names, ""] if names else [])
 
 
-def _whose(failure: Step | Check) -> str:
+def _whose(failure: Step | CheckResult) -> str:
     if failure.quarantine:
         return f"quarantined: {_prose(failure.quarantine)}; does not count"
     return failure.blame

@@ -7,9 +7,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.check_result import LINE, CheckResult, causes, failure_text, shortened
+from harness.model import Outcome
 from harness.report import words
-from harness.report.cell import FAILED, PASSED, QUARANTINED, CellResult, Check, Step, groups_of
-from harness.report.results import RunResult, alike
+from harness.report.cell import CellResult, Step, groups_of
+from harness.report.results import RunResult
 from harness.report.words import interruption_headline
 from harness.rundir import SUMMARY
 
@@ -18,7 +20,7 @@ STYLES = {"passed": "green", "failed": BAD}
 COLUMNS = ("checks", "waited", "time", "expected")
 TABLE_WIDTH = 130  # columns that the table of cells takes, with ids and outcomes in one line each
 DETAIL_LINES = 12  # of a failure's text, from its end; the reports have all of it
-DETAIL_WIDTH = 300  # characters of such a line: a command may have thousands
+MOST_FINDINGS = 8  # of a failed check
 
 
 def show(result: RunResult, console: Console) -> None:
@@ -48,7 +50,7 @@ def show_checks(result: RunResult, console: Console) -> None:
     for cell in result.cells:
         for group in groups_of(cell, cell.last_attempt):
             console.print(Text(f"checks: {group.title}: {group.said} ({words.duration(group.seconds)})"))
-        for check, others in alike([c for c in cell.checks if c.outcome == FAILED]):
+        for check, others in causes([c for c in cell.checks if c.outcome == Outcome.FAILED]):
             console.print(_failed_check(cell, check, len(others), ""))
     for said in words.in_part(result):
         console.print(Text(said), soft_wrap=True)
@@ -98,12 +100,12 @@ def _table(cell: CellResult) -> Table:
         if len(cell.attempts) > 1:
             table.add_row(Text(f"attempt {attempt}", "bold"), "", "")
         for step in cell.steps_of(attempt):
-            style = QUARANTINED if step.quarantine else step.outcome
+            style: str = Outcome.QUARANTINED if step.quarantine else step.outcome
             name = "  " * (len(step.path) - 1) + step.title
             table.add_row(name, _styled(step.said, style), words.duration(step.seconds))
         for group in groups_of(cell, attempt):
             worst = "failed" if group.failed else "quarantined" if group.quarantined else ""
-            style = worst or ("passed" if group.passed else "not-run")
+            style = worst or (Outcome.PASSED if group.passed else Outcome.NOT_RUN)
             table.add_row(f"checks: {group.title}", _styled(group.said, style), words.duration(group.seconds))
     table.add_section()
     table.add_row("total", _styled(cell.outcome, cell.outcome), words.duration(cell.seconds))
@@ -116,11 +118,12 @@ def _failures(cell: CellResult) -> list[RenderableType]:
     for attempt in cell.attempts:
         last = attempt == cell.last_attempt
         number = "" if last else f"attempt {attempt}: "
-        failed = [c for c in cell.checks_of(attempt) if c.outcome == FAILED]
+        failed = [c for c in cell.checks_of(attempt) if c.outcome == Outcome.FAILED]
         steps = [_failed_step(step, number) for step in cell.failures_of(attempt)]
-        checks = [_failed_check(cell, c, len(o), number) for c, o in alike(failed)]
-        shown += [*steps, *checks] if last else [*steps, *checks][:1]
-    if cell.outcome != PASSED:
+        checks = [_failed_check(cell, c, len(o), number) for c, o in causes(failed)]
+        number_of_causes = [Text(f"failed: {said}")] if last and (said := words.failures(failed)) else []
+        shown += [*steps, *number_of_causes, *checks] if last else [*steps, *checks][:1]
+    if cell.outcome != Outcome.PASSED:
         shown.append(Text(f"logs: {cell.logs(cell.last_attempt)}", overflow="fold"))
     return shown
 
@@ -132,19 +135,26 @@ def _failed_step(step: Step, lead: str) -> RenderableType:
     return Group(*lines, *_dim(step.detail))
 
 
-def _failed_check(cell: CellResult, check: Check, others: int, lead: str) -> RenderableType:
-    more = f"  {words.plural(others, 'more check')} failed the same way; see {SUMMARY}"
-    return Group(_head(lead + cell.label(check), check), *_dim(check.detail), *([Text(more)] if others else []))
+def _failed_check(cell: CellResult, check: CheckResult, others: int, lead: str) -> RenderableType:
+    more = f"  {words.plural(others, 'more check')} failed by the same cause; see {SUMMARY}"
+    if check.wrong and not check.infra:
+        text = failure_text(check.wrong, check.claim, check.look, check.command, most=MOST_FINDINGS)
+        told = [Text(f"    {line}", "dim") for line in text.splitlines()]
+    else:
+        told = _dim(check.detail, check.headline)
+    return Group(_head(lead + cell.label(check), check), *told, *([Text(more)] if others else []))
 
 
-def _head(name: str, failure: Step | Check) -> Text:
+def _head(name: str, failure: Step | CheckResult) -> Text:
     if failure.quarantine:
         return Text(f"{name} failed; quarantined, does not count: {failure.quarantine}", ODD)
     return Text(f"{name} failed; blame: {failure.blame}", BAD)
 
 
-def _dim(text: str) -> list[Text]:
+def _dim(text: str, headline: str = "") -> list[Text]:
+    """Return the end of a text, which says what went wrong; above it the line that says so where that is no part."""
     lines = text.strip().splitlines()[-DETAIL_LINES:]
-    return [
-        Text(f"    {line if len(line) <= DETAIL_WIDTH else f'{line[:DETAIL_WIDTH]} [...]'}", "dim") for line in lines
-    ]
+    if not (lines or headline):
+        return []
+    lines = lines if any(headline in line for line in lines) else [headline, "[...]", *lines]
+    return [Text(f"    {shortened(line, LINE)}", "dim") for line in lines]

@@ -7,19 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from signal import Signals
 
-from harness.report.cell import (
-    INTERRUPTED,
-    LEFT_OUT,
-    NOT_JUDGED,
-    NOT_RUN,
-    NOT_STARTED,
-    PASSED,
-    UNCHECKED,
-    UNFINISHED,
-    CellResult,
-    Check,
-    groups_of,
-)
+from harness.check_result import CheckResult, FindingKind, causes
+from harness.model import Outcome
+from harness.report.cell import CellResult, groups_of
 from harness.report.results import RunResult
 from harness.rundir import RESULTS
 
@@ -45,7 +35,7 @@ def plural(number: int, what: str) -> str:
 def came_to(cell: CellResult, attempt: int) -> str:
     """Return an attempt's outcome and whose fault it was."""
     if cell.judged_nothing(attempt):
-        return f"{UNCHECKED}: the product leaves out every check, or none has anything to judge"
+        return f"{Outcome.UNCHECKED}: the product leaves out every check, or none has anything to judge"
     blames = ", ".join(sorted({f.blame for f in cell.failed_of(attempt) if f.blame and not f.quarantine}))
     return cell.outcome_of(attempt) + (f": {blames}" if blames else "")
 
@@ -53,14 +43,14 @@ def came_to(cell: CellResult, attempt: int) -> str:
 def outcome(cell: CellResult, *, kept: bool = False) -> str:
     """Return how a cell ended, and what became of the attempts before: a pass at the second one is not hidden."""
     earlier = "; ".join(f"attempt {number} {came_to(cell, number)}" for number in cell.earlier)
-    said = came_to(cell, cell.last_attempt) if cell.outcome != NOT_STARTED else NOT_STARTED
+    said = came_to(cell, cell.last_attempt) if cell.outcome != Outcome.NOT_STARTED else Outcome.NOT_STARTED
     said += f" (attempt {cell.last_attempt}; {earlier})" if earlier else ""
     return said + (", kept" if kept else "")
 
 
 def clean(cell: CellResult) -> bool:
     """Tell whether a cell passed at once: nothing of it needs to be looked at."""
-    return cell.outcome == PASSED and not cell.earlier
+    return cell.outcome == Outcome.PASSED and not cell.earlier
 
 
 def worth_showing(result: RunResult) -> list[CellResult]:
@@ -94,10 +84,10 @@ def moment(time: str) -> str:
 
 def headline(result: RunResult) -> str:
     """Return how many cells came to what."""
-    passed = result.outcomes.get(PASSED, 0)
-    again = sum(cell.outcome == PASSED and bool(cell.earlier) for cell in result.cells)
+    passed = result.outcomes.get(Outcome.PASSED, 0)
+    again = sum(cell.outcome == Outcome.PASSED and bool(cell.earlier) for cell in result.cells)
     parts = [f"{passed} of {len(result.cells)} cells passed" + (f" ({again} only on a later attempt)" if again else "")]
-    parts += [f"{number} {word}" for word, number in result.outcomes.items() if word != PASSED]
+    parts += [f"{number} {word}" for word, number in result.outcomes.items() if word != Outcome.PASSED]
     return ", ".join(parts)
 
 
@@ -122,16 +112,25 @@ def foreign(result: RunResult) -> list[str]:
 
 
 def blames(result: RunResult) -> str:
-    """Return whose fault the failures that count are, by cells; empty without any."""
-    cells: Counter[str] = Counter()
+    """Return whose fault the failures that count are, by cells, equal causes counted once; empty without any."""
+    cells: dict[str, set[str]] = {}
     failures: Counter[str] = Counter()
+    by_cause: dict[str, set[tuple[str, ...]]] = {}
     for cell in result.cells:
-        cells.update(cell.blames.keys())
-        failures.update(cell.blames)
+        for failure in cell.failed_of(cell.last_attempt):
+            if not failure.quarantine:
+                blame = failure.blame or "unknown"
+                cells.setdefault(blame, set()).add(cell.id)
+                by_cause.setdefault(blame, set()).add(failure.cause)
+                failures[blame] += 1
     return "; ".join(
-        f"{blame}: {plural(failures[blame], 'failure')} in {plural(cells[blame], 'cell')}"
-        for blame, _ in cells.most_common()
+        f"{blame}: {_counted(len(by_cause[blame]), failures[blame])} in {plural(len(cells[blame]), 'cell')}"
+        for blame in sorted(cells, key=lambda blame: -len(cells[blame]))
     )
+
+
+def _counted(number: int, of_failures: int) -> str:
+    return (f"{plural(number, 'cause')}, " if number < of_failures else "") + plural(of_failures, "failure")
 
 
 def measured(result: RunResult) -> list[str]:
@@ -171,33 +170,42 @@ def in_part(result: RunResult) -> list[str]:
     ]
 
 
-def not_run(cell: CellResult, checks: Iterable[Check]) -> dict[str, list[str]]:
+TITLES = {
+    FindingKind.NOT_JUDGED: "Not judged",
+    FindingKind.LEFT_OUT: "Left out by the product",
+    FindingKind.NOT_RUN: "Not run",
+}
+
+
+def not_run(cell: CellResult, checks: Iterable[CheckResult]) -> dict[str, list[str]]:
     """Return which checks judged nothing or not all, were left out or did not run, and why, by what became of them.
 
     Of many for the same reason only how many.
     """
     every = list(checks)
-    without = [c for c in every if c.outcome == NOT_RUN]
     parts = [f"{cell.label(check)}, in part: {part}" for check in every for part in check.parts]
-    found = {
-        "Not judged": [*_reasons(cell, [c for c in without if c.not_judged], NOT_JUDGED), *parts],
-        "Left out by the product": _reasons(cell, [c for c in without if c.left_out], LEFT_OUT),
-        "Not run": _reasons(cell, [c for c in without if not (c.not_judged or c.left_out)], "not run: "),
-    }
-    return {title: lines for title, lines in found.items() if lines}
+    lines = {title: _reasons(cell, [c for c in every if c.kind is kind]) for kind, title in TITLES.items()}
+    lines[TITLES[FindingKind.NOT_JUDGED]] += parts
+    return {title: of_kind for title, of_kind in lines.items() if of_kind}
 
 
-def _reasons(cell: CellResult, checks: Iterable[Check], lead: str) -> list[str]:
-    reasons: dict[str, list[Check]] = {}
+def _reasons(cell: CellResult, checks: Iterable[CheckResult]) -> list[str]:
+    reasons: dict[str, list[CheckResult]] = {}
     for check in checks:
-        reasons.setdefault(check.detail.strip().removeprefix(lead), []).append(check)
-    said = []
-    for reason, found in reasons.items():
-        if len(found) > MOST_NAMES:
-            said.append(f"{plural(len(found), 'check')}: {reason}")
+        reasons.setdefault(check.reason, []).append(check)
+    lines = []
+    for reason, of_reason in reasons.items():
+        if len(of_reason) > MOST_NAMES:
+            lines.append(f"{plural(len(of_reason), 'check')}: {reason}")
         else:
-            said += [f"{cell.label(check)}: {reason}" for check in found]
-    return said
+            lines += [f"{cell.label(check)}: {reason}" for check in of_reason]
+    return lines
+
+
+def failures(checks: Sequence[CheckResult]) -> str:
+    """Return how many causes how many failed checks have, "" where that is no news."""
+    number = len(causes(checks))
+    return f"{plural(number, 'cause')}, {plural(len(checks), 'check')}" if number < len(checks) else ""
 
 
 MOST_CELLS = 10  # that are named of those that were cut off, and of those that were not begun
@@ -217,7 +225,7 @@ def interruption_lines(result: RunResult) -> list[str]:
     """Return what ran and what did not, line by line; nothing of a run that was not interrupted."""
     if not result.signal:
         return []
-    idle = [cell for cell in result.cells if cell.outcome == NOT_STARTED]
+    idle = [cell for cell in result.cells if cell.outcome == Outcome.NOT_STARTED]
     cut = [cell for cell in result.cells if was_cut(cell)]
     ended = len(result.cells) - len(idle) - len(cut)
     head = f"{signal_of(result)}: {ended} of {len(result.cells)} cells ran to the end"
@@ -228,13 +236,13 @@ def interruption_lines(result: RunResult) -> list[str]:
 
 def was_cut(cell: CellResult) -> bool:
     """Tell whether a signal ended the attempt that counts."""
-    return cell.outcome in (INTERRUPTED, UNFINISHED) or cell.last_attempt in cell.cut
+    return cell.outcome in (Outcome.INTERRUPTED, Outcome.UNFINISHED) or cell.last_attempt in cell.cut
 
 
 def _cut(cell: CellResult, result: RunResult) -> str:
     """Return where a cell was cut off, what it had done, and how much it had not."""
     steps = cell.steps_of(cell.last_attempt)
-    at = max((s for s in steps if s.outcome == INTERRUPTED), key=lambda s: len(s.path), default=None)
+    at = max((s for s in steps if s.outcome == Outcome.INTERRUPTED), key=lambda s: len(s.path), default=None)
     parts = [f"cut off in {at.name}" if at is not None else "cut off between two steps or in a check"]
     parts += [f"{plural(len(cell.last_checks), 'check')} ran"] if cell.last_checks else []
     missing = result.not_run.get(cell.id, 0)

@@ -15,11 +15,10 @@ from typing import Any
 
 from harness import proc
 from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput
-from harness.files import write_atomically
+from harness.files import read_text, write_atomically
 from harness.history.record import Record
+from harness.model import Outcome
 from harness.paths import PROJECT
-from harness.reading import read_text
-from harness.report.cell import FAILED
 from harness.report.results import RunResult, load
 from harness.rundir import RunDir
 from harness.session.plan import random_id
@@ -283,7 +282,7 @@ def first_failure(result: RunResult) -> str:
         for step in cell.last_failures:
             return f"{step.name}: {step.summary}".partition("\n")[0]
         for check in cell.checks:
-            if check.outcome == FAILED:
+            if check.outcome == Outcome.FAILED:
                 return f"{cell.label(check)}: {check.detail.strip()}".partition("\n")[0]
     return ""
 
@@ -350,5 +349,5 @@ def first_failure_at(records: Sequence[Record], cell: str, commit: str) -> str:
         return ""
     last = own[-1]
     steps = (f"{one.name}: {one.message}" for one in last.steps if one.outcome == FAILED_RECORD and one.message)
-    checks = (f"{one.checks[0]}: {one.message}" for one in last.notes if one.outcome == FAILED_RECORD and one.checks)
+    checks = (f"{one.checks[0]}: {one.cause}" for one in last.notes if one.outcome == FAILED_RECORD and one.checks)
     return next((said.partition("\n")[0] for said in (*steps, *checks)), "")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 
@@ -22,17 +21,19 @@ from harness.cell.network import mirror_of
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Listener, Steps, describe
+from harness.check_result import CheckResult
 from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
+from harness.events import Recorder
 from harness.kube.failures import ApiFailure, Unreachable
 from harness.machines.reach.portforward import lost_since
 from harness.machines.reach.ssh import DIES_WITH_US, control_directory, ssh_command, ssh_options
-from harness.model import Cell, Environment
-from harness.record import Recorder
+from harness.model import Cell, Environment, Outcome
 from harness.session.plan import RunPlan
 from harness.until import TimedOut
 from harness.validate.phases.witness import Witness
 
 RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
+OVERLOAD_SECONDS = 10.0  # for so long is what hosts said of their load the truth
 
 
 def of_the_guest(error: BaseException | None, *, asserted: bool) -> bool:
@@ -87,27 +88,6 @@ def inspection_options(environment: Environment) -> list[str]:
     return ssh_options(environment.private_key, control, environment.tunnels, connect_seconds=seconds)
 
 
-@dataclass(frozen=True)
-class CheckOutcome:
-    """A check that has ended.
-
-    stage: the phase after which it ran.  detail: the failure's text, or why it did not run.
-    error: what failed.  asserted: whether the check itself found the failure.
-    own: whether the error came out of the project's own code.
-    """
-
-    suite: str
-    name: str
-    stage: str
-    outcome: Literal["passed", "failed", "not-run"]
-    seconds: float
-    detail: str
-    error: BaseException | None
-    asserted: bool
-    properties: Mapping[str, object]
-    own: bool = False
-
-
 @dataclass
 class Cells:
     """Cells under way.
@@ -129,6 +109,7 @@ class Cells:
     _site: Site | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
     _witnesses: dict[str, Witness] = field(default_factory=dict)
+    _overloads: dict[str, tuple[float, str]] = field(default_factory=dict)  # when it was asked, by cell
 
     @property
     def site(self) -> Site:
@@ -199,38 +180,41 @@ class Cells:
             version = tested(store.catalogue, version) or version
         return store.obtain(name, version).directory / "files"
 
-    def record_check(self, cell: Cell, check: CheckOutcome) -> None:
-        """Write a check's outcome down.
+    def record_check(
+        self, cell: Cell, check: CheckResult, error: BaseException | None = None, *, asserted: bool, own: bool = False
+    ) -> None:
+        """Write a check's result down, and whose fault a failure is.
 
-        Whose fault a failure is says blame.py; it is the infra's if the machines are not what they were, or the way to
-        them was cut.
+        It is the infra's if the machines are not what they were, the way to them was cut, or their host was too busy
+        for a cluster to be in time.
+
+        Args:
+            error: what failed.  asserted, own: as `blame_of` takes them.
         """
         life = self.life(cell)
-        blame, detail = "", check.detail
-        if check.outcome == "failed":
-            blame = _blame(check).value
-            found = of_the_guest(check.error, asserted=check.asserted)
-            if found and (changed := life.machines_changed(_there(life))):
-                blame = Blame.INFRA.value
-                detail = f"the infra cluster changed machines in the meantime: {changed}\n{detail}"
-            elif isinstance(check.error, Unreachable) and (broken := cut_off(_tunnels(life))):
-                blame = Blame.INFRA.value
-                detail = f"{broken}\n{detail}"
-            life.checks_failed.append(f"{check.suite}: {check.name}")
-            said = f"{cell.id}: {check.suite}: {check.name} FAILED ({check.seconds:.1f} s)"
-            self.console.print(said, markup=False)
-        extra = {"blame": blame, "detail": detail, "properties": dict(check.properties)}
-        self.recorder.write(
-            "check",
-            cell=cell.id,
-            attempt=life.attempt.number,
-            stage=check.stage,
-            name=check.name,
-            suite=check.suite,
-            outcome=check.outcome,
-            seconds=round(check.seconds, 3),
-            **{name: value for name, value in extra.items() if value},
-        )
+        check = replace(check, attempt=life.attempt.number)
+        if check.outcome is Outcome.FAILED:
+            blame = blame_of(error, asserted=asserted, own=own, check=check.name)
+            infra = ""
+            if of_the_guest(error, asserted=asserted) and (changed := life.machines_changed(_there(life))):
+                infra = f"the infra cluster changed machines in the meantime: {changed}"
+            elif isinstance(error, Unreachable):
+                infra = cut_off(_tunnels(life))
+            if not infra and blame is Blame.PRODUCT and (busy := self._overload(life)):
+                infra = f"not judged, because the host was too busy: {busy}"
+            check = replace(check, blame=(Blame.INFRA if infra else blame).value, infra=infra)
+            life.checks_failed.append(check.title)
+            failed = f"{cell.id}: {check.title} FAILED ({check.seconds:.1f} s)"
+            self.console.print(failed, markup=False)
+        self.recorder.write("check", cell=cell.id, **check.event())
+
+    def _overload(self, life: Life) -> str:
+        """Say where a cell's hosts were too busy, as of the last seconds: many checks fail at once."""
+        asked, said = self._overloads.get(life.cell.id, (-OVERLOAD_SECONDS, ""))
+        if time.monotonic() - asked >= OVERLOAD_SECONDS:
+            said = life.overload()
+            self._overloads[life.cell.id] = time.monotonic(), said
+        return said
 
     def close(self, cell: Cell) -> None:
         """End a cell: collect, then tear down, unless it is to be kept.
@@ -273,10 +257,6 @@ class Cells:
     def _login(self, cell: Cell) -> str:
         options = shlex.join(self.plan.provider_options)
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
-
-
-def _blame(check: CheckOutcome) -> Blame:
-    return blame_of(check.error, asserted=check.asserted, own=check.own, check=check.name)
 
 
 def _tunnels(life: Life) -> Path | None:

@@ -125,12 +125,14 @@ def sizes_of(spec: Spec, settings: Settings) -> Sizes:
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:
     """Return the cells of a run that did not pass; what is in quarantine did as far as it can."""
-    from harness.report.cell import PASSED, QUARANTINED
+    from harness.model import Outcome
     from harness.report.results import excused  # results are only read where somebody asks for a run
 
     result = find_run(runs, run)
     cells = (excused(cell, spec.quarantine) for cell in result.cells)
-    return Failed(result.run, tuple(cell.id for cell in cells if cell.outcome not in (PASSED, QUARANTINED)))
+    return Failed(
+        result.run, tuple(cell.id for cell in cells if cell.outcome not in (Outcome.PASSED, Outcome.QUARANTINED))
+    )
 
 
 def find_run(runs: Path, run: str) -> RunResult:

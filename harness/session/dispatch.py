@@ -18,9 +18,8 @@ from harness.cell.life import START_OVER
 from harness.cell.steps import StepEvent, Steps
 from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
-from harness.model import Cell
-from harness.record import Follower
-from harness.report.cell import FAILED
+from harness.events import Follower
+from harness.model import Cell, Outcome
 from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run
@@ -107,7 +106,7 @@ class Dispatch:
 
     def _judge(self, event: Mapping[str, Any]) -> None:
         """Take note of a cell in which something failed, unless it starts over."""
-        if event.get("outcome") == FAILED:
+        if event.get("outcome") == Outcome.FAILED:
             self._bad.add(event["cell"])
         elif event.get("step") == [START_OVER]:
             self._bad.discard(event["cell"])
@@ -203,6 +202,11 @@ class Dispatch:
             self.waiting.admission.gone(cell.id)
         except (Leaked, InfraError) as error:
             self.waiting.say(cell.id, f"what it left still exists: {error.summary}")
+
+    def let_go(self, worker: str) -> None:
+        """Take note that a worker ends by itself, with its cell."""
+        self.workers.pop(worker, None)
+        self.busy.pop(worker, None)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the run: every worker tears its cell down; one that takes too long is killed."""

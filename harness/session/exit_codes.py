@@ -20,12 +20,17 @@ from harness.errors import (
     Blame,
 )
 from harness.interpreter import PYTEST, call
-from harness.report.cell import PASSED, QUARANTINED, UNCHECKED, CellResult
+from harness.model import Outcome
+from harness.report.cell import CellResult
 from harness.report.results import RunResult
 
 # Among failures of several kinds, the one that a script must hear of first.
 SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY, EXIT_BAD_INPUT)
-ENDED_WELL = (PASSED, QUARANTINED, UNCHECKED)  # a cell that no failure explains and that is none of these was lost
+ENDED_WELL = (
+    Outcome.PASSED,
+    Outcome.QUARANTINED,
+    Outcome.UNCHECKED,
+)  # a cell that no failure explains and that is none of these was lost
 BLAME_EXIT = {
     Blame.PRODUCT.value: EXIT_PRODUCT,
     Blame.INFRA.value: EXIT_INFRA,

@@ -13,6 +13,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput, HarnessBug
+from harness.events import Recorder
 from harness.kube.api import Patience
 from harness.kube.client import Cluster
 from harness.machines.given_inventory import GivenInventory, given_inventory
@@ -20,7 +21,6 @@ from harness.machines.reach import ssh
 from harness.machines.reach.ssh import control_directory, unattended_options
 from harness.model import Cell, Environment, GuestCluster, Mirror, Phase
 from harness.paths import MATRIX, settings_dir
-from harness.record import Recorder
 from harness.rundir import RunDir
 from harness.session.plan import RunPlan, random_id
 from harness.spec.lines import Document

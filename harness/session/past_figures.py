@@ -20,14 +20,14 @@ from harness.rundir import RESULTS
 from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
 from harness.validate.performance.comparison import by_key
-from harness.validate.performance.figures import Figure, Key
+from harness.validate.performance.figures import Figure, Key, carried_in
 
 
 def figures_of_run(plan: RunPlan, cell: Cell, stage: str) -> dict[Key, Figure]:
     """Return what the checks of a run have measured after a phase of a cell so far."""
     found = next((one for one in load(plan.directory).cells if one.id == cell.id), None)
     checks = found.last_checks if found is not None else ()
-    return by_key(figure for check in checks if check.stage == stage for figure in check.figures)
+    return by_key(figure for check in checks if check.stage == stage for figure in carried_in(check.properties))
 
 
 def past_figures(plan: RunPlan, cell: Cell, stage: str) -> list[dict[Key, Figure]]:

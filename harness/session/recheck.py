@@ -16,12 +16,12 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
+from harness.events import Event, Recorder, recorded
+from harness.files import read_text
 from harness.machines.reach import ssh
 from harness.machines.reach.ssh import control_directory
 from harness.model import Cell, Environment, Machine
 from harness.plan import make_cell
-from harness.reading import read_text
-from harness.record import Event, Recorder, recorded
 from harness.report.records import started_fields
 from harness.report.results import load
 from harness.rundir import AttemptDir, RunDir
@@ -107,14 +107,14 @@ def joined(kept: KeptCell, site: Site, recorder: Recorder) -> Iterator[Life]:
     life = Life(site, attempt, Steps(recorder, kept.cell.id, kept.number))
     owner = ssh.Owner(site.infra_id, time.time() + site.expiry_hours * 3600)
     with ssh.held(control_directory(kept.run, kept.cell.id), owner):
-        life.join(_environment(kept, attempt), kept.index, _variables(kept))
+        life.join(_environment(kept, attempt, site.options), kept.index, _variables(kept))
         try:
             yield life
         finally:
             life.leave()
 
 
-def _environment(kept: KeptCell, attempt: Attempt) -> Environment:
+def _environment(kept: KeptCell, attempt: Attempt, options: tuple[str, ...]) -> Environment:
     phase = kept.cell.phases[kept.index]
     names = [name for name in phase.machines if name not in (*phase.removed, *phase.lost)]
     planned = {machine.name: machine for machine in kept.cell.machines}
@@ -128,6 +128,7 @@ def _environment(kept: KeptCell, attempt: Attempt) -> Environment:
         machines=tuple(machines),
         directory=attempt.directory,
         private_key=key,
+        options=options,
     )
 
 

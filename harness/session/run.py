@@ -24,11 +24,10 @@ from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
+from harness.events import Recorder
 from harness.machines.reach import ssh
-from harness.model import Cell
-from harness.record import Recorder
+from harness.model import Cell, Outcome
 from harness.report import outputs, records, terminal, words
-from harness.report.cell import PASSED
 from harness.report.live import Live, in_gitlab
 from harness.report.records import keep
 from harness.report.results import RunResult, load
@@ -124,11 +123,13 @@ class Run:
             signal.signal(number, self._on_signal)
         for line in providers.coming(plan.project.settings):
             self.console.print(line, markup=False)
+        self.live.on_phase("bringing the infra cluster up")
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress, suites=plan.suites())
         self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
         tested = revision_of(plan.project.spec.product, plan.project.directory)
         if tested is not None:
             self.recorder.write("product", **asdict(tested), said=str(tested))
+        self.live.on_phase("starting workers" if self.parallel > 1 else "starting the first cell")
         return self.live
 
     def _tell_of_infra(self, said: str) -> None:
@@ -183,7 +184,9 @@ class Run:
         if self.cells is not None:
             self.cells.close_all()
             self._leak = self.cells.leak
+        self._phase("removing what is left of this run")
         self._reap_strays()
+        self._phase("writing reports")
         if self.signalled:
             self.exit_code = 128 + self.signalled
         else:
@@ -196,6 +199,10 @@ class Run:
         self._write_reports(more)
         self._keep_records()
         return self.exit_code
+
+    def _phase(self, what: str) -> None:
+        if self.live is not None:
+            self.live.on_phase(what)
 
     def _write_reports(self, more: Mapping[str, Any]) -> None:
         """Write the reports; one that cannot be written is said, and counts where all else was well."""
@@ -249,7 +256,7 @@ class Run:
         result = self._result()
         for line in words.interruption_lines(result):
             self.console.print(line, markup=False)
-        if all(cell.outcome == PASSED for cell in result.cells):
+        if all(cell.outcome == Outcome.PASSED for cell in result.cells):
             return
         again = ["vmatrix", "run", "--rerun-failed", self.plan.run, *self.plan.provider_options]
         self.console.print(f"to run what did not pass: {shlex.join(again)}", markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from rich.console import Console
 
@@ -16,8 +17,10 @@ def open_shell(console: Console, life: Life) -> None:
     """Open a shell in the cell's folder that knows the guest cluster, the inventory and the machines' key."""
     files = life.attempt.files
     console.print(f"{life.cell.id} failed. This shell is in its folder; leave it to go on: exit", markup=False)
-    for machine in life.cell.machines if life.environment is not None else ():
-        console.print(f"  vmatrix login {life.cell.id} {machine.name}", markup=False)
+    there = life.environment
+    for machine in life.cell.machines if there is not None else ():
+        options = there.options if there is not None else ()
+        console.print(f"  {shlex.join(['vmatrix', 'login', *options, life.cell.id, machine.name])}", markup=False)
     for name, value in variables(life).items():
         console.print(f"  {name}={value}", markup=False)
     folder = life.attempt.directory if life.attempt.directory.is_dir() else files.path.parent

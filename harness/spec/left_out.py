@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
-from harness.reading import read_bytes
+from harness.files import read_bytes
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding
 from harness.spec.suites import LIFE, suites_of

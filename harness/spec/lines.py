@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from harness.errors import BadInput
-from harness.reading import read_text
+from harness.files import read_text
 from harness.yaml_text import LOADER as PARSER
 from harness.yaml_text import UNUSABLE, line_of, too_deep, words_of
 

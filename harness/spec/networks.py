@@ -62,27 +62,36 @@ def _nodes(topologies: Any) -> int:
 
 
 def _mistakes(chosen: Mapping[str, tuple[Place, Any]], nodes: int) -> Iterator[tuple[Place, str]]:
+    for names, said in network_mistakes({name: text for name, (_, text) in chosen.items()}, nodes):
+        yield max((chosen[name][0] for name in names), key=_of_axes), said
+
+
+def network_mistakes(values: Mapping[str, Any], nodes: int) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with the networks of one cluster: the variables that it is about, and why with a remedy.
+
+    Args:
+        values: of the variables in EXAMPLES, as far as they are set.  nodes: how many the cluster has.
+    """
     networks: dict[str, Network] = {}
-    for name, (place, text) in chosen.items():
-        read = _read(name, text, dual=IPV6_PODS in chosen)
+    for name, text in values.items():
+        read = _read(name, text, dual=IPV6_PODS in values)
         if isinstance(read, str):
-            yield place, read
+            yield (name,), read
         else:
             networks[name] = read
     for name, other in ((IPV6_PODS, IPV6_SERVICES), (IPV6_SERVICES, IPV6_PODS)):
-        if name in chosen and other not in chosen:
-            yield chosen[name][0], f"a cluster of both IP families needs {other} as well; set both, or none"
+        if name in values and other not in values:
+            yield (name,), f"a cluster of both IP families needs {other} as well; set both, or none"
     pods, services = networks.get(PODS), networks.get(SERVICES)
     if pods is not None and services is not None and pods.version != services.version:
         said = f"{PODS} {pods} and {SERVICES} {services} are of two IP families; use one, and cluster_ipv6_* for both"
-        yield max((chosen[PODS][0], chosen[SERVICES][0]), key=_of_axes), said
+        yield (SERVICES, PODS), said
     for one, other in combinations(networks, 2):
         if networks[one].overlaps(networks[other]):
-            later = max((chosen[other][0], chosen[one][0]), key=_of_axes)
             said = f"{one} {networks[one]} and {other} {networks[other]} overlap; choose separate networks"
-            yield later, said
+            yield (other, one), said
     for name, said in _sizes(networks, nodes):
-        yield chosen[name][0], said
+        yield (name,), said
 
 
 def _of_ipv6(text: Any) -> bool:
@@ -113,7 +122,7 @@ def _sizes(networks: Mapping[str, Network], nodes: int) -> Iterator[tuple[str, s
         pods = networks.get(name)
         length = OF_NODE[pods.version] if pods is not None else 0
         if pods is not None and (pods.prefixlen > length or 1 << (length - pods.prefixlen) < nodes):
-            said = f"{pods} has no /{length} for each of the {nodes} nodes of the largest topology"
+            said = f"{pods} has no /{length} for each of {nodes} nodes"
             yield name, f"{said}; use a larger network, such as {EXAMPLES[PODS if pods.version == 4 else IPV6_PODS]}"
 
 

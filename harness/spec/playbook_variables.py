@@ -141,7 +141,7 @@ FORMS: Mapping[str, Form] = {
     "cluster_kubeconfig_server": Form("a server's URL", "https://10.0.0.5:6443", _matching(SERVER), empty=True),
     "cluster_encryption_key": Form("32 bytes in base64", "`head -c 32 /dev/urandom | base64`", _key, empty=True),
     "cluster_tls_minimum": Form(
-        "a version of TLS", "VersionTLS12", lambda v: v in {"VersionTLS12", "VersionTLS13"}, empty=True
+        "a version of TLS", "VersionTLS12", lambda v: v in ("VersionTLS12", "VersionTLS13"), empty=True
     ),
     **dict.fromkeys(("cluster_certificates_validity", "cluster_ca_validity"), A_TIME_OF_HOURS),
     **dict.fromkeys(

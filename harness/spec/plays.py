@@ -20,7 +20,7 @@ import yaml
 
 from harness import yaml_text
 from harness.errors import BadInput
-from harness.reading import read_bytes, read_text
+from harness.files import read_bytes, read_text
 
 IMPORTS = ("import_playbook", "ansible.builtin.import_playbook", "include", "ansible.builtin.include")
 EVERYWHERE = frozenset({"all", "*"})

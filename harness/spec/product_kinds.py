@@ -14,8 +14,8 @@ from shutil import which
 from typing import Any
 
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.paths import MATRIX, packaged_dir
-from harness.reading import read_text
 from harness.spec import product_sources
 from harness.spec.ansible_configuration import Configuration, configuration
 from harness.spec.declared import EACH, field, find, texts

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError, field_validator
 
 from harness.errors import BadInput
+from harness.files import wrong_path
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
-from harness.reading import wrong_path
 from harness.spec import lines, loader, product_sources, renamed
 from harness.spec.base import Model, Name
 from harness.spec.chaos import checked

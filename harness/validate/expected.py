@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -98,6 +99,7 @@ class ExpectedGuest:
     `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
     `ipv6_*`: the networks and addresses of a second IP family, "" and empty for a cell without one.
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
+    `options`: those that name the infra cluster to a vmatrix command.
     """
 
     cell: str
@@ -130,6 +132,7 @@ class ExpectedGuest:
     ipv6_addresses: Mapping[str, str] = field(default_factory=dict)
     ipv6_pod_cidr: str = ""
     ipv6_service_cidr: str = ""
+    options: tuple[str, ...] = ()
 
     @property
     def dual(self) -> bool:
@@ -235,7 +238,8 @@ class ExpectedGuest:
 
     def login(self, machine: str = "MACHINE") -> str:
         """Return the command that opens a shell on one of the cell's machines."""
-        return f"vmatrix login {self.cell} {machine}" if self.cell else f"log in to {machine}"
+        words = shlex.join(["vmatrix", "login", *self.options, self.cell, machine])
+        return words if self.cell else f"log in to {machine}"
 
 
 def _of_ipv6(plugin: NetworkPlugin | None) -> NetworkPlugin | None:
@@ -307,6 +311,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_addresses={m.name: m.ipv6_address for m in environment.machines},
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
+        options=environment.options,
     )
 
 

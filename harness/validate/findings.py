@@ -1,4 +1,4 @@
-"""Findings: mismatches of a check, what it does not judge, and how both are reported."""
+"""How checks judge: mismatches, what is not judged, and the failure of a check that carries both as data."""
 
 from __future__ import annotations
 
@@ -9,80 +9,90 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from harness.check_result import Finding, FindingKind, because, failure_text
 from harness.errors import HarnessBug
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.expected import ExpectedGuest, upstream_of
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class Mismatch(Finding):
     """Something that is not as expected. lasting: whether waiting cannot change it."""
 
-    where: str
-    expected: str
-    seen: str
     lasting: bool = False
-
-    def __str__(self) -> str:
-        """Return one line."""
-        return f"{self.where}: expected {self.expected}; saw {self.seen}"
 
 
 @dataclass(frozen=True)
 class Unjudged(Mismatch):
-    """Something that a check does not judge: `expected` is what, `seen` why. Neither good nor bad.
+    """Something that a check does not judge: `expected` is what, `observed` why. Neither good nor bad.
 
     whole: whether nothing is left of the check without it.
     """
 
+    kind: FindingKind = FindingKind.NOT_JUDGED
     lasting: bool = True
     whole: bool = False
-
-    def __str__(self) -> str:
-        """Return one line."""
-        return f"{self.where}: {self.expected}: {self.seen}" if self.where else f"{self.expected}: {self.seen}"
 
 
 class NotJudged(Exception):
     """A check judges nothing in this cluster. The text says why."""
 
+    kind = FindingKind.NOT_JUDGED
 
-_PARTS: ContextVar[list[str] | None] = ContextVar("parts", default=None)
+    def __init__(self, reason: str, findings: Iterable[Finding] = ()) -> None:
+        super().__init__(reason)
+        self.findings = tuple(findings) or (because(self.kind, reason),)
+
+
+class NotRun(NotJudged):
+    """A check cannot be run here, whatever the cluster is like. The text says why."""
+
+    kind = FindingKind.NOT_RUN
+
+
+class LeftOut(NotJudged):
+    """The product leaves a check out. The text says why."""
+
+    kind = FindingKind.LEFT_OUT
+
+
+_COLLECTED: ContextVar[list[Finding] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
-def parts_not_judged() -> Iterator[list[str]]:
-    """Collect what checks in the body that pass or fail do not judge, one line each."""
-    parts: list[str] = []
-    token = _PARTS.set(parts)
+def parts_not_judged() -> Iterator[list[Finding]]:
+    """Collect what checks in the body that pass or fail do not judge."""
+    parts: list[Finding] = []
+    token = _COLLECTED.set(parts)
     try:
         yield parts
     finally:
-        _PARTS.reset(token)
+        _COLLECTED.reset(token)
 
 
-def real(found: Iterable[Mismatch]) -> list[Mismatch]:
+def real(findings: Iterable[Mismatch]) -> list[Mismatch]:
     """Return what is wrong, without what is not judged."""
-    return [one for one in found if not isinstance(one, Unjudged)]
+    return [finding for finding in findings if finding.kind is FindingKind.WRONG]
 
 
-def note_unjudged(found: Iterable[Mismatch]) -> None:
-    """Write down what a check does not judge.
+def note_unjudged(findings: Iterable[Mismatch]) -> tuple[Mismatch, ...]:
+    """Write down what a check does not judge; return that, each once.
 
     Raises:
         NotJudged: nothing is wrong, and nothing was judged.
     """
-    every = tuple(found)
-    lines = list(dict.fromkeys(str(one) for one in every if isinstance(one, Unjudged)))
-    if not real(every) and any(isinstance(one, Unjudged) and one.whole for one in every):
-        raise NotJudged("; ".join(lines))
-    if (parts := _PARTS.get()) is not None:
-        parts += [line for line in lines if line not in parts]
+    every = tuple(findings)
+    unjudged_parts = tuple(dict.fromkeys(f for f in every if f.kind is not FindingKind.WRONG))
+    if not real(every) and any(isinstance(f, Unjudged) and f.whole for f in unjudged_parts):
+        raise NotJudged("; ".join(dict.fromkeys(map(str, unjudged_parts))), unjudged_parts)
+    if (collected := _COLLECTED.get()) is not None:
+        collected += [finding for finding in unjudged_parts if finding not in collected]
+    return unjudged_parts
 
 
-def lasting(found: Iterable[Mismatch]) -> list[Mismatch]:
+def lasting(findings: Iterable[Mismatch]) -> list[Mismatch]:
     """Mark mismatches as such that waiting cannot change."""
-    return [replace(one, lasting=True) for one in found]
+    return [replace(finding, lasting=True) for finding in findings]
 
 
 def unjudged(what: str, why: str, *, whole: bool = False) -> Mismatch:
@@ -94,11 +104,16 @@ def unjudged(what: str, why: str, *, whole: bool = False) -> Mismatch:
     return Unjudged("", what, why, whole=whole)
 
 
+def waived(control: str, title: str, reason: str) -> Mismatch:
+    """Say that something is only against a control that the project waives, and why it does."""
+    return Unjudged("", f"CIS {control} ({title})", reason, FindingKind.WAIVED, (control,))
+
+
 def together(*parts: list[Mismatch]) -> list[Mismatch]:
     """Put the parts of a judgement together: nothing was judged where every part only says so."""
     whole = all(part and not real(part) for part in parts)
-    found = [one for part in parts for one in part]
-    return [replace(one, whole=whole) if isinstance(one, Unjudged) else one for one in found]
+    findings = [finding for part in parts for finding in part]
+    return [replace(f, whole=whole) if isinstance(f, Unjudged) else f for f in findings]
 
 
 T = TypeVar("T")
@@ -106,16 +121,23 @@ Judgement = Callable[[Mapping[str, T], ExpectedGuest], list[Mismatch]]  # of wha
 
 
 class CheckFailed(AssertionError):
-    """A check of a guest cluster failed."""
+    """A check of a guest cluster failed: what is wrong, what should be true, where to look and what to type."""
+
+    def __init__(self, findings: Sequence[Finding], *, claim: str, look: str = "", command: str = "") -> None:
+        super().__init__(failure_text(findings, claim, look, command))
+        self.findings = tuple(findings)
+        self.claim, self.look, self.command = claim, look, command
 
 
-def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -> None:
-    """Fail with one message that names every mismatch; do nothing when there is none.
+def require(
+    mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str | Callable[[Sequence[Mismatch]], str]
+) -> None:
+    """Fail with every mismatch; do nothing when there is none.
 
     Args:
         claim: what should be true, as a sentence.
         look: where the cause is likely to be seen.
-        do: what to type next.
+        do: what to type next; or what says so, by the mismatches (`commands`).
 
     Raises:
         CheckFailed: there are mismatches.
@@ -123,12 +145,9 @@ def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -
     """
     __tracebackhide__ = True
     every = tuple(mismatches)
-    found = real(every)
     note_unjudged(every)
-    if not found:
-        return
-    lines = [f"not true: {claim}", *(f"  - {mismatch}" for mismatch in found), f"look at: {look}", f"type:    {do}"]
-    raise CheckFailed("\n".join(lines))
+    if wrong := real(every):
+        raise CheckFailed(wrong, claim=claim, look=look, command=do if isinstance(do, str) else do(wrong))
 
 
 def on_every(
@@ -141,13 +160,10 @@ def on_every(
     """
     if not names:
         raise HarnessBug("a check has no machine to look at", hint="the cell's inventory groups are empty")
-    found: list[Mismatch] = []
+    findings: list[Mismatch] = []
     for name in names:
-        if name in seen:
-            found += judge(name, seen[name])
-        else:
-            found.append(Mismatch(name, "an answer", "none"))
-    return found
+        findings += judge(name, seen[name]) if name in seen else [Mismatch(name, "an answer", "none")]
+    return findings
 
 
 def of_each(
@@ -158,7 +174,7 @@ def of_each(
     def decorate(judge: Callable[[str, T, ExpectedGuest], Iterable[Mismatch]]) -> Judgement[T]:
         @functools.wraps(judge)
         def every(seen: Mapping[str, T], expected: ExpectedGuest) -> list[Mismatch]:
-            return on_every(getattr(expected, group), seen, lambda name, one: judge(name, one, expected))
+            return on_every(getattr(expected, group), seen, lambda name, facts: judge(name, facts, expected))
 
         return every
 
@@ -174,7 +190,7 @@ def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what:
 
     def probe() -> bool | NotYet:
         last[:] = judge()
-        passing = [one for one in last if not one.lasting]
+        passing = [finding for finding in last if not finding.lasting]
         return NotYet(str(passing[0])) if passing else True
 
     with suppress(TimedOut):
@@ -194,11 +210,11 @@ def differs(where: str, what: str, expected: object, seen: object) -> list[Misma
 
 def same_set(where: str, what: str, expected: Iterable[str], seen: Iterable[str]) -> list[Mismatch]:
     """Return a mismatch for what is missing and one for what is too much."""
-    wanted, there = set(expected), set(seen)
-    found, names = [], ", ".join(sorted(wanted))
-    if wanted - there:
-        found.append(Mismatch(where, f"{what} {names}", f"no {', '.join(sorted(wanted - there))}"))
-    if there - wanted:
-        extra = ", ".join(sorted(there - wanted))
-        found.append(Mismatch(where, f"no other {what} than {names}" if wanted else f"no {what}", extra))
-    return found
+    asked, there = set(expected), set(seen)
+    findings, names = [], ", ".join(sorted(asked))
+    if asked - there:
+        findings.append(Mismatch(where, f"{what} {names}", f"no {', '.join(sorted(asked - there))}"))
+    if there - asked:
+        extra = ", ".join(sorted(there - asked))
+        findings.append(Mismatch(where, f"no other {what} than {names}" if asked else f"no {what}", extra))
+    return findings

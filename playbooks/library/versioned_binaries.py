@@ -93,14 +93,21 @@ CHUNK = 1 << 20  # bytes
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+NOT_THERE = (404, 410)  # statuses of HTTP
+
+
 class DownloadFailed(Exception):
-    """The mirror did not serve what was asked for."""
+    """The mirror did not serve what was asked for. asked: it answered, and what was asked for is wrong."""
+
+    def __init__(self, message: str, *, asked: bool = False) -> None:
+        super().__init__(message)
+        self.asked = asked
 
 
 def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> None:
     """Copy what an address serves into a file; check its length and, where given, its checksum."""
     if not url.startswith(("http://", "https://")):
-        raise DownloadFailed(f"{url}: only http and https")
+        raise DownloadFailed(f"{url}: only http and https", asked=True)
     digest, length = hashlib.sha256(), 0
     try:
         with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310 - the scheme was checked
@@ -111,11 +118,11 @@ def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> N
                 length += len(chunk)
                 sink.write(chunk)
     except OSError as error:
-        raise DownloadFailed(f"{url}: {error}") from error
+        raise DownloadFailed(f"{url}: {error}", asked=getattr(error, "code", None) in NOT_THERE) from error
     if expected is not None and length != int(expected):
         raise DownloadFailed(f"{url}: {length} of {expected} bytes came")
     if sha256 and digest.hexdigest() != sha256:
-        raise DownloadFailed(f"{url}: checksum {digest.hexdigest()}, expected {sha256}")
+        raise DownloadFailed(f"{url}: checksum {digest.hexdigest()}, expected {sha256}", asked=True)
     sink.flush()
 
 
@@ -127,7 +134,7 @@ def published_checksum(url: str, file: str, timeout: float) -> str:
         words = line.split()
         if words and SHA256.fullmatch(words[0]) and (len(words) == 1 or words[-1].lstrip("*").endswith(file)):
             return words[0]
-    raise DownloadFailed(f"{url}: no checksum of {file} in it")
+    raise DownloadFailed(f"{url}: no checksum of {file} in it", asked=True)
 
 
 def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
@@ -244,7 +251,8 @@ def main() -> None:
         if not given["fetch_only"]:
             linked = link_all(releases, store, dry=module.check_mode)
     except (DownloadFailed, OSError, tarfile.TarError) as error:
-        module.fail_json(msg=f"could not obtain a release: {error}")
+        blame = {"blame": "user"} if getattr(error, "asked", False) else {}
+        module.fail_json(msg=f"could not obtain a release: {error}", **blame)
     module.exit_json(changed=bool(downloaded or linked), downloaded=downloaded, linked=linked)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import record
 from harness.errors import ProductError
+from harness.events import read as read_events
 from tests.bench.figures import Ledger
 from tests.bench.ground import TIER, Ground, vmatrix
 from tests.bench.infra import peak_mib
@@ -43,7 +43,7 @@ def _one(ground: Ground, walls: list[float], peaks: list[float], shares: list[di
     def look(_: str) -> None:
         """Look at each line of output, the last of which comes at the very end: the peak only ever grows."""
         if not pids:
-            pids.extend(e["pid"] for e in record.read(directory) if e["event"] == "run-start")
+            pids.extend(e["pid"] for e in read_events(directory) if e["event"] == "run-start")
         peak = peak_mib(pids[0]) if pids else None
         if peak is not None:
             seen.append(peak)
@@ -67,7 +67,7 @@ def _one(ground: Ground, walls: list[float], peaks: list[float], shares: list[di
 
 def _steps(directory: Path, wall: float) -> dict[str, float]:
     """Return the seconds of the top steps, of all checks together, and what is neither."""
-    events = record.read(directory)
+    events = read_events(directory)
     parts = dict.fromkeys(("provision", "deploy", "checks", "collect", "teardown"), 0.0)
     for event in events:
         if event["event"] == "step-end" and len(event["step"]) == 1 and event["step"][0] in STEPS:

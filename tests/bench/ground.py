@@ -17,6 +17,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
+from harness.events import Recorder
 from harness.infra.host.layout import Layout, layout_of
 from harness.machines.reach.ssh import close_connections, control_directory
 from harness.model import Cell
@@ -24,7 +25,6 @@ from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
 from harness.proc import Completed, run
 from harness.providers.on_host import KUBERNETES
-from harness.record import Recorder
 from harness.session.plan import ALPHABET, RUN_ID_LENGTH
 from harness.spec import Spec, load_spec
 from harness.spec.project import Project

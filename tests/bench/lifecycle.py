@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import record
+from harness import events
 from harness.errors import ProductError
 from harness.model import Cell
 from harness.plan.select import PlanSelection, selected
@@ -85,5 +85,5 @@ def _phases(ground: Ground, cell: Cell, tier: str) -> dict[str, float]:
 
 
 def _seconds(directory: Path, stages: set[str]) -> dict[str, float]:
-    ends = (e for e in record.read(directory) if e["event"] == "step-end" and len(e["step"]) == 1)
+    ends = (e for e in events.read(directory) if e["event"] == "step-end" and len(e["step"]) == 1)
     return {event["step"][0]: float(event["seconds"]) for event in ends if event["step"][0] in stages}

@@ -23,8 +23,8 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.cell.teardown import reap
 from harness.errors import InfraError
+from harness.events import Recorder
 from harness.model import Cell
-from harness.record import Recorder
 from tests.bench.ground import Ground, open_site, stand
 from tests.bench.infra import peak_mib
 from tests.chaos.cells import befalling, halted, without_disks

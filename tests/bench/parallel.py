@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from harness import record
+from harness import events
 from harness.errors import ProductError
 from harness.model import Cell
 from harness.plan.select import PlanSelection, selected
@@ -81,7 +81,7 @@ def spans_of(directory: Path, machines: Mapping[str, int]) -> list[Span]:
     """Return each cell's time in a run, by its results."""
     begin: dict[str, float] = {}
     end: dict[str, float] = {}
-    for event in record.read(directory):
+    for event in events.read(directory):
         at = datetime.fromisoformat(event["time"]).timestamp()
         if event["event"] == "admitted":
             begin[event["cell"]] = at

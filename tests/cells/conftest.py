@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import stopping
+from harness import threads
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.errors import BadInput, VmatrixError
 from harness.model import Cell, Mirror
@@ -32,6 +32,7 @@ from harness.validate.conformance.ginkgo import Tools
 from harness.validate.conformance.upstream import load_selection, load_upstream
 from harness.validate.conformance.upstream_run import SpecSet, WholeRun, run_whole
 from harness.validate.expected import minor_of
+from harness.validate.findings import NotRun
 from harness.validate.inspection import Inspection
 
 # Without a tier; from cheap to expensive, and last what may change the cluster.
@@ -137,7 +138,7 @@ def whole_run(
     try:
         tools = _tools(artifact, version)
     except BadInput as unknown:
-        pytest.skip(f"not run: {unknown.summary}")
+        raise NotRun(unknown.summary) from unknown
     guest = inspection.guest
 
     @functools.cache
@@ -187,7 +188,7 @@ def curated_run(
             stays=stays,
         )
 
-    with stopping.begun(run) as result:
+    with threads.begun(run) as result:
         yield result
 
 

@@ -22,13 +22,13 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
+from harness.events import Recorder
 from harness.infra.host.layout import Layout
 from harness.kube import Cluster
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Machine, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.providers.embedded import EmbeddedProvider
-from harness.record import Recorder
 from harness.spec import load_spec
 
 HOST = "127.0.0.1"  # importers run on this host, too

@@ -217,7 +217,7 @@ def image(infra: Infra, cluster: Cluster) -> Iterator[GoldenImage]:
 @pytest.fixture
 def control() -> Iterator[Path]:
     """Return a folder for control sockets, whose paths have to be short; their connections are closed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="vmx-"))
+    folder = Path(tempfile.mkdtemp(prefix="ctr-"))
     yield folder
     close_connections(folder)
 

@@ -87,7 +87,7 @@ def cells(
 ) -> Iterator[tuple[Cell, Cell]]:
     """Make two cells with a machine each."""
     access: Access = request.config.getoption("access") or "direct"
-    folder = Path(tempfile.mkdtemp(prefix="vmx-"))
+    folder = Path(tempfile.mkdtemp(prefix="ctr-"))
     with fresh_namespace(cluster, namespaces) as one, fresh_namespace(cluster, namespaces) as two:
         storage, kubeconfig = default_storage(cluster), job_folder / KUBECONFIG
         made = [

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.errors import VmatrixError
 from harness.session.plan import random_id
 from harness.until import Deadline
-from tests.faults import cells, kept, passes, score
+from tests.faults import cells, commands, kept, passes, score
 from tests.faults.cells import LAYOUTS, Patient
 from tests.faults.fault import Fault, load
 from tests.faults.suites import SUITES, Checks
@@ -25,6 +25,8 @@ def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the fault is undone, the cell torn down
     try:
+        if given.commands:
+            return _typed(given)
         return _passed(given) if given.passes else _tried(given)
     except VmatrixError as error:
         print(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
@@ -46,6 +48,12 @@ def _tried(given: argparse.Namespace) -> int:
     print(score.report(session.verdicts, session.stuck))  # noqa: T201
     score.write(session.verdicts, given.results, len(every))
     return 1 if session.stuck or not score.good(session.verdicts) else 0
+
+
+def _typed(given: argparse.Namespace) -> int:
+    (layout,) = given.layout or ["single"]
+    with _patient(given, layout) as patient:
+        return 1 if commands.type_all(patient, _say) else 0
 
 
 def _passed(given: argparse.Namespace) -> int:
@@ -74,7 +82,7 @@ def _passed(given: argparse.Namespace) -> int:
 def _patient(given: argparse.Namespace, layout: str) -> Iterator[Patient]:
     """Give the cell that was named, or one that is made and torn down."""
     if given.cell is not None:
-        yield cells.kept(layout, given.cell)
+        yield cells.kept(layout, given.cell, given.infra_name)
         return
     run_id = random_id()
     with cells.made(layout, given.infra_name, run_id, given.results.resolve() / run_id) as patient:
@@ -122,6 +130,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--layout", action="append", choices=[*LAYOUTS], help="only in this layout; can be repeated")
     parser.add_argument(
         "--passes", type=int, default=0, help="instead: look so often at a healthy cell for false alarms"
+    )
+    parser.add_argument(
+        "--commands", action="store_true", help="instead: type every command that a failed check prints"
     )
     parser.add_argument("--load", type=int, default=0, help="with --passes: processes that keep the host busy")
     parser.add_argument("--resume", action="store_true", help="go on where an earlier call stopped, by its results")

@@ -16,10 +16,10 @@ from harness.cell.network import mirror_of
 from harness.cell.provision import Attempt
 from harness.cell.steps import Steps
 from harness.errors import BadInput
+from harness.events import Recorder
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
-from harness.record import Recorder
 from harness.session.cells import inspection_options
 from harness.spec import Spec, load_spec
 from harness.spec.models import Timeouts
@@ -145,11 +145,11 @@ def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Pati
         life.teardown()
 
 
-def kept(layout: str, directory: Path) -> Patient:
+def kept(layout: str, directory: Path, infra: str) -> Patient:
     """Return a cell that a run has kept.
 
     Args:
-        directory: the cell's, in that of the run.
+        directory: the cell's, in that of the run.  infra: the instance that its machines are on.
 
     Raises:
         BadInput: it is another cell, in which some checks would fail without a fault.
@@ -165,7 +165,9 @@ def kept(layout: str, directory: Path) -> Patient:
         for planned in cell.machines
     )
     run_id = directory.parent.name
-    environment = Environment(run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519")
+    environment = Environment(
+        run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519", ("--infra-name", infra)
+    )
     guest = GuestCluster(environment, directory / "kubeconfig", variables)
     mirror = mirror_of(Mirror(variables["cluster_mirror_url"], variables["cluster_image_registry"]), variables)
     return Patient(guest, spec.product_of(cell.values).cluster, mirror, spec.timeouts)

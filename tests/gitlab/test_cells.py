@@ -19,6 +19,7 @@ import yaml
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import EXIT_RETRY
+from harness.events import read
 from harness.gitlab import limits
 from harness.infra.cluster.capacity import free_for_machines
 from harness.infra.host.layout import instances_dir
@@ -28,7 +29,6 @@ from harness.kube.resources import POD
 from harness.plan.tiers import tier_cells
 from harness.proc import run as command
 from harness.providers.embedded import EmbeddedProvider, embedded_provider
-from harness.record import read
 from harness.report.results import RunResult, load
 from harness.spec import load_spec
 from tests.embedded.run.runs import change, wait_until

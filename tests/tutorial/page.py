@@ -71,6 +71,14 @@ def section(page: str, title: str) -> str:
     return re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
+def parted(text: str, heading: str) -> tuple[str, str]:
+    """Return what is before a heading, and the rest. Raises ValueError if the text has no such line."""
+    before, found, rest = text.partition(f"\n{heading}\n")
+    if not found:
+        raise ValueError(f"there is no {heading!r}")
+    return f"{before}\n", rest
+
+
 def fits(prints: str, seen: str) -> bool:
     """Tell whether what a command printed is what the page shows, but for what always differs."""
     wanted = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(f"{line}\n") for line in _lines(prints))

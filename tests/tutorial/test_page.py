@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tutorial.page import Command, File, fits, section, steps
+from tests.tutorial.page import Command, File, fits, parted, section, steps
 from tests.tutorial.reader import Reader
 
 PAGE = """\
@@ -99,3 +99,9 @@ def test_what_is_printed_otherwise_is_told(tmp_path: Path) -> None:
 def test_a_command_that_fails_ends_it(tmp_path: Path, block: str) -> None:
     with pytest.raises(AssertionError, match="false"):
         reader(tmp_path).does(block)
+
+
+def test_a_page_is_parted_at_a_heading() -> None:
+    assert parted("a\n### x\nb\n", "### x") == ("a\n", "b\n")
+    with pytest.raises(ValueError, match="there is no '### y'"):
+        parted("a\n### x\nb\n", "### y")

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.package.conftest import CHECKOUT, Installed, outside
-from tests.tutorial.page import section
+from tests.tutorial.page import parted, section
 from tests.tutorial.reader import Reader
 
 INSTANCE = "tutorial"
 MINUTES = 15  # what the page promises
+LAST_STEP = "### 8. Delete it"
 UP = "vmatrix infra up"  # the step that obtains artifacts where no cache has them
 
 
@@ -46,7 +47,9 @@ def test_the_page_is_true(reader: Reader) -> None:
     assert took < MINUTES * 60, f"the commands took {took:.0f} s"
 
 
-def test_the_operators_page_is_true(reader: Reader) -> None:
-    wrong = reader.does(section(read("operator.md"), "Tutorial"))
+def test_the_operators_pages_are_true_one_after_the_other(reader: Reader) -> None:
+    """The page of day 2 goes on with the cluster of the tutorial, whose last step deletes it."""
+    before, last = parted(section(read("operator.md"), "Tutorial"), LAST_STEP)
+    wrong = [*reader.does(before), *reader.does(read("operator/day-2.md")), *reader.does(last)]
     assert not wrong, "\n".join(wrong)
     assert "server: https://" in (reader.folder / "guest.kubeconfig").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """What holds for every unit test.
 
-Hypothesis judges results, never times, which a busy host decides. The project is this checkout, in whatever folder a
-test works.
+Hypothesis judges results, never times, which a busy host decides. Nothing hangs on how busy it is. The project is this
+checkout, in whatever folder a test works.
 """
 
 from __future__ import annotations
@@ -28,3 +28,9 @@ def _options_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROJECT, str(packaged_dir()))
     monkeypatch.setenv(PRODUCT, "")  # noted as absent before, so that what a test sets does not outlive it
     monkeypatch.delenv(PRODUCT)
+
+
+@pytest.fixture(autouse=True)
+def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this host have nothing else to do, as far as commands are told."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import sys
@@ -17,6 +18,7 @@ from harness.artifacts import refs
 from harness.artifacts.catalogue import load
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
+from harness.kube.client import Infra
 from harness.plan.build import lock_text, plan_tier
 from harness.plan.lock import FILE, load_lock
 from harness.providers import Opening
@@ -188,10 +190,10 @@ def test_a_provider_is_a_module_and_a_name(tmp_path: Path, monkeypatch: pytest.M
     settings = Settings(infra_name="lab", mirror_http="http://m", registry="m:5000")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(BadInput, match="does not exist"):
-        module.PROVIDER.kubeconfig(settings)
+        module.PROVIDER.infra(settings)
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").touch()
-    assert module.PROVIDER.kubeconfig(settings) == (tmp_path / ".kube" / "config", "lab")
+    assert module.PROVIDER.infra(settings) == Infra(tmp_path / ".kube" / "config", "lab")
     assert module.PROVIDER.open(Opening(settings)).kubeconfig() == tmp_path / ".kube" / "config"
 
 
@@ -199,6 +201,50 @@ def test_a_report_output_is_a_function_of_the_result(tmp_path: Path) -> None:
     module = python(sections()["A report output"], "harness/report/cells_csv.py", tmp_path)
     result = RunResult("abc123", tmp_path, "", cells=())
     assert module.render(result) == "cell,outcome,seconds\n"
+
+
+OF_OPERATOR = ("A field of ClusterDeployment", "A controller", "A condition", "An operation")
+ASKED = """
+import json
+from harness.operator.controllers import published
+from harness.operator.decide.operations import DUTIES
+from harness.operator.decide.variables import variables_of
+from harness.operator.registry import chosen
+from harness.operator.rights import rights_of
+from tests.unit.operator.api.objects import defaulted, deployment
+from tests.unit.operator.controllers.test_clusterdeployment import cluster, declared, deployed, given, seen, summary
+
+variables = variables_of(defaulted(deployment(network={"dnsCacheSeconds": 7})), {}, [])
+(part,) = chosen(["published"])
+body = declared(version="1.36.1")
+status = summary(seen(body, cluster(**deployed(body, given("m-0"))), given("m-0", "Ready")))
+(upgrade,) = (one for one in status["conditions"] if one["type"] == "UpgradeAvailable")
+print(json.dumps({
+    "seconds": variables["cluster_coredns_cache_seconds"],
+    "rights": sorted({right.resource.kind for right in rights_of(part)}),
+    "condition": upgrade["message"].partition(" ")[2],
+    "entry": next(duty.entry for duty in DUTIES if duty.operation == "private-files"),
+}))
+"""
+
+
+def test_the_operator_has_a_field_a_controller_a_condition_and_an_operation_more(tmp_path: Path) -> None:
+    for part in ("harness", "matrix", "playbooks", "tests/unit/operator", "tests/unit/pages.py"):
+        source, target = PROJECT / part, tmp_path / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    for heading in OF_OPERATOR:
+        apply(sections()[heading], tmp_path)
+    done = proc.run([sys.executable, "-c", ASKED], timeout=120, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert json.loads(done.stdout) == {
+        "seconds": 7,
+        "rights": ["ClusterDeployment", "ConfigMap"],
+        "condition": "is newer than 1.36.1",
+        "entry": "private-files.yml",
+    }
 
 
 def python(section: str, name: str, directory: Path) -> Any:

@@ -50,7 +50,12 @@ QUESTIONS = {
     "Where is a check that runs on a machine?": ("harness/validate/machine/node.py", "main"),
     "Where is it decided which certificates are bad?": ("harness/validate/topics/certificates.py", "bad_certificates"),
     "Where is it said what a guest must look like?": ("harness/validate/expected.py", "ExpectedGuest"),
+    "Where is it decided what an object of an add-on must be like?": ("harness/validate/manifests.py", "deviations"),
+    "Where does it come from what a person is to type?": ("harness/validate/commands.py", "on_machine"),
+    "Where is it decided that a host was too busy?": ("harness/machines/pressure.py", "Pressure"),
     "Where does a check fail, and with which message?": ("harness/validate/findings.py", "require"),
+    "Where is it decided that two failures are equal?": ("harness/check_result.py", "CheckResult"),
+    "Where does a line say what a silent run does?": ("harness/report/live.py", "doing"),
     "Where are a project's own checks found?": ("harness/spec/suites.py", "suites_of"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),
@@ -92,6 +97,7 @@ ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusal
 NO_MODULE = {
     "test_docs.py": "documentation",
     "test_examples.py": "examples/",
+    "test_fake_cluster.py": "tests/unit/fake_cluster.py",
     "test_extending.py": "docs/extending.md",
     "test_house.py": "docs/architecture.md",
     "test_kill_points.py": "the points of tests/kill",
@@ -105,6 +111,8 @@ NO_MODULE = {
     "infra/test_runner.py": "deploy/runner and deploy/quota",
     "infra/kind/test_runtime_for_kind.py": "the container runtime of tests/kind",
     "operator/test_dashboard.py": "deploy/operator/grafana.json",
+    "operator/api/test_fields.py": "every field of every kind",
+    "operator/decide/test_edits.py": "every field of a ClusterDeployment, edited",
     "operator/decide/test_properties.py": "what holds for every decision",
     "report/test_left_out.py": "what reports leave out",
     "report/test_reports.py": "all files of a run's report",
@@ -328,7 +336,7 @@ def test_unit_tests_lie_where_their_modules_lie() -> None:
 
 
 def test_a_test_that_lies_elsewhere_is_found(tmp_path: Path) -> None:
-    for path in ("harness/cell/golden.py", "harness/cell/ways/__init__.py", "unit/cell/test_disks.py"):
+    for path in ("harness/cell/disks.py", "harness/cell/ways/__init__.py", "unit/cell/test_disks.py"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     for path in (

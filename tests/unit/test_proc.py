@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import proc, stopping
+from harness import proc, threads
 from harness.errors import InfraError
 from harness.proc import (
     CommandFailed,
@@ -138,7 +138,7 @@ def test_an_interrupt_ends_a_command_that_is_followed(tmp_path: Path) -> None:
 def test_a_command_that_is_followed_and_not_wanted_any_more_is_killed(tmp_path: Path) -> None:
     stop = threading.Event()
     script = f"echo $$ > {tmp_path}/pid; echo ready; while :; do sleep 0.1; done"
-    with stopping.stoppable(stop), pytest.raises(stopping.NotWanted):
+    with threads.stoppable(stop), pytest.raises(threads.NotWanted):
         follow(
             ["sh", "-c", script], timeout=60, grace=20, log=tmp_path / "log", on_line=lambda _: stop.set(), whole=True
         )
@@ -206,11 +206,11 @@ def test_a_streamed_command_that_fails_says_why() -> None:
 
 def test_a_streamed_command_that_is_not_wanted_any_more_is_killed() -> None:
     stop = threading.Event()
-    with stopping.stoppable(stop):
+    with threads.stoppable(stop):
         lines = stream(["sh", "-c", "echo one; sleep 60"])
         assert next(lines) == "one"
         stop.set()
-        with pytest.raises(stopping.NotWanted):
+        with pytest.raises(threads.NotWanted):
             next(lines)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
+import threading
 
 import pytest
 
 from harness.errors import EXIT_RETRY, InfraError
-from harness.until import Deadline, NotYet, TimedOut, until
+from harness.until import Deadline, NotYet, TimedOut, heartbeat, under_way, until
 
 
 def test_a_value_ends_the_wait_and_only_transitions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -41,3 +44,43 @@ def test_what_can_never_come_right_is_not_waited_for() -> None:
 
 def test_a_deadline_never_has_less_than_nothing_left() -> None:
     assert Deadline.after(-5).remaining() == 0.0
+
+
+def test_what_is_waited_for_is_said_at_intervals() -> None:
+    said: list[str] = []
+    told = threading.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        told.set()
+
+    def probe() -> bool | NotYet:
+        return told.is_set() or NotYet("3 GiB are missing")
+
+    with heartbeat(say, every=0.01):
+        until(probe, deadline=Deadline.after(30), what="room for a cell", interval=0.02)
+    assert re.fullmatch(r"waiting for room for a cell \(\d+ s\): 3 GiB are missing", said[0])
+    assert under_way() == ""
+
+
+def test_nothing_is_said_where_nothing_is_under_way() -> None:
+    asked = threading.Event()
+
+    def doing() -> str:
+        asked.set()
+        return ""
+
+    said: list[str] = []
+    with heartbeat(said.append, every=0.01, doing=doing):
+        assert asked.wait(30)
+    assert said == []
+
+
+def test_time_that_is_up_on_a_busy_host_says_by_how_much_to_stretch_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for load, hint in ((0.0, ""), (40.0, "this host is busy: load 40 on 4 cores; --timeout-scale 10")):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+        with pytest.raises(TimedOut) as caught:
+            until(lambda: NotYet("no"), deadline=Deadline.after(0), what="it")
+        assert caught.value.hint.startswith(hint)
+        assert bool(caught.value.hint) == bool(hint)

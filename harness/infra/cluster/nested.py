@@ -12,10 +12,10 @@ import yaml
 
 from harness import yaml_text
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.infra.cluster.network import read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
-from harness.reading import read_text
 from harness.spec import lines
 from harness.spec.base import VARIABLE
 from harness.spec.variables import SET_BY_THE_RUN

@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import InfraError
+from harness.events import now
 from harness.infra.host import network
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id, load_record, save_record
 from harness.infra.host.network import INDICES, address_of
-from harness.record import now
 from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)

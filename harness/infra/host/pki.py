@@ -157,8 +157,11 @@ def _store(files: Issued, key: Key, certificate: x509.Certificate) -> None:
 def ensure_kubeconfig(
     path: Path, *, cluster: tuple[str, Mapping[str, Any]], user: tuple[str, Mapping[str, Any]]
 ) -> None:
-    """Write a kubeconfig of one cluster and one user (names and contents), unless the file has that very text."""
-    context = {"cluster": cluster[0], "user": user[0]}
+    """Write a kubeconfig of one cluster and one user (names and contents), unless the file has that very text.
+
+    The namespace that somebody has chosen in it (`kubectl config set-context`) stays.
+    """
+    context = {"cluster": cluster[0], "user": user[0], **_chosen_namespace(path, cluster[0])}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -170,6 +173,16 @@ def ensure_kubeconfig(
     text = yaml.safe_dump(config, sort_keys=False)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         write_atomically(path, text, mode=0o600)
+
+
+def _chosen_namespace(path: Path, context: str) -> dict[str, str]:
+    """Return the namespace of a context in a file, if there is one; nothing of a file that is damaged."""
+    try:
+        known = yaml.safe_load(path.read_text(encoding="utf-8"))["contexts"]
+        chosen = next((one["context"]["namespace"] for one in known if one["name"] == context), None)
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return {}
+    return {"namespace": str(chosen)} if chosen else {}
 
 
 def ensure_component_kubeconfig(path: Path, *, server: str, folder: Path, stem: str, cluster: str) -> None:

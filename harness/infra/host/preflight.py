@@ -229,6 +229,15 @@ def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo"), *, pods
     ]
 
 
+def advise_load(load: memory.Load | None = None) -> list[Finding]:
+    """Tell that a host is so busy that waits time out, and by how much to stretch them."""
+    measured = load or memory.host_load()
+    if not measured.busy:
+        return []
+    why = "starts, deployments and checks take about as many times longer, and may time out"
+    return [Finding(str(measured), why, f"stop other programs, or run with {measured.option}", fatal=False)]
+
+
 def advise_pods(needed_mib: int, pods_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
     """Tell that memory suffices for what is needed (MiB), but not for a machine that runs pods besides."""
     available = memory.memory_available_mib(meminfo)
@@ -308,6 +317,7 @@ def check_host(
         *check_inotify(),
         *check_ports({name: network.PORTS[name] for name in programs}, address),
         *check_memory(memory_mib, pods_mib=pods_mib),
+        *advise_load(),
         *check_disk(state, STATE_GIB, "machines' disks are stored there"),
         *(check_disk(cache, CACHE_GIB, "binaries and images are built there") if needs_build else []),
     ]

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import harness
 from harness import interpreter, urls
-from harness.conversation import ask, reason
 from harness.embedded import STRETCH
 from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.errors import VmatrixError
+from harness.http_client import WebRequest, ask, reason
 from harness.infra.host.layout import Layout
 from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
 from harness.infra.host.pki import Issued
@@ -80,7 +80,7 @@ def answers(url: str, *, authority: Path | None = None, client: Issued | None = 
     def probe() -> NotYet | None:
         try:
             context = _trust(authority, client) if url.startswith("https:") else None
-            reply = ask(url, seconds=PROBE_SECONDS, context=context, direct=True)
+            reply = ask(WebRequest(url, context=context, direct=True), PROBE_SECONDS)
         except OSError as error:
             return NotYet(f"{url}: {reason(error)}")
         return None if reply.ok else NotYet(f"{url} answers {reply.status}")

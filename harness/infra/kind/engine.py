@@ -189,6 +189,7 @@ def check(
         *check_modules(),
         *preflight.check_ports(ports, address),
         *preflight.check_memory(memory),
+        *preflight.advise_load(),
         *preflight.check_disk(paths.state_dir(), DISK_GIB, "the node's and machines' disks"),
         *(preflight.check_disk(paths.cache_dir(), BUILD_GIB, "a node image is built there") if builds_node else []),
     ]

@@ -14,7 +14,7 @@ from harness.errors import BadInput, InfraError
 from harness.infra.cluster.capacity import usable
 from harness.infra.cluster.storage import LOCAL_PATH
 from harness.infra.kind import releases
-from harness.infra.kind.cluster import Installed, Made
+from harness.infra.kind.cluster import Installed, KindLimits, Made
 from harness.infra.kind.releases import Manifest, Release, Releases
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import CDI, CRD, DEPLOYMENT, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
@@ -39,20 +39,20 @@ def documents(text: str, *, source: str) -> list[Json]:
     return found
 
 
-def apply(cluster: Cluster, objects: list[Json]) -> None:
-    """Apply objects server-side, each once its kind is served.
+def apply(cluster: Cluster, objects: list[Json], stretch: float = 1.0) -> None:
+    """Apply objects server-side, each once its kind is served; `stretch`: of the time until it is.
 
     Raises:
         ApiFailure: the API refused one.  TimedOut: a kind did not come to be served.
     """
     for body in objects:
-        resource = resource_of(cluster, body["apiVersion"], body["kind"])
+        resource = resource_of(cluster, body["apiVersion"], body["kind"], stretch)
         cluster.apply(resource, body)
         if resource == CRD:
-            _wait_established(cluster, body["metadata"]["name"])
+            _wait_established(cluster, body["metadata"]["name"], stretch)
 
 
-def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource:
+def resource_of(cluster: Cluster, api_version: str, kind: str, stretch: float = 1.0) -> Resource:
     """Return a kind as the cluster serves it, waiting a moment for one whose definition is new.
 
     Raises:
@@ -63,7 +63,7 @@ def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource:
         return next(_served(cluster, api_version, kind), NotYet("the API does not list it"))
 
     what = f"the cluster to serve {kind} of {api_version}"
-    return until(served, deadline=Deadline.after(SERVED_SECONDS), what=what, interval=0.5)
+    return until(served, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.5)
 
 
 def _served(cluster: Cluster, api_version: str, kind: str) -> Iterator[Resource]:
@@ -80,13 +80,13 @@ def _served(cluster: Cluster, api_version: str, kind: str) -> Iterator[Resource]
             yield Resource(group, version, entry["name"], kind, namespaced=bool(entry["namespaced"]))
 
 
-def _wait_established(cluster: Cluster, name: str) -> None:
+def _wait_established(cluster: Cluster, name: str, stretch: float) -> None:
     def established() -> bool | NotYet:
         conditions = ((cluster.get(CRD, name) or {}).get("status") or {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions) or NotYet("it is not yet")
 
     what = f"CRD {name} to be established"
-    until(established, deadline=Deadline.after(SERVED_SECONDS), what=what, interval=0.2)
+    until(established, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.2)
 
 
 def planned(wanted: Releases, texts: Mapping[str, str]) -> Installed:
@@ -149,12 +149,13 @@ def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: flo
     """
     texts = fetch(wanted)
     settings = kubevirt_settings(emulation=emulation, image_volume=image_volumes(cluster))
-    _put(cluster, wanted.kubevirt, texts, settings)
-    _put(cluster, wanted.cdi, texts, {})
+    stretch = seconds / KindLimits.kubevirt
+    _put(cluster, wanted.kubevirt, texts, settings, stretch)
+    _put(cluster, wanted.cdi, texts, {}, stretch)
     deadline = Deadline.after(seconds)
     for resource, release in ((KUBEVIRT, wanted.kubevirt), (CDI, wanted.cdi)):
         wait_available(cluster, resource, release.version, deadline)
-    complete_profiles(cluster)
+    complete_profiles(cluster, stretch)
 
 
 def fetch(wanted: Releases) -> dict[str, str]:
@@ -166,12 +167,12 @@ def fetch(wanted: Releases) -> dict[str, str]:
     return {m.url: releases.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
 
 
-def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json) -> None:
+def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json, stretch: float) -> None:
     def objects(manifest: Manifest) -> list[Json]:
         return documents(texts[manifest.url], source=manifest.name)
 
-    apply(cluster, objects(release.operator))
-    apply(cluster, [merged(body, settings) for body in objects(release.resource)])
+    apply(cluster, objects(release.operator), stretch)
+    apply(cluster, [merged(body, settings) for body in objects(release.resource)], stretch)
 
 
 def kubevirt_settings(*, emulation: bool, image_volume: bool) -> Json:
@@ -254,7 +255,7 @@ def waiting_pods(cluster: Cluster) -> list[str]:
     ]
 
 
-def complete_profiles(cluster: Cluster) -> None:
+def complete_profiles(cluster: Cluster, stretch: float = 1.0) -> None:
     """Say of local-path classes what CDI does not know: claims without an access mode would stay pending for ever.
 
     Raises:
@@ -266,7 +267,7 @@ def complete_profiles(cluster: Cluster) -> None:
         name = found["metadata"]["name"]
         profile = until(
             lambda name=name: cluster.get(STORAGE_PROFILE, name) or NotYet("it does not exist"),  # type: ignore[misc]
-            deadline=Deadline.after(PROFILE_SECONDS),
+            deadline=Deadline.after(PROFILE_SECONDS * stretch),
             what=f"CDI to make a profile of storage class {name}",
         )
         if not (profile.get("status") or {}).get("claimPropertySets"):

@@ -20,9 +20,9 @@ import yaml
 from pydantic import BeforeValidator, StringConstraints
 
 from harness import paths
-from harness.conversation import NoAnswer, TooMuch, ask
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.files import write_atomically
+from harness.http_client import NoAnswer, TooMuch, WebRequest, ask
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir
 from harness.spec import lines
 from harness.spec.base import Model
@@ -269,7 +269,7 @@ def obtain(manifest: Manifest, cache: Path | None = None) -> str:
 
 def _download(url: str) -> bytes:
     try:
-        reply = ask(url, seconds=WHOLE_SECONDS, silence=READ_SECONDS, largest=LARGEST)
+        reply = ask(WebRequest(url), WHOLE_SECONDS, silence=READ_SECONDS, largest=LARGEST)
     except TooMuch as error:
         raise InfraError(f"{url} is larger than {LARGEST >> 20} MiB, too large for a manifest") from error
     except NoAnswer as error:

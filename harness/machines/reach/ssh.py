@@ -26,13 +26,12 @@ import yaml
 
 from harness import yaml_text
 from harness.errors import InfraError, VmatrixError
-from harness.files import if_unlocked, write_atomically
+from harness.files import if_unlocked, read_text, write_atomically
 from harness.interpreter import call
 from harness.machines.reach import portforward
 from harness.machines.reach.portforward import Tunnels
 from harness.model import Machine
 from harness.proc import CommandFailed, Completed, run
-from harness.reading import read_text
 from harness.until import Deadline, NotYet, until
 
 CONNECT_SECONDS = 5.0  # ssh_connect's default, where no timeouts.yml is read

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, StatusModel
-from harness.operator.api.base import ComponentVersion, Line, ObjectName
+from harness.operator.api.resources import ComponentVersion, Line, ObjectName
 
 BUILT_IN = ("metrics-server", "local-path-provisioner")
 MISSING = "Missing"  # the reason of a built-in add-on of which something is gone

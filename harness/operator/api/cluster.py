@@ -8,9 +8,9 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ObjectModel, StatusModel, listed
 from harness.operator.api.addons import AddonStatus
-from harness.operator.api.base import FreeForm, Line, ObjectName
-from harness.operator.api.etcdbackup import Moment, OperationSnapshot, TakenSnapshot
+from harness.operator.api.etcd import Moment, OperationSnapshot, TakenSnapshot
 from harness.operator.api.machine import KeyRef
+from harness.operator.api.resources import FreeForm, Line, ObjectName
 
 Digest = Annotated[str, StringConstraints(max_length=128)]
 Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]

@@ -9,11 +9,17 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.addons import ClusterAddon
-from harness.operator.api.base import FreeForm, KubernetesVersion, ObjectName
-from harness.operator.api.components import Components, ContainerRuntime, KubernetesSettings
+from harness.operator.api.components import (
+    ApiBalancer,
+    ArtifactSource,
+    ClusterNetwork,
+    Components,
+    ContainerRuntime,
+    KubernetesSettings,
+)
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings
-from harness.operator.api.network import ApiBalancer, ArtifactSource, ClusterNetwork
+from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
 BY_NAME = Cel(

@@ -8,7 +8,7 @@ from harness.kube.kinds.definition import KindOfObject, as_yaml, column, conditi
 from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import MachineSet

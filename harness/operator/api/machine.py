@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel
-from harness.operator.api.base import Hostname, Line, LoginUser, ObjectName
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.made import KubevirtMachine, MachineInfrastructure
-from harness.operator.api.sets import MachineRole
+from harness.operator.api.resources import Hostname, Line, LoginUser, ObjectName
+from harness.operator.api.sets import KubevirtMachine, MachineInfrastructure, MachineRole
 
 Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 Time = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]

@@ -1,6 +1,10 @@
-"""The kinds of the operator as paths of the API, and the names that its objects bear."""
+"""Kinds of the operator as paths of the API, names of its objects, and texts with a pattern and a size."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue, StringConstraints
 
 from harness.kube.resources import Resource
 
@@ -16,6 +20,8 @@ BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: dig
 RETRY_ANNOTATION = f"{GROUP}/retry"
 # Of a ClusterDeployment: the confirmation that its status asks for before a backup is restored.
 RESTORE_ANNOTATION = f"{GROUP}/restore"
+# Of a ClusterDeployment: names of sets that it does not have any more, and whose machines are to leave the cluster.
+REMOVE_SETS_ANNOTATION = f"{GROUP}/remove-sets"
 APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  # each names an operation's sequence
 # Of a ClusterDeployment, written by the webhooks: who changed its spec last, and who gave the approval.
 REQUESTED_BY_ANNOTATION, APPROVED_BY_ANNOTATION = f"{GROUP}/requested-by", f"{GROUP}/approved-by"
@@ -24,3 +30,17 @@ DELETE_ANNOTATION = f"{GROUP}/delete-me"  # of a Machine that goes first when it
 RESET_FINALIZER = f"{GROUP}/reset"
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why
 GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to begin any more
+
+
+ShortName = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=20)]
+Hostname = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
+KubernetesVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$", max_length=32)]
+ComponentVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*([-+][0-9A-Za-z.]+)?$", max_length=32)]
+LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]
+LabelValue = Annotated[str, StringConstraints(max_length=63)]
+Line = Annotated[str, StringConstraints(max_length=1024)]
+Arguments = Annotated[
+    dict[str, Annotated[str, StringConstraints(pattern=r"^[^\n\r]*$", max_length=1024)]], Field(max_length=100)
+]
+FreeForm = dict[str, JsonValue]

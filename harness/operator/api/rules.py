@@ -6,18 +6,179 @@ words of the API server's own answer, so that a mistake reads the same wherever 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
+from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.network import network_of
-from harness.operator.api.variables import variable_mistakes
+from harness.operator.api.components import FLAG_PATTERN, FLAGS, network_of, number_mistakes
+from harness.operator.api.sets import ETCD
+from harness.spec.networks import EXAMPLES, PODS, SERVICES, network_mistakes
+from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
+from harness.spec.shape import nearest
+from harness.spec.variables import known_variables
+
+Part = Literal["version", "source", "settings", "machines", "addons"]
+HOSTS = "cluster_hosts"
+API_NAMES = "cluster_api_extra_sans"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Variables that the operator sets, whatever spec.variables says.
+OPERATORS_OWN = frozenset(
+    f"cluster_{name}" for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "remove_nodes", "lost_nodes")
+)
+
+
+def variable(component: str) -> str:
+    """Return the variable that is a component's version: cluster_cni_plugins_version for cni-plugins."""
+    return f"cluster_{component.replace('-', '_')}_version"
+
+
+@dataclass(frozen=True)
+class SpecField:
+    """A field of the spec, the variable that it becomes, and the part of the cluster that it changes.
+
+    part: None where a change needs no operation, and the next one uses the new value.
+    """
+
+    path: str
+    variable: str
+    part: Part | None = "settings"
+
+
+# Fields whose value is the variable's.
+SETTINGS = (
+    SpecField("version", "cluster_kubernetes_version", "version"),
+    SpecField("runtime.name", "cluster_container_runtime"),
+    SpecField("runtime.config", "cluster_containerd_config"),
+    SpecField("network.plugin", "cluster_network_plugin"),
+    SpecField("network.pods", "cluster_pod_cidr"),
+    SpecField("network.services", "cluster_service_cidr"),
+    SpecField("network.dnsDomain", "cluster_dns_domain"),
+    SpecField("network.vxlan.port", "cluster_vxlan_port"),
+    SpecField("network.vxlan.mtu", "cluster_vxlan_mtu"),
+    SpecField("etcd.extraArgs", "cluster_etcd_extra_args"),
+    SpecField("kubernetes.apiServer.extraArgs", "cluster_apiserver_extra_args"),
+    SpecField("kubernetes.controllerManager.extraArgs", "cluster_controller_manager_extra_args"),
+    SpecField("kubernetes.scheduler.extraArgs", "cluster_scheduler_extra_args"),
+    SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
+    SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
+    SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
+    SpecField("source.type", "cluster_artifact_source", "source"),
+    SpecField("source.mirror", "cluster_mirror_url", "source"),
+    SpecField("source.registry", "cluster_image_registry", "source"),
+    SpecField("source.checksums", "cluster_checksums", None),
+)
+# Versions, which the release table has where the spec does not.
+COMPONENTS = ("etcd", "coredns", "pause", "runc", "cni-plugins", "flannel")
+VERSIONS = (
+    SpecField("runtime.version", variable("containerd"), "version"),
+    *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
+    *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in BUILT_IN),
+)
+KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
+
+
+QUOTED = 'write it as text: "1.30"'
+MAPPINGS = {field.variable: field for field in SETTINGS if field.path.endswith((".config", ".extraArgs", ".checksums"))}
+
+
+def own_playbooks(cd: ClusterDeployment) -> bool:
+    """Tell whether somebody else's playbooks are run, whose variables may mean something else."""
+    return bool(cd.spec.playbooks.image) or cd.spec.playbooks.product is not None
+
+
+def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    """Yield what is wrong with `spec.variables`, and with the numbers of the settings that they are merged with."""
+    others = own_playbooks(cd)
+    for name, value in cd.spec.variables.items():
+        field = f"spec.variables.{name}"
+        if NAME.fullmatch(name) is None:
+            message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
+            yield SpecMistake("spec.variables", message, remedy)
+        elif name in OPERATORS_OWN:
+            yield SpecMistake(field, "the operator sets this variable itself", "remove it")
+        elif name in MAPPINGS:
+            yield from _merged(field, MAPPINGS[name].path, value)
+        elif name in KNOWN:
+            path = KNOWN[name].path
+            instead = "name the add-on in spec.addons" if path.startswith("addons") else f"set spec.{path}"
+            yield SpecMistake(field, "a field stands for this variable", f"remove it, and {instead}")
+        elif name.startswith("cluster_") and not others and name not in _names():
+            yield SpecMistake(field, "the playbooks have no such variable", nearest(name, _names()))
+        elif name.endswith("version") and isinstance(value, int | float):
+            yield SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
+        elif not others and name.startswith("cluster_") and not _settable(name):
+            yield SpecMistake(field, "the playbooks compute this variable", "set those that docs/playbooks.md lists")
+        elif not others and (said := mistake(name, value)):
+            yield _told(field, said)
+    settings = cd.spec.kubernetes
+    yield from number_mistakes("spec.kubernetes.kubelet.config", settings.kubelet.config)
+    yield from number_mistakes("spec.kubernetes.kubeProxy.config", settings.kube_proxy.config)
+
+
+def component_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    """Yield the versions of components that the playbooks do not know."""
+    if own_playbooks(cd):
+        return
+    components = cd.spec.components
+    given = {f"components.{name}": getattr(components, name.replace("-", "_")) for name in COMPONENTS}
+    given |= {"runtime.version": cd.spec.runtime.version}
+    given |= {f"addons[{one.name}].version": one.version for one in cd.spec.addons if one.name in BUILT_IN}
+    for field in VERSIONS:
+        if given.get(field.path) is not None and (said := mistake(field.variable, given[field.path])):
+            yield _told(f"spec.{field.path}", said)
+
+
+def network_sizes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    """Yield the networks that Kubernetes does not take, or without room for each node; not what a definition sees."""
+    network = cd.spec.network
+    pods, services = network_of(network.pods), network_of(network.services)
+    if own_playbooks(cd) or pods is None or services is None:
+        return
+    values = {name: cd.spec.variables[name] for name in EXAMPLES if cd.spec.variables.get(name) not in (None, "")}
+    values |= {PODS: network.pods, SERVICES: network.services}
+    nodes = sum(one.replicas for one in cd.spec.machine_sets if set(one.roles) != {ETCD})
+    fields = {PODS: "spec.network.pods", SERVICES: "spec.network.services"}
+    for names, said in network_mistakes(values, nodes):
+        if set(names) != {PODS, SERVICES} or pods.version != services.version:  # whose overlap a definition sees
+            yield _told(fields.get(names[0], f"spec.variables.{names[0]}"), said)
+
+
+def _told(field: str, said: str) -> SpecMistake:
+    message, _, remedy = said.partition("; ")
+    return SpecMistake(field, message, remedy)
+
+
+def _merged(field: str, path: str, value: JsonValue) -> Iterator[SpecMistake]:
+    """Yield what is wrong with a variable that is merged with the field of a path."""
+    if not isinstance(value, Mapping):
+        yield SpecMistake(field, f"it is merged with spec.{path}, and is not a mapping", "write KEY: VALUE")
+    elif not path.endswith(".extraArgs"):
+        yield from number_mistakes(field, value)
+    elif not all(re.fullmatch(FLAG_PATTERN, flag) for flag in value):
+        yield SpecMistake(field, FLAGS.message, FLAGS.remedy)
+
+
+def _settable(name: str) -> bool:
+    """Tell whether a variable of the playbooks is one that is set, and not one that they make of others."""
+    return name in FORMS or name in UNJUDGED or name.endswith("_image")
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """Return the variables that the playbooks know."""
+    return tuple(sorted(known_variables()))
+
 
 MAKERS = "registry.k8s.io"
 ADDONS = {
@@ -65,8 +226,8 @@ def mistakes(
         SpecMistake(path_of(*path, rule.field), rule.message, rule.remedy)
         for path, rule in cd.broken(creating=creating)
     ]
-    twice = [*_twice(cd), *_addons_twice(cd)]
-    return [*found, *_version(cd, releases), *_outer(cd, outer), *twice, *variable_mistakes(cd), *unnamed_images(cd)]
+    found += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
+    return [*found, *_twice(cd), *_addons_twice(cd), *variable_mistakes(cd), *unnamed_images(cd)]
 
 
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:

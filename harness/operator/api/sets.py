@@ -1,17 +1,84 @@
-"""The sets of machines of a declared cluster: their roles, how many, where they come from; and MachineSet."""
+"""Sets of machines of a declared cluster: roles, how many, what the operator makes them of; and MachineSet."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, mapped, part, unchanged
-from harness.operator.api.base import LabelValue, ObjectName, ShortName
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.made import KubevirtMachines
-from harness.operator.api.resources import GROUP
+from harness.operator.api.resources import GROUP, LabelValue, Line, LoginUser, ObjectName, ShortName
+
+ZONE_LABEL = "topology.kubernetes.io/zone"  # of nodes: https://kubernetes.io/docs/reference/labels-annotations-taints/
+MIB = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
+ImageUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2048)]
+Checksum = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$", max_length=135)]
+Memory = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}(Mi|Gi)$", max_length=9)]
+DiskSize = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}(Gi|Ti)$", max_length=9)]
+
+
+class MadeImage(ApiModel):
+    """The image that a machine's disk is made from, with cloud-init in it."""
+
+    url: ImageUrl = Field(description="URL of a disk image, qcow2 or raw, from which KubeVirt's importers get it.")
+    checksum: Checksum = Field(description="sha256:HEX or sha512:HEX of the file.")
+    credentials: ObjectName | None = Field(default=None, description="Secret with the log-in of the image's server.")
+    certificates: ObjectName | None = Field(default=None, description="ConfigMap with the CA of the image's server.")
+
+
+class KubevirtMachine(ApiModel):
+    """What one machine is made of."""
+
+    image: MadeImage = Field(description="The image that its disk is made from.")
+    cpus: int = Field(default=2, ge=1, le=512, description="Number of processors.")
+    memory: Memory = Field(description="Memory, such as 2048Mi or 4Gi.")
+    disk: DiskSize = Field(description="Size of the disk, such as 20Gi; not smaller than the image.")
+    storage_class: ObjectName | None = Field(default=None, description="Class of the disk; default: the cluster's.")
+    node_selector: dict[str, LabelValue] = mapped("Labels of the nodes that it may run on.", max_length=20)
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the memory in MiB."""
+        return mebibytes(self.memory)
+
+    @property
+    def disk_gib(self) -> int:
+        """Return the size of the disk in GiB."""
+        return mebibytes(self.disk) // MIB["Gi"]
+
+
+class KubevirtMachines(KubevirtMachine):
+    """What the machines of a set are made of. A change holds for machines that are made after it."""
+
+    user: LoginUser = Field(default="vmatrix", description="User who logs in; cloud-init makes it.")
+    zones: tuple[LabelValue, ...] = listed(
+        "Zones to spread over, by the label topology.kubernetes.io/zone of nodes.",
+        default=(),
+        max_length=20,
+    )
+
+    @property
+    def one(self) -> KubevirtMachine:
+        """Return what each of the machines is made of."""
+        return KubevirtMachine.model_validate(self.model_dump(exclude={"user", "zones"}))
+
+
+class MachineInfrastructure(StatusModel):
+    """The machine as a VirtualMachineInstance."""
+
+    address: Line = Field(default="", description="IP address at which other machines reach it.")
+    instance: Line = Field(default="", description="UID of the VirtualMachineInstance.")
+    disk: Line = Field(default="", description="UID of its disk's PersistentVolumeClaim.")
+    node: Line = Field(default="", description="Node that it runs on.")
+
+
+def mebibytes(text: str) -> int:
+    """Return a size of one of the patterns above in MiB."""
+    return int(text[:-2]) * MIB[text[-2:]]
+
 
 KEY_PATTERN = (
     "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"  # as Kubernetes has it
@@ -169,3 +236,15 @@ class MachineSet(ObjectModel):
 
     spec: WantedSet = Field(description="The set, as in the ClusterDeployment.")
     status: MachineSetStatus = Field(default_factory=MachineSetStatus, description="How far the set's machines are.")
+
+
+def set_name(cluster: str, wanted: str) -> str:
+    """Return the name of the MachineSet of a cluster's set.
+
+    Cluster `a-b` with set `c` and cluster `a` with set `b-c` must not meet. So a set with a hyphen gets a digest behind
+    it, which begins with a digit, as no set's name does. A name without one is read from its last hyphen.
+    """
+    if "-" not in wanted:
+        return f"{cluster}-{wanted}"
+    digest = hashlib.sha256(f"{cluster}/{wanted}".encode()).hexdigest()[:7]
+    return f"{cluster}-{wanted}-0{digest}"

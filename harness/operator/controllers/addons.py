@@ -7,33 +7,229 @@ its first object is made until its last one is gone. While an operation runs, gu
 
 from __future__ import annotations
 
+import base64
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from harness.errors import VmatrixError
-from harness.kube.applyset import ApplySet, ApplySetLook, Known
+from harness.artifacts.download import download
+from harness.errors import BadInput, VmatrixError
+from harness.kube.applyset import ApplySet, ApplySetLook, ApplySetParent, Known, title
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Key, key_of
-from harness.kube.manifests import digest_of
+from harness.kube.manifests import digest_of, objects_of
 from harness.kube.objects import deleting, dig
 from harness.kube.reconcile import Controller, follow
-from harness.model import LABEL_MANAGED, MANAGED_BY
-from harness.operator.api.addons import BUILT_IN, AddonStatus, ClusterAddon
-from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
-from harness.operator.api.rules import read
-from harness.operator.api.variables import variable
-from harness.operator.context import OperatorContext
-from harness.operator.controllers import addon_objects
-from harness.operator.controllers.addon_objects import (
-    ADDON_LABEL,
-    AddonSources,
-    NoManifests,
-    WantedAddon,
-    needed,
-    unknown,
+from harness.kube.resources import (
+    API_SERVICE,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    ROLE,
+    ROLE_BINDING,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STORAGE_CLASS,
+    Resource,
 )
+from harness.kube.rollout import waits_for
+from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.addons import BUILT_IN, MISSING, AddonStatus, ClusterAddon
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP
+from harness.operator.api.rules import read, variable
+from harness.operator.context import OperatorContext
 from harness.operator.controllers.guest import GuestAccess
-from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import load_releases
+
+ADDON_LABEL = f"{GROUP}/addon"
+MOST_WORDS = 1024  # characters of a message
+TOOLING = "vmatrix/v1.0.0"  # the version of this way to keep a set
+PARENTS = "kube-system"  # every cluster has it, and nobody deletes it
+
+
+@dataclass(frozen=True)
+class WantedAddon:
+    """An add-on with manifests.
+
+    addon: its entry in the spec, None once it was removed.  objects: None where they cannot be read: `trouble`.
+    """
+
+    name: str
+    addon: ClusterAddon | None = None
+    objects: Sequence[Json] | None = ()
+    trouble: str = ""
+
+    @property
+    def parent(self) -> ApplySetParent:
+        """Return what its objects are known by."""
+        return ApplySetParent(f"vmatrix-addon-{self.name}", PARENTS, TOOLING)
+
+    @property
+    def manager(self) -> str:
+        """Return the name under which its fields are held: another add-on's are other people's."""
+        return f"vmatrix-addon-{self.name}"
+
+    @property
+    def spaces(self) -> frozenset[str]:
+        """Return the namespaces that it needs."""
+        within = (obj["metadata"].get("namespace") or "default" for obj in self.objects or ())
+        return frozenset({*within, *(o["metadata"]["name"] for o in self.objects or () if o["kind"] == "Namespace")})
+
+    def state(self, look: ApplySetLook, before: AddonStatus | None) -> AddonStatus | None:
+        """Return what is told after a look; None once nothing is left of what was removed."""
+        if self.addon is None and not (look.left or look.failures):
+            return None
+        said = look.failures or look.left or look.waits
+        applied = not look.failures and self.objects is not None
+        return AddonStatus(
+            name=self.name,
+            source=source_digest(self.addon),
+            digest=digest_of(list(self.objects or ())) if applied else before.digest if before is not None else None,
+            objects=len(self.objects or ()),
+            ready=not said,
+            reason="NotApplied" if look.failures else "Pruning" if look.left else "NotReady" if said else "Ready",
+            message=clipped("; ".join(said)),
+        )
+
+    def unread(self, before: AddonStatus | None) -> AddonStatus:
+        """Return what is told while its manifests cannot be read."""
+        kept = before.model_dump() if before is not None else {}
+        told = {"name": self.name, "source": source_digest(self.addon), "ready": False, "reason": "NoManifests"}
+        return AddonStatus.model_validate({**kept, **told, "message": clipped(self.trouble)})
+
+
+def source_digest(addon: ClusterAddon | None) -> str | None:
+    """Return the digest of where an add-on comes from."""
+    return digest_of([addon.model_dump(mode="json")]) if addon is not None else None
+
+
+def needed(others: Sequence[WantedAddon], namespace: str) -> bool:
+    """Tell whether add-ons need a namespace; those whose manifests cannot be read may."""
+    return any(other.objects is None or namespace in other.spaces for other in others)
+
+
+def unknown(before: Mapping[str, AddonStatus], names: Sequence[str], why: str) -> list[AddonStatus]:
+    """Return what is told of add-ons while their guest does not answer."""
+    told = {"ready": None, "reason": "Unreachable", "message": clipped(why)}
+    found = (before.get(name) or AddonStatus(name=name, reason="") for name in names)
+    return [one.model_copy(update=told) for one in found]
+
+
+def clipped(text: str) -> str:
+    """Return a text that has room in a message."""
+    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 3]}..."
+
+
+ENDINGS = (".yml", ".yaml")
+MOST_BYTES = 32 << 20  # of a file: the definitions of the largest projects have some 5 MiB
+
+
+class NoManifests(VmatrixError):
+    """The manifests of an add-on cannot be read; what was applied of it stays as it is."""
+
+
+class AddonSources:
+    """Reads manifests. A file is fetched once: its checksum says that it is still the same."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._files: dict[str, str] = {}
+
+    def objects(self, addon: ClusterAddon, namespace: str) -> list[Json]:
+        """Return the objects of an add-on of a ClusterDeployment in a namespace, in the order of applying.
+
+        Raises:
+            NoManifests: what is wrong, with the field.
+        """
+        source, field = addon.manifests, f"spec.addons[{addon.name}].manifests"
+        try:
+            if source is not None and source.config_map is not None:
+                return objects_of(self._config_map(source.config_map, namespace))
+            if source is not None and source.url is not None and source.sha256 is not None:
+                return objects_of({source.url: self._file(source.url, source.sha256)})
+        except NoManifests:
+            raise
+        except VmatrixError as error:
+            raise NoManifests(f"{field}: {error.summary}", hint=error.hint) from error
+        raise NoManifests(f"{field}: no source", hint="set configMap, or url with sha256")
+
+    def _config_map(self, name: str, namespace: str) -> dict[str, str]:
+        found = self._cluster.get(CONFIG_MAP, name, namespace)
+        if found is None:
+            raise BadInput(f"there is no ConfigMap {name} in namespace {namespace}", hint="create it")
+        texts = {**(found.get("data") or {})}
+        for key, content in (found.get("binaryData") or {}).items():
+            texts[key] = base64.b64decode(content).decode("utf-8", "replace")
+        wanted = {f"ConfigMap {name}, {key}": texts[key] for key in sorted(texts) if key.endswith(ENDINGS)}
+        if not wanted:
+            raise BadInput(f"ConfigMap {name} has no key that ends with {' or '.join(ENDINGS)}", hint="add one")
+        return wanted
+
+    def _file(self, url: str, sha256: str) -> str:
+        if sha256 not in self._files:
+            with tempfile.TemporaryDirectory(prefix="vmatrix-addon-") as folder:
+                path = Path(folder) / "manifests.yml"
+                download(url, f"sha256:{sha256}", path, hint="set sha256 to that of the file", told=_refuse_large)
+                self._files[sha256] = path.read_text(encoding="utf-8", errors="replace")
+        return self._files[sha256]
+
+
+def _refuse_large(so_far: int, announced: int | None) -> None:
+    if max(so_far, announced or 0) > MOST_BYTES:
+        raise BadInput(f"the file has more than {MOST_BYTES >> 20} MiB", hint="split it into several add-ons")
+
+
+Place = tuple[Resource, str, str]  # kind, namespace ("" for none), name
+SYSTEM, STORAGE = "kube-system", "local-path-storage"
+METRICS, LOCAL_PATH = "metrics-server", "local-path-provisioner"
+OBJECTS: Mapping[str, tuple[Place, ...]] = {
+    METRICS: (
+        (DEPLOYMENT, SYSTEM, METRICS),
+        (SERVICE, SYSTEM, METRICS),
+        (SERVICE_ACCOUNT, SYSTEM, METRICS),
+        (API_SERVICE, "", "v1beta1.metrics.k8s.io"),
+        (ROLE_BINDING, SYSTEM, f"{METRICS}-auth-reader"),
+        (CLUSTER_ROLE, "", "metrics-reader"),
+        (CLUSTER_ROLE, "", METRICS),
+        (CLUSTER_ROLE_BINDING, "", f"{METRICS}-auth-delegator"),
+        (CLUSTER_ROLE_BINDING, "", METRICS),
+    ),
+    LOCAL_PATH: (
+        (DEPLOYMENT, STORAGE, LOCAL_PATH),
+        (CONFIG_MAP, STORAGE, "local-path-config"),
+        (SERVICE_ACCOUNT, STORAGE, LOCAL_PATH),
+        (STORAGE_CLASS, "", "local-path"),
+        (ROLE, STORAGE, LOCAL_PATH),
+        (ROLE_BINDING, STORAGE, LOCAL_PATH),
+        (CLUSTER_ROLE, "", LOCAL_PATH),
+        (CLUSTER_ROLE_BINDING, "", LOCAL_PATH),
+    ),
+}
+
+
+def look_at(guest: Cluster, name: str, sequence: int) -> AddonStatus:
+    """Return how a built-in add-on is in a guest.
+
+    Args:
+        sequence: of the last operation: what is gone now was not made by it.
+    """
+    gone, waits = [], []
+    for kind, namespace, wanted in OBJECTS[name]:
+        found = guest.get(kind, wanted, namespace or None)
+        if found is None:
+            gone.append(title(kind.manifest(wanted, namespace, labels={})))
+        elif why := waits_for(found):
+            waits.append(f"{title(found)}: {why}")
+    if gone:
+        said = f"gone: {', '.join(gone)}"
+        return AddonStatus(name=name, ready=False, reason=MISSING, message=said, sequence=sequence)
+    if waits:
+        return AddonStatus(name=name, ready=False, reason="NotReady", message="; ".join(waits)[:1024])
+    return AddonStatus(name=name, ready=True, reason="Ready")
+
 
 COMPONENT = "addons"
 Before = Mapping[str, AddonStatus]
@@ -63,7 +259,7 @@ class AddonLooks:
         try:
             with self._access.open(key) as guest:
                 sequence = dig(cluster, "status", "sequence") or 0
-                states = [addon_objects.look_at(guest, name, sequence) for name in built]
+                states = [look_at(guest, name, sequence) for name in built]
                 for one in own:
                     look = self._bring(guest, key, one, own)
                     told = (

@@ -16,13 +16,13 @@ from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, STORAGE_CLASS
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.conditions import FAILED, new, with_conditions
-from harness.operator.api.etcdbackup import MISSING, SNAPSHOT_FILE, VERIFIED, SnapshotFacts
+from harness.operator.api.etcd import MISSING, SNAPSHOT_FILE, VERIFIED, SnapshotFacts
 from harness.operator.api.resources import BEFORE_LABEL, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, ETCD_BACKUP
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
 from harness.operator.decide.desired import Desired, digest_of
+from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.operations import given_up
-from harness.operator.decide.waits import Wait, WaitReason
 from harness.operator.execute.inputs import BACKUP
 
 CONSUMER = "WaitForFirstConsumer"  # a class whose claims are bound once a pod uses them

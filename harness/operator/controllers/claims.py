@@ -27,7 +27,7 @@ from harness.operator.controllers.machine_phase import (
     use_of,
     without_claim,
 )
-from harness.operator.decide.hosts import scale_in_order
+from harness.operator.decide.desired import scale_in_order
 
 COMPONENT = "claims-controller"
 NOT_YOURS = "lower the replicas of its set, or have it replaced, instead of removing its claim"

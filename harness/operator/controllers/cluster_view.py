@@ -14,9 +14,10 @@ from harness.kube.reconcile import Queue
 from harness.kube.resources import CONFIG_MAP, JOB, POD
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
+    CANCEL_ANNOTATION,
     CLUSTER,
     CLUSTER_DEPLOYMENT,
     CLUSTER_LABEL,
@@ -26,15 +27,14 @@ from harness.operator.api.resources import (
     UID_LABEL,
 )
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.execution_end import is_cancelled
 from harness.operator.controllers.machine_phase import claimed_by, without_claim
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.product_file import KnownProduct, in_config_map
-from harness.operator.decide.releases import load_releases
-from harness.operator.decide.waits import Wait, WaitReason
+from harness.operator.decide.variables import load_releases
 
 AGAIN_SECONDS = 30.0  # pacing: ConfigMaps are not watched, because a namespace has many that are none of ours
 
@@ -187,3 +187,9 @@ def owned_by(child: Json, owner: Json) -> bool:
 def still_run(api: Cluster, namespace: str, labels: str) -> bool:
     """Tell whether executors' pods with these labels, as the API has them, may still be changing machines."""
     return any(phase(pod) not in {"Succeeded", "Failed"} for pod in api.list(POD, namespace, labels=labels).items)
+
+
+def is_cancelled(deployment: Json | None, operation: Json) -> bool:
+    """Tell whether somebody wants an operation to be stopped. A number of another operation counts for nothing."""
+    asked = dig(deployment, "metadata", "annotations", CANCEL_ANNOTATION)
+    return asked is not None and asked == str(operation["sequence"])

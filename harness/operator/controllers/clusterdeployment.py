@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from harness.kube.client import Json
-from harness.kube.informer import Key, labels_of
-from harness.kube.objects import deleting, dig, parse_time
-from harness.kube.reconcile import Controller, follow, follow_children
+from harness.errors import InfraRetriable
+from harness.kube.client import Cluster, Json
+from harness.kube.informer import Informer, Key, key_of, labels_of
+from harness.kube.objects import controller_of, deleting, dig, owner_reference, parse_time
+from harness.kube.reconcile import Controller, follow, follow_children, owner_key
+from harness.kube.resources import Resource
+from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.addons import BUILT_IN, AddonStatus
 from harness.operator.api.cluster import AppliedHost, CurrentOperation, DeclaredCluster
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.components import service_names
 from harness.operator.api.conditions import (
     ACCEPTED,
     ADDONS_READY,
@@ -24,16 +29,23 @@ from harness.operator.api.conditions import (
     NODE_READY,
     PROGRESSING,
     READY,
+    Condition,
     new,
     with_conditions,
 )
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.network import service_names
-from harness.operator.api.resources import CANCEL_ANNOTATION, CLUSTER, CLUSTER_DEPLOYMENT, RESET_FINALIZER, UID_LABEL
-from harness.operator.api.sets import CONTROL_PLANE, GROUPS
+from harness.operator.api.resources import (
+    CANCEL_ANNOTATION,
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    CLUSTER_LABEL,
+    MACHINE_SET,
+    RESET_FINALIZER,
+    UID_LABEL,
+)
+from harness.operator.api.sets import CONTROL_PLANE, GROUPS, set_name
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.addon_objects import source_digest
-from harness.operator.controllers.cluster_children import make_children
+from harness.operator.controllers.addons import source_digest
 from harness.operator.controllers.cluster_view import (
     ClusterLooks,
     DeclaredView,
@@ -42,11 +54,107 @@ from harness.operator.controllers.cluster_view import (
     of_uid,
     owned_by,
 )
+from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
-from harness.operator.controllers.machine_status import API_UNREACHABLE
+from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.observed import RECOVER, RESET
 from harness.operator.decide.operations import Nothing
-from harness.operator.decide.waits import Wait, WaitReason
+
+EDITED = "Edited"
+
+
+class FormerObject(InfraRetriable):
+    """What an earlier ClusterDeployment of the name has left is still being deleted."""
+
+
+def derived(machine_set: Json) -> str:
+    """Return why a MachineSet is not edited, and what to edit instead."""
+    name, owner = machine_set["metadata"]["name"], (controller_of(machine_set) or {}).get("name", "")
+    source = f"ClusterDeployment {owner}".rstrip()
+    return f"MachineSet {name} is derived: edit spec.machineSets of {source} instead"
+
+
+def told(sets: Informer, found: Json, wanted: Json, deployment: Json) -> Json:
+    """Return a MachineSet as it is once its condition says that an edit is put back; as it was if nobody edited it.
+
+    While the spec of the ClusterDeployment is the one that its status is about, its sets have not changed by it.
+    """
+    known = dig(deployment, "status", "observedGeneration") == deployment["metadata"].get("generation")
+    if found.get("spec") == wanted.get("spec") or not known:
+        return found
+    generation = found["metadata"].get("generation")
+    said = new(EDITED, True, "PutBack", derived(found), datetime.now(UTC), generation)
+    conditions = with_conditions(dig(found, "status", "conditions") or [], said)
+    return sets.merge_status(found, {"conditions": conditions})
+
+
+def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
+    """Return the Cluster."""
+    made = _child(CLUSTER, deployment["metadata"]["name"], deployment)
+    if wish.spec.deletion.machines == "Reset":
+        made["metadata"]["ownerReferences"] = []
+    return made
+
+
+def machine_sets(deployment: Json, wish: ClusterDeployment) -> list[Json]:
+    """Return the MachineSets, with their defaults as the API server fills them in."""
+    name = deployment["metadata"]["name"]
+    return [
+        {
+            **_child(MACHINE_SET, set_name(name, one.name), deployment),
+            "spec": one.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        for one in wish.spec.machine_sets
+    ]
+
+
+def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: Json, wish: ClusterDeployment) -> bool:
+    """Make or correct what an object owns, and delete the sets that it lost; tell whether anything was to do.
+
+    Raises:
+        FormerObject: something of a name is another object's still.
+    """
+    wanted = machine_sets(deployment, wish)
+    changed = [_ensure(api, CLUSTER, clusters, deployment, cluster_object(deployment, wish))]
+    changed += [_ensure(api, MACHINE_SET, sets, deployment, one) for one in wanted]
+    mine, names = key_of(deployment), {one["metadata"]["name"] for one in wanted}
+    for one in sets.by(of_uid, deployment["metadata"]["uid"]):
+        lost = owner_key(one, CLUSTER_DEPLOYMENT) == mine and one["metadata"]["name"] not in names
+        if lost and owned_by(one, deployment) and not deleting(one):
+            changed.append(api.delete(MACHINE_SET, one["metadata"]["name"], mine[0]))
+    return any(changed)
+
+
+def _child(kind: Resource, name: str, deployment: Json) -> Json:
+    meta = deployment["metadata"]
+    labels = {CLUSTER_LABEL: meta["name"], UID_LABEL: meta["uid"], LABEL_MANAGED: MANAGED_BY}
+    made = kind.manifest(name, meta["namespace"], labels=labels)
+    made["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
+    return made
+
+
+def _ensure(api: Cluster, kind: Resource, known: Informer, deployment: Json, body: Json) -> bool:
+    namespace, name = key_of(body)
+    found = known.get(namespace, name)
+    if found is None:
+        if api.create_if_absent(kind, body):
+            return True
+        found = api.get(kind, name, namespace)
+    if found is not None and UID_LABEL in labels_of(found) and not owned_by(found, deployment):
+        api.delete(kind, name, namespace)
+    if found is None or deleting(found) or not owned_by(found, deployment):
+        raise FormerObject(
+            f"{kind.kind} {name} is another object's, or still being deleted",
+            hint="what an earlier ClusterDeployment of the name has left is deleted in the background",
+        )
+    owners = body["metadata"]["ownerReferences"]
+    if found.get("spec") == body.get("spec") and (found["metadata"].get("ownerReferences") or []) == owners:
+        return False
+    found = told(known, found, body, deployment) if kind is MACHINE_SET else found
+    meta = {**found["metadata"], "ownerReferences": owners}
+    spec = {"spec": body["spec"]} if "spec" in body else {}
+    known.observe(api.replace(kind, {**found, "metadata": meta, **spec}))
+    return True
 
 
 def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
@@ -76,7 +184,10 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
 SILENCING = (RECOVER, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
-BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
+# Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
+BY_ITSELF = frozenset(
+    {WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST, WaitReason.WAITING_FOR_MACHINES}
+)
 # Waits that only a person ends, because something went wrong or cannot be.
 NO_HELP = frozenset(
     {
@@ -85,6 +196,7 @@ NO_HELP = frozenset(
     }
 )
 API_PORT = 6443
+FORMER_SECONDS = 1.0  # pacing: what is left of an earlier object goes in the background
 
 
 def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Json:
@@ -94,15 +206,15 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
     machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
-    addons = addons_ready(view)
+    addons, degraded = addons_ready(view), _degraded(view, moment)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
-        DEGRADED: _degraded(view, moment),
+        DEGRADED: degraded,
         MACHINES_READY: machines,
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
-        READY: _ready_at_all(view, progressing, (planes, machines, addons)),
+        READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
     wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
@@ -130,6 +242,8 @@ def _progressing(view: DeclaredView) -> Said:
         return True, _word(verdict.operation), f"{verdict.operation} begins: {verdict.why}"
     if isinstance(verdict, Wait):
         return verdict.reason in BY_ITSELF, str(verdict.reason), verdict.message
+    if deleting(view.deployment):
+        return True, "Deleting", "there is nothing to reset, and the object goes"
     return False, "UpToDate", "there is nothing to do"
 
 
@@ -150,10 +264,27 @@ def _silences(view: DeclaredView) -> bool:
 
 
 def _silent_api(view: DeclaredView, moment: datetime) -> str | None:
-    """Return why the API of a deployed cluster does not answer; None where it answers.
+    """Return why the API of a deployed cluster does not answer; None where it answers, or where nobody can tell yet."""
+    nodes = _unreachable(view)
+    return nodes[0].message if nodes and not _silence_left(view, moment) else None
 
-    An operation that runs restarts API servers, so its silence counts once it lasts longer than a restart may.
+
+def _silence_left(view: DeclaredView, moment: datetime) -> float:
+    """Return for how many seconds the silence of an API says nothing.
+
+    An operation that runs restarts API servers. After its end they may still be starting, and what was seen last may be
+    older than that.
     """
+    silent = [parse_time(one.last_transition_time) for one in _unreachable(view)]
+    if not silent:
+        return 0.0
+    past = view.observed.history[0].ended if view.observed.history else None
+    since = [max(silent)] if view.observed.running is not None else [parse_time(past)] if past is not None else []
+    return max([0.0, *(RESTART_SECONDS - (moment - one).total_seconds() for one in since)])
+
+
+def _unreachable(view: DeclaredView) -> list[Condition]:
+    """Return what the machines that are deployed as nodes say, where all of them say that the API is silent."""
     deployed = {host.machine for host in view.observed.applied.hosts} if view.observed.applied is not None else set()
     nodes = [
         one
@@ -161,11 +292,7 @@ def _silent_api(view: DeclaredView, moment: datetime) -> str | None:
         for one in machine.status.conditions
         if one.type == NODE_READY and machine.metadata.name in deployed
     ]
-    if not nodes or any(one.reason != API_UNREACHABLE for one in nodes):
-        return None
-    since = max(parse_time(one.last_transition_time) for one in nodes)
-    short = (moment - since).total_seconds() < RESTART_SECONDS
-    return None if short and view.observed.running is not None else nodes[0].message
+    return nodes if all(one.reason == API_UNREACHABLE for one in nodes) else []
 
 
 def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:
@@ -188,7 +315,9 @@ def _control_planes(view: DeclaredView) -> Said:
     return True, "AllReady", ""
 
 
-def _ready_at_all(view: DeclaredView, progressing: Said, parts: Sequence[Said]) -> Said:
+def _ready_at_all(view: DeclaredView, progressing: Said, degraded: Said, parts: Sequence[Said]) -> Said:
+    if degraded[0]:
+        return False, degraded[1], degraded[2]
     if not isinstance(view.verdict, Nothing) or view.observed.applied is None:
         return False, progressing[1], progressing[2]
     if deleting(view.deployment):
@@ -245,10 +374,14 @@ class ClusterDeploymentController:
         if view is None:
             self._orphan(key)
             return None
-        if self._finalizer(view) or self._children(view):
-            return 0.0
+        try:
+            if self._finalizer(view) or self._children(view):
+                return 0.0
+        except FormerObject:
+            return FORMER_SECONDS
         self._status(view)
-        return again_for(view.wish)
+        left = _silence_left(view, datetime.now(UTC))
+        return min((seconds for seconds in (left or None, again_for(view.wish)) if seconds), default=None)
 
     def _orphan(self, key: Key) -> None:
         """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""

@@ -19,7 +19,7 @@ from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
 from harness.operator.context import OperatorContext
-from harness.operator.controllers import execution_end as end_of
+from harness.operator.controllers import executions as end_of
 from harness.operator.controllers.claims import leaving
 from harness.operator.controllers.cluster_view import (
     ClusterLooks,
@@ -29,12 +29,11 @@ from harness.operator.controllers.cluster_view import (
     owned_by,
     still_run,
 )
-from harness.operator.controllers.execution_end import cancelled
+from harness.operator.controllers.executions import cancelled
 from harness.operator.controllers.machine_phase import follow_claims, held
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.due import Due
+from harness.operator.decide.due import Due, Wait
 from harness.operator.decide.operations import DUTIES, due_of, plan, withdrawn
-from harness.operator.decide.waits import Wait
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
 

@@ -12,7 +12,7 @@ from harness.kube.objects import deleting, dig, ensure, holds, owner_reference
 from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import ENDPOINT_SLICE, SERVICE
 from harness.model import LABEL_MANAGED, MANAGED_BY
-from harness.operator.api.network import service_name
+from harness.operator.api.components import service_name
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
 from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.context import OperatorContext

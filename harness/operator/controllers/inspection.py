@@ -26,9 +26,8 @@ from harness.operator.api.conditions import ANSWERING, SETTINGS_AS_APPLIED, new
 from harness.operator.api.machine import FILES
 from harness.operator.api.resources import CLUSTER, MACHINE
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine import ssh_login
+from harness.operator.controllers.machine import ssh_login, steady
 from harness.operator.controllers.machine_phase import follow_clusters, use_of
-from harness.operator.controllers.machine_status import steady
 from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleReason
 from harness.operator.decide.observed import SUCCEEDED
 

@@ -15,9 +15,9 @@ from harness.kube.client import Json
 from harness.kube.informer import Key, labels_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
-from harness.operator.api.made import ZONE_LABEL
+from harness.operator.api.sets import ZONE_LABEL
+from harness.operator.controllers.machine import NOT_EMPTY
 from harness.operator.controllers.machine_phase import IDLE, current, going
-from harness.operator.controllers.machine_status import NOT_EMPTY
 
 NAMED = 5  # so many names of a kind are told, of more only how many there are
 

@@ -92,6 +92,8 @@ def phase_of(machine: Json, use: MachineUse, roles: Collection[str]) -> str:
         return "Provisioned" if _of_free(machine) == IDLE else "Provisioning"
     if use in OF_USE:
         return OF_USE[use]
+    if is_condition(machine, INFRASTRUCTURE_READY, "False"):  # a node's own word of itself is older than that
+        return "NotReady"
     if not has_node(roles) or is_condition(machine, NODE_READY, "True"):
         return "Ready"
     return "NotReady" if is_condition(machine, NODE_READY, "False") else "Deployed"

@@ -13,7 +13,7 @@ from harness.kube.reconcile import Controller
 from harness.operator.api.conditions import new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.kubevirt_machines import hopeless, missing, new_machines
+from harness.operator.controllers.infrastructure import hopeless, missing, new_machines
 from harness.operator.controllers.machine_choice import (
     CLAIMED,
     CLUSTER_LOST,

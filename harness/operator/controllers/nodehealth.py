@@ -22,11 +22,11 @@ from harness.kube.objects import dig
 from harness.kube.reconcile import Controller, follow, owner_key
 from harness.kube.resources import NODE
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.sets import set_name
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.cluster_children import set_name
 from harness.operator.controllers.guest import GuestAccess, GuestNodes, GuestView
+from harness.operator.controllers.machine import as_node, hostname, no_node
 from harness.operator.controllers.machine_phase import claimed_by, has_node
-from harness.operator.controllers.machine_status import as_node, hostname, no_node
 
 MANAGER = "vmatrix-nodes"
 MACHINE_LABEL = f"{GROUP}/machine"

@@ -6,22 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake
-from harness.operator.api.cluster import AppliedState
+from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.rules import read
+from harness.operator.api.resources import REMOVE_SETS_ANNOTATION
+from harness.operator.api.rules import read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
-from harness.operator.api.variables import variable
 from harness.operator.decide.backups import RESTORE_FIELD
-from harness.operator.decide.desired import desired
+from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
-from harness.operator.decide.hosts import groups_of
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.releases import KnownReleases, load_releases, numbers
 from harness.operator.decide.restores import restore_mistake
-from harness.operator.decide.variables import path_of, variables_of
+from harness.operator.decide.variables import KnownReleases, load_releases, numbers, path_of, variables_of
 
 # What machines and pods have of each other for as long as the cluster lives.
 CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")
@@ -79,21 +77,39 @@ def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterat
     for number, one in enumerate(sets):
         if set(groups_of(one, sets)) != before.get(one.name, set(groups_of(one, sets))):
             yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
-    yield from _renamed(cd, applied)
+    yield from _missing(cd, applied)
     yield from _majority(cd, applied, lost=lost)
 
 
-def _renamed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
-    """Yield sets that take the place of others: their machines would leave, and other ones join."""
+def _missing(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    """Yield the sets that are missing though machines of them are deployed, unless somebody has confirmed that.
+
+    Another set in the place of one is told of there: its machines would leave, and other ones join.
+    """
     sets = cd.spec.machine_sets
-    deployed = {host.set_name: set(host.groups) for host in applied.hosts}
-    gone = {name: groups for name, groups in deployed.items() if all(one.name != name for one in sets)}
-    for number, one in enumerate(sets):
-        before = [name for name, groups in gone.items() if groups == set(groups_of(one, sets))]
-        if before and one.replicas and one.name not in deployed:
-            message = f"the machines of set {before[0]} would leave the cluster, and others would join as {one.name}"
-            remedy = f"keep the name; to replace its machines, add {one.name} first, and remove {before[0]} afterwards"
-            yield SpecMistake(f"spec.machineSets[{number}].name", message, remedy)
+    confirmed = cd.metadata.annotations.get(REMOVE_SETS_ANNOTATION, "").replace(",", " ").split()
+    deployed: dict[str, list[AppliedHost]] = {}
+    for host in applied.hosts:
+        deployed.setdefault(host.set_name, []).append(host)
+    for name, hosts in deployed.items():
+        if not name or name in confirmed or any(one.name == name for one in sets):
+            continue
+        confirm = f"confirm with annotation {REMOVE_SETS_ANNOTATION}={','.join([*confirmed, name])}"
+        places = (
+            (number, one.name)
+            for number, one in enumerate(sets)
+            if one.replicas and one.name not in deployed and set(groups_of(one, sets)) == set(hosts[0].groups)
+        )
+        if (place := next(places, None)) is not None:
+            number, other = place
+            message = f"the machines of set {name} would leave the cluster, and others would join as {other}"
+            remedy = f"keep the name; to replace its machines, add {other} first, and remove {name} afterwards"
+            yield SpecMistake(f"spec.machineSets[{number}].name", message, f"{remedy}; or {confirm}")
+        else:
+            gone = ", ".join(host.machine for host in hosts)
+            message = f"set {name} is missing, and its machines would leave the cluster: {gone}"
+            remedy = f"put the set back, with replicas 0 to have them leave; or {confirm}"
+            yield SpecMistake("spec.machineSets", message, remedy)
 
 
 def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcdbackup import MISSING, EtcdBackup, OperationSnapshot
+from harness.operator.api.etcd import MISSING, EtcdBackup, OperationSnapshot
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
 
 BackupState = Literal["due", "blocked", "verified", "failed", "foreign"]

@@ -9,12 +9,10 @@ from datetime import timedelta
 from harness.kube.objects import stamp
 from harness.operator.api.sets import ETCD, GROUPS, WantedSet
 from harness.operator.decide.backups import to_restore
-from harness.operator.decide.desired import Desired, differing, moved, next_hop
-from harness.operator.decide.due import Due, Situation, StepChange, step, whole
-from harness.operator.decide.hosts import Host
+from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
+from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
 from harness.operator.decide.membership import batch, dead, majority, to_recover, without_quorum
 from harness.operator.decide.variables import with_parts
-from harness.operator.decide.waits import Wait, WaitReason
 
 SETTLE_SECONDS = 30.0  # policy: machines that go together, such as those of one rack, are all known to be gone by then
 

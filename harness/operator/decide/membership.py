@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, MachineRole, WantedSet
-from harness.operator.decide.desired import Desired
-from harness.operator.decide.hosts import Host, applied_host, groups_of, in_order, remembered_host
+from harness.operator.decide.desired import Desired, Host, applied_host, groups_of, in_order, remembered_host
 from harness.operator.decide.observed import Observed
 
 
@@ -96,7 +95,7 @@ def _going(machine: str, claimed: Mapping[str, Host], observed: Observed) -> str
     if machine in observed.lost:
         return f"{machine} is lost: {observed.lost[machine]}"
     if machine not in claimed:
-        return f"{machine} of the cluster: no such Machine"
+        return f"{machine} of the cluster: the cluster has claimed no Machine of that name"
     if machine in observed.deleted:
         return f"Machine {machine} is being deleted"
     return f"{machine} is to be replaced: {observed.replace[machine]}" if machine in observed.replace else ""

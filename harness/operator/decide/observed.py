@@ -18,10 +18,10 @@ from harness.operator.api.cluster import (
     UnsettledState,
 )
 from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
-from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
-from harness.operator.api.variables import Part
+from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
 
 CHANGES: Mapping[str, tuple[Part, ...]] = {  # parts of the cluster that an operation changes
@@ -210,7 +210,8 @@ def trouble_of(machine: DeclaredMachine) -> str:
         found = known.get(kind)
         if found is not None and found.status != "True":
             return found.message or found.reason
-    return "nobody has logged in to it yet" if machine.made and REACHABLE not in known else ""
+    looked = REACHABLE in known or ANSWERING in known  # the second in the place of the first
+    return "nobody has logged in to it yet" if machine.made and not looked else ""
 
 
 def _said(machines: Iterable[DeclaredMachine], of: Callable[[DeclaredMachine], str]) -> dict[str, str]:

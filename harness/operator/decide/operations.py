@@ -13,7 +13,18 @@ from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide import duties
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.due import Due, DueOf, Situation, step
+from harness.operator.decide.due import (
+    Due,
+    DueOf,
+    Hold,
+    Situation,
+    Wait,
+    WaitReason,
+    not_accepted,
+    paused,
+    running,
+    step,
+)
 from harness.operator.decide.duties import joining_missing, machines_missing, unsettled, upgrade
 from harness.operator.decide.observed import (
     ADOPT,
@@ -28,7 +39,6 @@ from harness.operator.decide.observed import (
 )
 from harness.operator.decide.product_file import FIELD, phase_of
 from harness.operator.decide.restores import restorable
-from harness.operator.decide.waits import Hold, Wait, WaitReason, not_accepted, paused, running
 
 BACKUP, UPGRADE = "backup", "upgrade"  # operations
 

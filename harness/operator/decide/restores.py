@@ -20,9 +20,8 @@ from harness.operator.decide.backups import (
     to_restore,
 )
 from harness.operator.decide.desired import digest_of
-from harness.operator.decide.due import Situation
+from harness.operator.decide.due import Situation, Wait, WaitReason
 from harness.operator.decide.membership import dead, majority_in_doubt
-from harness.operator.decide.waits import Wait, WaitReason
 
 CONFIRMATION_DIGITS = 8  # of a digest: nobody types it by chance, and a person can compare it
 CA_LOST = "all {} are lost, and the cluster's CA with them: delete the object and make another cluster"

@@ -1,16 +1,31 @@
-"""What one operation is given, before there are objects of it."""
+"""Inputs of an operation: what it is given, and the folder of files that its executor starts from.
+
+hosts.yml         the inventory; paths of keys are relative to the folder
+extra-vars.yml    variables of the playbooks
+product.yml       the product file of playbooks that are not vmatrix's own, if there is one
+operation.json    what is done, to which cluster, how long it may take, and which machines are not reached directly
+keys/SECRET/KEY   private SSH keys
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from harness.operator.api.etcdbackup import OperationSnapshot
+import yaml
+
+from harness.errors import BadInput
+from harness.files import read_text
+from harness.kube.failures import Json
+from harness.machines.inventory import GROUPS
+from harness.operator.api.etcd import OperationSnapshot
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
-from harness.operator.decide.hosts import Host
-from harness.operator.decide.product_file import KnownProduct
+from harness.operator.decide.desired import Host
+from harness.operator.decide.product_file import KEY, KnownProduct, read_product
 
 ADOPT = "adopt"  # the operation that takes over a cluster
 BACKUP = "backup"  # the operation that takes a snapshot of etcd
@@ -81,3 +96,111 @@ def state_name(cluster: str) -> str:
 def log_name(job: str) -> str:
     """Return the name of the ConfigMap that keeps a Job's log."""
     return f"{job}-log"
+
+
+HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
+PRODUCT = KEY
+KEY_FILE = "ansible_ssh_private_key_file"
+WORDS = ("cluster", "namespace", "job", "sequence", "operation", "entry")  # of operation.json
+PAGE = "docs/operator/troubleshooting.md"
+HINT = f"`kubectl get configmap JOB -o yaml` shows these files of an operation; {PAGE} explains them"
+
+
+@dataclass(frozen=True)
+class OperationFolder:
+    """What the files say. through: VirtualMachineInstances by inventory name.  snapshot: which it takes or restores."""
+
+    path: Path
+    cluster: str
+    namespace: str
+    job: str
+    sequence: str
+    operation: str
+    entry: str
+    deadline_seconds: float
+    through: Mapping[str, str]
+    inventory: dict[str, Any]
+    variables: dict[str, Any]
+    snapshot: OperationSnapshot | None = None
+    product: KnownProduct | None = None
+
+    @property
+    def hosts(self) -> dict[str, dict[str, Any]]:
+        """Return each machine's variables, by name."""
+        found: dict[str, dict[str, Any]] = self.inventory["all"]["hosts"]
+        return found
+
+    @staticmethod
+    def load(path: Path) -> OperationFolder:
+        """Read a folder.
+
+        Raises:
+            BadInput: a file is missing or does not say what it should.
+        """
+        told, inventory, variables = (_mapping(path / name) for name in (OPERATION, HOSTS, VARIABLES))
+        hosts = (inventory.get("all") or {}).get("hosts")
+        if not isinstance(hosts, dict) or not hosts:
+            raise BadInput(f"{path / HOSTS}: all.hosts has no machine", hint=HINT)
+        inventory["all"]["hosts"] = {name: dict(said or {}) for name, said in hosts.items()}
+        try:
+            words: dict[str, Any] = {key: str(told[key]) for key in WORDS}
+            seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
+            snapshot = OperationSnapshot.model_validate(told["snapshot"]) if "snapshot" in told else None
+        except KeyError as missing:
+            raise BadInput(f"{path / OPERATION}: {missing} is missing", hint=HINT) from missing
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"{path / OPERATION}: {error}", hint=HINT) from error
+        if strange := sorted(set(through) - set(hosts)):
+            raise BadInput(f"{path / OPERATION}: through names {', '.join(strange)}, not in {HOSTS}", hint=HINT)
+        about: dict[str, Any] = {**words, "deadline_seconds": seconds, "through": through, "snapshot": snapshot}
+        about["product"] = _product(path / PRODUCT)
+        return OperationFolder(path, **about, inventory=inventory, variables=variables)
+
+
+def _product(file: Path) -> KnownProduct | None:
+    if not file.is_file():
+        return None
+    product, mistakes = read_product(read_text(file), file.name)
+    if product is None:
+        raise BadInput("; ".join(mistake.text for mistake in mistakes), hint=HINT)
+    return product
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"{file}: {error}", hint=HINT) from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{file}: it is no mapping", hint=HINT)
+    return found
+
+
+def files_of(execution: Execution) -> dict[str, str]:
+    """Return the files of an operation's folder but for its keys."""
+    product = execution.product
+    names: dict[str, tuple[str, ...]] = {
+        group: product.groups(group) if product is not None else (group,) for group in GROUPS
+    }
+    groups: dict[str, dict[str, Json]] = {name: {"hosts": {}} for found in names.values() for name in found}
+    hosts: dict[str, Json] = {}
+    for host in execution.hosts:
+        where = {"ansible_host": host.address, "ansible_port": host.port, "ansible_user": host.user}
+        hosts[host.name] = {**where, KEY_FILE: key_file(host.key)}
+        for name in (name for group in host.groups for name in names.get(group, (group,))):
+            groups.setdefault(name, {"hosts": {}})["hosts"][host.name] = {}
+    operation = {
+        **{word: getattr(execution, word) for word in WORDS},
+        "attempt": execution.attempt,
+        "deadlineSeconds": execution.deadline_seconds,
+        "digest": execution.digest,
+        "through": {host.name: host.through for host in execution.hosts if host.through},
+    }
+    if execution.snapshot is not None:
+        operation["snapshot"] = execution.snapshot.model_dump(mode="json", by_alias=True)
+    return {
+        HOSTS: yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}, sort_keys=False, width=200),
+        VARIABLES: yaml.safe_dump(dict(execution.variables), sort_keys=True, width=200),
+        OPERATION: json.dumps(operation, indent=2) + "\n",
+        **({PRODUCT: product.text} if product is not None else {}),
+    }

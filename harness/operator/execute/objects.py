@@ -22,8 +22,7 @@ from harness.kube.resources import (
 )
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
-from harness.operator.execute.folder import files_of
-from harness.operator.execute.inputs import Execution, executor_name, key_file, log_name, state_name
+from harness.operator.execute.inputs import Execution, executor_name, files_of, key_file, log_name, state_name
 
 CONTAINER = "executor"
 USER = 65532  # the image's /etc/passwd names it: ssh refuses a user without a name

@@ -14,18 +14,16 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput, VmatrixError
-from harness.history.scrub import scrubber
+from harness.history.record import scrubber
 from harness.machines.reach.ssh import close_connections, control_directory
 from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.machines.runner.playbook_output import task_of
 from harness.operator.execute import termination
-from harness.operator.execute.folder import OperationFolder
-from harness.operator.execute.inputs import ADOPT, BACKUP, RESET
+from harness.operator.execute.inputs import ADOPT, BACKUP, RESET, OperationFolder
 from harness.operator.execute.own_objects import OwnObjects
-from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.snapshots import SnapshotStore
-from harness.operator.execute.termination import Termination
+from harness.operator.execute.termination import PlayProgress, Termination
 from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
 
 CHANGED = re.compile(r"^changed: \[([^\]]+)\]")

@@ -20,9 +20,8 @@ from harness.kube.failures import Json
 from harness.kube.objects import dig, parse_time
 from harness.kube.resources import SECRET
 from harness.operator.api.resources import GIVEN_UP
-from harness.operator.execute import logs, progress
-from harness.operator.execute.folder import OperationFolder
-from harness.operator.execute.inputs import state_name
+from harness.operator.execute import logs, termination
+from harness.operator.execute.inputs import OperationFolder, state_name
 from harness.operator.execute.termination import Termination
 
 
@@ -66,7 +65,7 @@ class OwnObjects:
     def annotate(self, value: str) -> None:
         """Say where the operation is."""
         if self.cluster is not None:
-            progress.annotate(self.cluster, self.folder.namespace, self.folder.job, value)
+            termination.annotate(self.cluster, self.folder.namespace, self.folder.job, value)
 
     def elapsed(self) -> float:
         """Return the seconds since the Job began, and say that nothing is done yet; 0 where there is no Job.
@@ -80,7 +79,7 @@ class OwnObjects:
         if self.cluster is None:
             return 0.0
         try:
-            job = progress.annotate(self.cluster, self.folder.namespace, self.folder.job, "{}")
+            job = termination.annotate(self.cluster, self.folder.namespace, self.folder.job, "{}")
         except ApiFailure as failure:
             if failure.not_found:
                 return 0.0

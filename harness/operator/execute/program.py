@@ -17,7 +17,7 @@ from harness.kube.api import PATIENT
 from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.operator.execute import termination
-from harness.operator.execute.folder import OperationFolder
+from harness.operator.execute.inputs import OperationFolder
 from harness.operator.execute.operation_run import OperationRun
 from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.snapshots import SnapshotStore

@@ -16,7 +16,7 @@ from typing import Any
 from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
-from harness.operator.api.etcdbackup import OperationSnapshot
+from harness.operator.api.etcd import OperationSnapshot
 from harness.operator.decide.observed import RECOVER
 from harness.operator.execute.inputs import BACKUP
 

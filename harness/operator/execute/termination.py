@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -16,10 +18,65 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from harness.errors import Blame, InfraRetriable, VmatrixError
+from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.objects import dig, is_condition
+from harness.kube.resources import JOB
 from harness.machines.runner.playbook_output import TaskFailure, ended_by, recap
-from harness.operator.execute.progress import PlayProgress
+from harness.operator.api.resources import GROUP
+
+ANNOTATION = f"{GROUP}/progress"
+EVERY_SECONDS = 5.0  # between writes: who looks at a task that takes minutes is not served by more
+
+
+@dataclass
+class PlayProgress:
+    """What is told to the API: the newest, now and then. That it cannot be told ends no operation.
+
+    write: gives the annotation its value.
+    """
+
+    write: Callable[[str], object]
+    every: float = EVERY_SECONDS
+    play: str = ""
+    task: str = ""
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        """Begin to tell."""
+        threading.Thread(target=self._tell, name="progress", daemon=True).start()
+
+    def stop(self) -> None:
+        """Tell no more. What a request under way does is of no interest then."""
+        self._ended.set()
+
+    def _tell(self) -> None:
+        told = ""
+        while True:
+            said = json.dumps({"play": self.play, "task": self.task})
+            if self.play and said != told:
+                try:
+                    self.write(said)
+                    told = said
+                except VmatrixError:  # the next one may be told
+                    pass
+            if self._ended.wait(self.every):
+                return
+
+
+def annotate(cluster: Cluster, namespace: str, job: str, value: str) -> Json:
+    """Write the annotation of a Job; return the Job."""
+    return cluster.merge(JOB, job, {"metadata": {"annotations": {ANNOTATION: value}}}, namespace)
+
+
+def progress_of(job: Json) -> tuple[str, str]:
+    """Return the play and the task that a Job's executor is at; "" where it has not said."""
+    try:
+        said = json.loads(dig(job, "metadata", "annotations", ANNOTATION) or "{}")
+        return str(said.get("play", "")), str(said.get("task", ""))
+    except (ValueError, AttributeError):
+        return "", ""
+
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
 MOST_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
@@ -98,7 +155,38 @@ REQUEST_PLAYS = frozenset(
         "Refuse a Kubernetes version that differs from the running one",
     }
 )
-REQUEST_TASKS = frozenset({"settings : Say what failed, and that the former settings run"})
+ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
+    "adoption": (
+        "Refuse machines of no cluster, or of several",
+        "Refuse a cluster with other nodes, control planes or etcd members",
+    ),
+    "bootstrap_os": ("Refuse an operating system with unknown package names",),
+    "control_plane": ("Refuse the configuration",),
+    "etcd": ("Say which flags etcd does not know",),
+    "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
+    "running_version": (
+        "Refuse another folder of certificates",
+        "Refuse a different version",
+        "Refuse another container runtime, or another version of it",
+    ),
+    "settings": ("Say what failed, and that the former settings run",),
+    "version_skew": (
+        "Refuse a different version, except in an upgrade",
+        "Refuse another version of the container runtime, except in an upgrade",
+        "Refuse another container runtime",
+        "Refuse a downgrade of the container runtime",
+        "Refuse a downgrade",
+        "Refuse to skip a minor version",
+        "Refuse a kubelet newer than an API server",
+        "Refuse a kubelet that the new API server does not support",
+        "Refuse to upgrade a machine ahead of the control planes",
+        "Refuse an older etcd",
+    ),
+}
+REQUEST_TASKS = frozenset(f"{role} : {task}" for role, tasks in ROLE_REFUSALS.items() for task in tasks)
+# A role's own check of its variables, in ansible-core's words, and kubeadm's of images that the registry has not.
+WRONG_VARIABLES = re.compile(r"(?:\S+ : )?Validating arguments against arg spec ")
+NO_SUCH_IMAGE = re.compile(r"\[ERROR ImagePull\].*(?:not found|manifest unknown)", re.IGNORECASE)
 
 
 class ExecutorInterrupted(InfraRetriable):
@@ -142,9 +230,13 @@ def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: s
 
 
 def _by_request(error: VmatrixError, first: TaskFailure) -> bool:
-    """Tell whether what was asked for is to blame: the playbooks judged it, or its settings were taken back."""
-    judged = first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS
-    return judged and not first.unreachable and error.blame == Blame.PRODUCT
+    """Tell whether what was asked for is to blame, as the playbooks, one of their modules or kubeadm say."""
+    if first.unreachable or error.blame != Blame.PRODUCT:
+        return False
+    if first.play in REQUEST_PLAYS or first.task in REQUEST_TASKS or WRONG_VARIABLES.match(first.task):
+        return True
+    said = [str(first.result.get("msg")), *map(str, first.result.get("stderr_lines") or ())]
+    return first.result.get("blame") == Blame.USER or any(map(NO_SUCH_IMAGE.search, said))
 
 
 def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:

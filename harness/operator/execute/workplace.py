@@ -15,8 +15,7 @@ from harness.machines.reach.portforward import Tunnels
 from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.machines.runner.call import AnsibleCall, PlaybookInputs
 from harness.operator.decide.product_file import KnownProduct, phase_of
-from harness.operator.execute.folder import KEY_FILE, OperationFolder
-from harness.operator.execute.inputs import KUBECONFIG
+from harness.operator.execute.inputs import KEY_FILE, KUBECONFIG, OperationFolder
 from harness.paths import packaged_dir
 from harness.spec.models import AnsibleOptions
 from harness.spec.variables import in_both

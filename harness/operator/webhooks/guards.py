@@ -19,12 +19,15 @@ from harness.operator.api.resources import (
     APPROVED_BY_ANNOTATION,
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    REMOVE_SETS_ANNOTATION,
     REQUESTED_BY_ANNOTATION,
     RESTORE_ANNOTATION,
 )
-from harness.operator.controllers.cluster_children import derived
 from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.clusterdeployment import derived
 from harness.operator.controllers.machine_phase import in_use
+
+CONFIRMATIONS = (APPROVE_ANNOTATION, RESTORE_ANNOTATION, REMOVE_SETS_ANNOTATION)
 
 
 def refused(mistakes: Sequence[SpecMistake]) -> AdmissionResponse:
@@ -85,7 +88,7 @@ def default_deployment(request: Json) -> AdmissionResponse:
     said = dict(new["metadata"].get("annotations") or {})
     before = dig(old, "metadata", "annotations") or {}
     spoke = {REQUESTED_BY_ANNOTATION: old is None or old.get("spec") != new.get("spec")}
-    given = [name for name in (APPROVE_ANNOTATION, RESTORE_ANNOTATION) if said.get(name) is not None]
+    given = [name for name in CONFIRMATIONS if said.get(name) is not None]
     spoke[APPROVED_BY_ANNOTATION] = any(said[name] != before.get(name) for name in given)
     for annotation, now in spoke.items():
         told = user if now else before.get(annotation)

@@ -58,6 +58,11 @@ class Analysis:
         return self.nights[-1] if self.nights else None
 
     @property
+    def unit(self) -> str:
+        """Return what the nights are called: a run by hand is none."""
+        return "run" if any(night.by_hand for night in self.nights) else "night"
+
+    @property
     def tonight(self) -> tuple[CellStory, ...]:
         """Return the cells that the last night has a record of."""
         return tuple(c for c in self.cells if c.last_night == len(self.nights) - 1 and c.records)

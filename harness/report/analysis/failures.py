@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from harness.history.record import Record, telling
+from harness.check_result import REMEMBERED, signature_of_text, telling
+from harness.history.record import CheckNote, Record, StepRecord
+from harness.model import Outcome
 from harness.report.analysis.nights import Night
-
-MARKS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
-    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
-    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
-    (re.compile(r"\b(?:sha256:)?[0-9a-f]{32,128}\b"), "<id>"),
-    (re.compile(r"\bk\d{3,5}-[a-z0-9-]*-[0-9a-f]{6}\b"), "<cell>"),
-    (re.compile(r"(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}\b|::[0-9a-fA-F]{1,4}\b"), "<address>"),
-    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?\b"), "<address>"),
-    (re.compile(r"(?<![\w.<])/(?:[\w.@+-]+/)*[\w.@+-]+"), "<path>"),
-    (re.compile(r"\b(?:cp|w|worker|etcd|lb|node|control-plane)-\d+\b"), "<machine>"),
-    (re.compile(r"(?<=[a-z0-9])-(?=[a-z0-9]*\d)[bcdfghjklmnpqrstvwxz2456789]{8,10}(?:-[a-z0-9]{5})?\b"), "-<id>"),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,31}\b"), "<id>"),
-    (re.compile(r"\d+(?:\.\d+)*"), "<n>"),
-    (re.compile(r"\s+"), " "),
-)
-
-
-@lru_cache(maxsize=50_000)
-def signature(message: str, titles: tuple[str, ...] = ()) -> str:
-    """Return a message's telling line without what differs from run to run; empty for an empty message."""
-    line = telling(message, titles)
-    for pattern, mark in MARKS:
-        line = pattern.sub(mark, line)
-    return line.strip()
-
 
 KNOWN_NIGHTS = 30  # for so long a failure is remembered as known
 
@@ -44,13 +18,15 @@ KNOWN_NIGHTS = 30  # for so long a failure is remembered as known
 class Failure:
     """One failed step or check of a cell's night.
 
-    title: the check's ("suite: name") or, of a step, its name.  signature: what equal failures share.
+    title: the check's ("suite: name") or, of a step, its name.  headline: its cause in one line.
+    signature: what equal failures share: of a check its claim and what was expected, of other text its first line.
     """
 
     title: str
     check: bool
     stage: str
     blame: str
+    headline: str
     message: str
     signature: str
     quarantine: str
@@ -64,27 +40,25 @@ class Failure:
 def failures_of(record: Record) -> tuple[Failure, ...]:
     """Return the failed steps (of a step inside another only the inner one) and checks of the attempt that counts."""
     attempt = record.last_attempt
-    steps = [s for s in record.steps if s.outcome == "failed" and s.attempt == attempt]
+    steps = [s for s in record.steps if s.outcome == Outcome.FAILED and s.attempt == attempt]
     inner = [s for s in steps if not any(o.name.startswith(f"{s.name} / ") for o in steps)]
-    found = [
-        Failure(s.name, False, "", s.blame, s.message, signature(s.message) or s.name, s.quarantine)
-        for s in {s.name: s for s in inner}.values()
-    ]
+    failures = [_of_step(step) for step in {s.name: s for s in inner}.values()]
     for note in record.notes:
-        if note.outcome == "failed" and note.attempt == attempt:
-            found += [
-                Failure(
-                    title,
-                    True,
-                    note.stage,
-                    note.blame,
-                    note.message,
-                    signature(note.message, (title,)) or title,
-                    note.quarantine,
-                )
-                for title in note.checks
-            ]
-    return tuple(found)
+        if note.outcome is Outcome.FAILED and note.attempt == attempt:
+            failures += [_of_check(title, note) for title in note.checks]
+    return tuple(failures)
+
+
+def _of_step(step: StepRecord) -> Failure:
+    headline = telling(step.message)
+    signature = signature_of_text(telling(step.message, most=REMEMBERED)) or step.name
+    return Failure(step.name, False, "", step.blame, headline, step.message, signature, step.quarantine)
+
+
+def _of_check(title: str, note: CheckNote) -> Failure:
+    signature = note.signature or signature_of_text(telling(note.message, (title,), most=REMEMBERED)) or title
+    headline = note.headline or telling(note.message, (title,))
+    return Failure(title, True, note.stage, note.blame, headline, note.message, signature, note.quarantine)
 
 
 @dataclass(frozen=True)
@@ -96,6 +70,7 @@ class FailureCluster:
     """
 
     signature: str
+    headline: str
     message: str
     blames: Mapping[str, int]
     titles: tuple[str, ...]
@@ -151,9 +126,11 @@ def clusters_of(log: FailureLog, last_night: int) -> tuple[FailureCluster, ...]:
 def _cluster(name: str, found: Sequence[tuple[str, int, Failure]], last_night: int) -> FailureCluster:
     seen = dict.fromkeys((cell, night) for cell, night, _ in found)
     last = max(night for _, night, _ in found)
+    latest = [failure for _, night, failure in found if night == last][-1]
     return FailureCluster(
         signature=name,
-        message=[f.message for _, night, f in found if night == last][-1],
+        headline=latest.headline,
+        message=latest.message,
         blames=dict(Counter(f.blame for *_, f in found).most_common()),
         titles=tuple(dict.fromkeys(f.title for *_, f in found)),
         cells=dict(Counter(cell for cell, _ in seen)),

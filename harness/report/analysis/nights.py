@@ -36,6 +36,11 @@ class Night:
         return datetime.fromisoformat(self.started)
 
     @property
+    def by_hand(self) -> bool:
+        """Tell whether a person ran it at a desk, and no pipeline."""
+        return not self.where.pipeline
+
+    @property
     def tier(self) -> str:
         """Return the tier of its cells, empty when they are of several."""
         tiers = {r.tier for r in self.cells.values()}
@@ -96,8 +101,13 @@ class Freshness:
 def freshness(nights: Sequence[Night], *, every_hours: float | None, now: datetime) -> Freshness:
     """Return how fresh the nights are and which are missing between the first and now.
 
+    Runs by hand are no nights of a schedule: where there are no others, none is due, and beside others they end no gap.
     A schedule whose owner left makes no pipeline and tells nobody: that it did not run is seen here or nowhere.
     """
+    if nights and all(night.by_hand for night in nights):
+        every_hours = None
+    elif any(night.by_hand for night in nights):
+        nights = [night for night in nights if not night.by_hand]
     late = every_hours * LATE if every_hours is not None else None
     if not nights:
         return Freshness(None, None, every_hours, late, late is not None, ())

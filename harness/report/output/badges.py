@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
-from harness.reading import read_text
+from harness.files import read_text
 from harness.report.analysis.analyse import Analysis
 from harness.report.output.document import summary
 
@@ -61,15 +61,16 @@ def last_night(analysis: Analysis) -> Badge:
     night = analysis.last
     if night is None:
         return Badge("last night", "never", UNKNOWN)
+    name = f"last {analysis.unit}"
     found = summary(analysis)
     day = f"{night.start:%Y-%m-%d}"
     if analysis.freshness.stale:
-        return Badge("last night", f"{day}, overdue", BAD)
+        return Badge(name, f"{day}, overdue", BAD)
     counted = found["new"] + found["known"]
     if counted:
         new = f", {found['new']} new" if found["new"] else ""
-        return Badge("last night", f"{day}, {counted} failed{new}", BAD if found["new"] else FAIR)
-    return Badge("last night", f"{day}, nothing failed", GOOD)
+        return Badge(name, f"{day}, {counted} failed{new}", BAD if found["new"] else FAIR)
+    return Badge(name, f"{day}, nothing failed", GOOD)
 
 
 def _colour(part: int, whole: int) -> str:

@@ -12,8 +12,9 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any
 
+from harness.check_result import shortened_below
 from harness.history.lines import History
-from harness.history.record import Record, cut, telling
+from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.checks import CheckStory, Range
 from harness.report.analysis.failures import Failure
@@ -225,6 +226,7 @@ class _Document:
         clusters = self.cluster_list()
         return {
             "v": VERSION,
+            "unit": found.unit,
             "title": self.title,
             "generated": found.now.isoformat(timespec="seconds").replace("+00:00", "Z"),
             "selection": {name: getattr(found.selection, name) for name in SELECTION},
@@ -286,7 +288,7 @@ class _Document:
             "step": "" if failure.check else failure.title,
             "stage": failure.stage,
             "blame": failure.blame,
-            "message": self.message(failure.message, (failure.title,)),
+            "message": self.message(failure.message, failure.headline),
             "cluster": self.clusters.get(failure.signature, -1),
             "news": "known" if self.analysis.known.get((cell, night, failure.key), False) else "new",
             "quarantine": failure.quarantine,
@@ -311,11 +313,9 @@ class _Document:
             "flaky": {**asdict(story.flaky), "enough": story.flaky.enough},
         }
 
-    def message(self, text: str, titles: tuple[str, ...] = ()) -> int:
+    def message(self, text: str, headline: str = "") -> int:
         """Return the number of a text whose first line says what went wrong."""
-        line = telling(text, titles)
-        first = text.strip().partition("\n")[0]
-        return self.messages[cut(text if first == line else f"{line}\n\n{text}", MOST_MESSAGE)]
+        return self.messages[shortened_below(headline, text, MOST_MESSAGE)]
 
     def range(self, found: Range | None) -> dict[str, Any] | None:
         if found is None:
@@ -335,7 +335,7 @@ class _Document:
         return [
             {
                 "signature": cluster.signature,
-                "message": self.message(cluster.message, cluster.titles),
+                "message": self.message(cluster.message, cluster.headline),
                 "blames": dict(cluster.blames),
                 "what": list(cluster.titles),
                 "cells": [self.places[cell] for cell in cluster.cells],

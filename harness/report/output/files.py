@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from harness.history.lines import History
@@ -42,36 +44,62 @@ FORMATS = ("html", "md", "json", "svg", "annotations")
 PAGE, NOTE, DOCUMENT, ANNOTATIONS = "index.html", "summary.md", "report.json", "annotations.json"
 
 
-def files(
-    analysis: Analysis,
-    history: History,
-    *,
-    formats: Collection[str] = FORMATS,
-    title: str = "vmatrix",
-    url: str = "",
-    faults: FaultScore | None = None,
-) -> dict[str, bytes]:
-    """Return the files of those formats.
+@dataclass
+class Sources:
+    """What the files of a report are made of; the document is made when the first format asks for it.
 
-    Args:
-        url: where the page will be published, "" when it will not.
-        faults: how many faults the checks find, where that was counted.
+    url: where the page will be published, "" when it will not.
+    faults: how many faults the checks find, where that was counted.
     """
-    made: dict[str, str] = {}
-    whole: dict[str, Any] = {}
-    if {"html", "json"} & set(formats):
-        score = faults.told() if faults is not None else None
-        whole = {**document(analysis, history, title=title), "faults": score}
-    if "html" in formats:
-        made[PAGE] = render(whole)
-    if "json" in formats:
-        made[DOCUMENT] = json.dumps(whole, ensure_ascii=False, separators=(",", ":")) + "\n"
-    if "md" in formats:
-        made[NOTE] = note.render(analysis, history, url=url)
-        made[NOTE] += "\n".join([*faults.lines(), ""]) if faults is not None else ""
-    if "annotations" in formats:
-        made[ANNOTATIONS] = json.dumps(links(analysis, url=url), ensure_ascii=False, indent=1) + "\n"
-    if "svg" in formats:
-        made |= badges.badges(analysis)
-        made |= faults.badges() if faults is not None else {}
-    return {name: encoded(text) for name, text in made.items()}
+
+    analysis: Analysis
+    history: History
+    title: str = "vmatrix"
+    url: str = ""
+    faults: FaultScore | None = None
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """Return the whole analysis as one JSON document."""
+        score = self.faults.told() if self.faults is not None else None
+        return {**document(self.analysis, self.history, title=self.title), "faults": score}
+
+    def note(self) -> str:
+        """Return the note of a merge request."""
+        score = "\n".join([*self.faults.lines(), ""]) if self.faults is not None else ""
+        return note.render(self.analysis, self.history, url=self.url) + score
+
+    def badges(self) -> dict[str, str]:
+        """Return the badges by file name."""
+        return badges.badges(self.analysis) | (self.faults.badges() if self.faults is not None else {})
+
+
+WRITERS: Mapping[str, Callable[[Sources], dict[str, str]]] = {
+    "html": lambda made: {PAGE: render(made.document)},
+    "md": lambda made: {NOTE: made.note()},
+    "json": lambda made: {DOCUMENT: json.dumps(made.document, ensure_ascii=False, separators=(",", ":")) + "\n"},
+    "svg": Sources.badges,
+    "annotations": lambda made: {
+        ANNOTATIONS: json.dumps(links(made.analysis, url=made.url), ensure_ascii=False, indent=1) + "\n"
+    },
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a report by name, and the formats that could not be made, which keep no other from being made."""
+
+    contents: Mapping[str, bytes]
+    failures: Mapping[str, Exception]
+
+
+def files(made: Sources, formats: Collection[str] = FORMATS) -> Files:
+    """Return the files of those formats."""
+    contents: dict[str, bytes] = {}
+    failures: dict[str, Exception] = {}
+    for name in (name for name in FORMATS if name in formats):
+        try:
+            contents |= {file: encoded(text) for file, text in WRITERS[name](made).items()}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other formats are to be made
+            failures[name] = error
+    return Files(contents, failures)

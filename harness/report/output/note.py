@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
+from harness.check_result import LINE, shortened, signature_of_text
 from harness.history.lines import History
-from harness.history.record import telling
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
@@ -23,7 +23,7 @@ MARKER = "<!-- vmatrix -->"
 MOST_ROWS = 10  # a note is read, a report is searched
 MOST_NAMED = 6  # cells
 MOST_FAILURES = 2  # of a cell
-MOST_TEXT = 140
+MOST_TEXT = 140  # of a name
 SOON = 7  # days
 PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
 TWO_DAYS = 48  # hours
@@ -93,8 +93,12 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
     first, record = cells[0], cells[0].last
     failures = first.failures.get(first.last_night, ())
     blame = "quarantined" if _excused(first) else (record.blame if record is not None else "") or "unknown"
-    said = [_said(f) for f in failures[:MOST_FAILURES]]
-    said += [f"and {len(failures) - MOST_FAILURES} more"] if len(failures) > MOST_FAILURES else []
+    by_cause: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failures:
+        by_cause.setdefault((failure.blame, signature_of_text(failure.headline or failure.title)), []).append(failure)
+    said = [_said(equal) for equal in list(by_cause.values())[:MOST_FAILURES]]
+    said += [f"and {plural(len(by_cause) - MOST_FAILURES, 'more cause')}"] if len(by_cause) > MOST_FAILURES else []
+    said += [f"{plural(len(by_cause), 'cause')}, {plural(len(failures), 'failure')}"] * (len(by_cause) < len(failures))
     names = [_link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
     names += [f"and {plural(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
     columns = "<br>".join(names), "<br>".join(said), blame, _judged(cells), _since(analysis, first)
@@ -108,9 +112,10 @@ def _judged(cells: Sequence[CellStory]) -> str:
     return f"{said}; flaky in {worst.failed} of {worst.n}" if worst is not None else said
 
 
-def _said(failure: Failure) -> str:
-    text = telling(failure.message, (failure.title,))
-    return f"{code(failure.title, MOST_TEXT)} {code(text, MOST_TEXT)}" if text else code(failure.title, MOST_TEXT)
+def _said(equal: Sequence[Failure]) -> str:
+    """Return what failures of one cause say, once."""
+    title = code(equal[0].title, MOST_TEXT) + (f" and {len(equal) - 1} more" if len(equal) > 1 else "")
+    return f"{title} {code(equal[0].headline, LINE)}" if equal[0].headline else title
 
 
 def _since(analysis: Analysis, cell: CellStory) -> str:
@@ -163,7 +168,7 @@ def _list(what: str, names: Sequence[str]) -> str:
 def code(text: str, most: int = 400) -> str:
     """Return a text as a code span that nothing of it can end, in a table cell or elsewhere."""
     flat = re.sub(r"[\x00-\x20\x7f\u2028\u2029]+", " ", text).strip()
-    flat = flat if len(flat) <= most else flat[: most - 3] + "..."
+    flat = shortened(flat, most)
     longest = max((len(run) for run in re.findall("`+", flat)), default=0)
     fence = "`" * (longest + 1)
     space = " " if longest or not flat else ""

@@ -39,6 +39,10 @@ class KubeletLeaves(Model):
     client_certificate: Folder | None = Field(
         default=None, description="kubelet's client certificate; else the one that its kubeconfig names"
     )
+    settings: dict[Text, bool | int | Text] = Field(
+        default={},
+        description="settings of every kubelet beside kubeadm's and those of cluster_kubelet_config, by path",
+    )
 
 
 class ControlPlaneLeaves(Model):
@@ -147,6 +151,20 @@ class FirewallLeaves(Model):
     )
 
 
+class Manifest(Model):
+    """Objects that the product installs, in a file or a template of the project.
+
+    Expressions are Jinja's. They know the cell's variables, and what follows from them: images, kubernetes, minor,
+    coredns, dns_domain, dns_address, kube_proxy, kube_proxy_mode, kubelet, pod_cidr, ipv6_pod_cidr, service_cidrs,
+    addresses, workers, control_planes.
+    """
+
+    file: Text = Field(description="the file, from the project's folder on; else of the packaged files")
+    when: Text | None = Field(default=None, description="expression that is true where they are installed; else always")
+    vars: dict[Text, Text] = Field(default={}, description="variables of the template, an expression each")
+    optional: bool = Field(default=False, description="true: they may be missing; what is there is as in the file")
+
+
 class RuntimeLeaves(Model):
     """A container runtime that cells may have instead of the product's usual one."""
 
@@ -204,6 +222,11 @@ class ClusterLeaves(Model):
     worker_label: Text | None = Field(
         default=None, description="label that workers have and control planes do not; else not judged"
     )
+    node_labels: dict[Literal["node", "control_plane", "worker"], dict[Text, str]] | None = Field(
+        default=None,
+        description="labels below kubernetes.io and k8s.io that nodes have beside those of every kubelet, by group; "
+        "no node has others. Else others are not judged",
+    )
     cluster_admins: tuple[Subject, ...] | None = Field(
         default=None,
         description="all that ClusterRoleBindings bind to cluster-admin, as `Group NAME`, `User NAME` or "
@@ -250,6 +273,11 @@ class ClusterLeaves(Model):
         default=None,
         description="objects that change, refuse or limit others, as `KIND NAME` or `KIND NAMESPACE/NAME`; "
         "else not judged",
+    )
+    manifests: tuple[Manifest, ...] | None = Field(
+        default=None,
+        description="all objects that the product installs in the cluster, kubeadm's included: whole add-ons, and who "
+        "has which rights; else only what every product must have is judged",
     )
     own_versions: tuple[Version, ...] = Field(
         default=(), description="versions that the product decides, whatever the cell's variables say: not judged"

@@ -19,11 +19,11 @@ from typing import Any
 
 from harness import yaml_text
 from harness.errors import BadInput, VmatrixError
+from harness.files import read_text
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
 from harness.model import Mirror
 from harness.paths import MATRIX, packaged_dir
-from harness.reading import read_text
 from harness.spec.models import Timeouts
 from harness.spec.project import matrix_dir
 from harness.until import Deadline, NotYet, TimedOut, until

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
-from harness.conversation import NoAnswer, ask
 from harness.errors import InfraRetriable
+from harness.http_client import NoAnswer, WebRequest, ask
 
 PARALLEL = 4
 # Without these a registry answers 404 for an image index or an OCI manifest (distribution specification, "pull").
@@ -61,7 +61,7 @@ def digest_of(registry: str, image: str, seconds: float) -> str | None:
     repository, _, tag = image.rpartition(":")
     url = f"http://{registry}/v2/{repository}/manifests/{tag}"
     try:
-        reply = ask(url, "HEAD", seconds=seconds, headers={"Accept": MANIFEST_TYPES}, direct=True)
+        reply = ask(WebRequest(url, "HEAD", headers={"Accept": MANIFEST_TYPES}, direct=True), seconds)
     except NoAnswer as error:
         raise InfraRetriable(
             f"the image registry {registry} does not answer: {error}",

@@ -19,9 +19,8 @@ import yaml
 
 from harness import proc, yaml_text
 from harness.errors import BadInput, InfraError
-from harness.files import IndentedDumper
+from harness.files import IndentedDumper, read_text
 from harness.paths import MATRIX, packaged_dir
-from harness.reading import read_text
 from harness.spec.project import matrix_dir
 from harness.spec.suites import CERTIFICATION, E2E
 

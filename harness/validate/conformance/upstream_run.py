@@ -131,7 +131,6 @@ def _told(what: str, names: set[str]) -> list[str]:
 OUTCOME = "spec"  # a check's property: how the spec ended, in e2e.test's words and ours
 SECONDS = "seconds"
 OWN_WORDS = "skipped by the spec itself: "
-NOT_RUN = "not run: "
 
 
 def properties(verdict: SpecVerdict) -> Mapping[str, object]:
@@ -143,7 +142,7 @@ def unjudged(verdict: SpecVerdict) -> str | None:
     """Return why a spec says nothing about the cluster; None where it does."""
     if verdict.outcome is SpecOutcome.SKIPPED:
         return OWN_WORDS + verdict.text.removeprefix("the spec was skipped: skipped - ")
-    return NOT_RUN + verdict.text if verdict.outcome is SpecOutcome.NOT_RUN else None
+    return verdict.text if verdict.outcome is SpecOutcome.NOT_RUN else None
 
 
 def refuse_unpushed(found: WholeRun) -> None:

@@ -101,8 +101,22 @@ def view_of(api: Cluster, namespaces: frozenset[str] | None = None) -> ClusterVi
     return ClusterView(nodes, pods, daemon_sets, deployments, namespaces=namespaces)
 
 
+DNS_HOST, API_HOST = 10, 1  # the addresses of the Service network that kubeadm and the API server take for Services
+
+
+def service_address(network: str, host: int) -> str:
+    """Return an address of a Service network by its place in it; "" without a network."""
+    return str(ipaddress.ip_network(network)[host]) if network else ""
+
+
 def dns_address(api: Cluster, expected: ExpectedGuest) -> str:
-    """Return the address of the DNS server's Service, "" when it has none in the Service network."""
+    """Return the address at which the DNS server must be.
+
+    With kubeadm, that follows from the Service network, whatever the Service has. Else it is the Service's, "" when it
+    has none in the Service network.
+    """
+    if expected.leaves.kubeadm is not None and expected.service_cidr:
+        return service_address(expected.service_cidr, DNS_HOST)
     service = dns_service(api, expected)
     address = service["spec"].get("clusterIP", "") if service else ""
     if not expected.service_cidr:

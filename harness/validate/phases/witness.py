@@ -22,6 +22,7 @@ from harness.until import Deadline
 from harness.urls import in_url
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.expected import ExpectedGuest
+from harness.validate.findings import NotJudged
 from harness.validate.hosts import open_hosts
 from harness.validate.inspection import Inspection, MachineState, gather_states
 from harness.validate.phases.availability import (
@@ -51,6 +52,7 @@ class PhaseRecord:
 
     before: the guest when the phase began.  availability: of the addresses requested during it, by name.
     client: the machine that sent the requests.  seconds: how long the phase took.
+    unrequested: why no request was sent, where that is no trouble.
     single: whether the workload had only one node.  api: where the client reaches the API on itself.
     states: each machine's state before a restart, by name.  writer: writes all through a phase that cuts the power.
     """
@@ -63,6 +65,7 @@ class PhaseRecord:
     seconds: float = 0.0
     single: bool = False
     trouble: VmatrixError | None = None
+    unrequested: str = ""
     api: LocalApi = field(default_factory=LocalApi)
 
     def of(self, name: str) -> Availability:
@@ -70,7 +73,10 @@ class PhaseRecord:
 
         Raises:
             VmatrixError: what went wrong; or no request was sent, which is the harness's fault.
+            NotJudged: none could be sent, because nobody knows which image answers them.
         """
+        if self.unrequested:
+            raise NotJudged(self.unrequested)
         if isinstance(self.trouble, InfraError):  # no requests to the end
             raise self.trouble
         self.need(self.availability)
@@ -241,6 +247,8 @@ class Witness:
                 return self._start_requests(index, record, inspection)
         except VmatrixError as trouble:
             record.trouble = trouble
+        except NotJudged as why:
+            record.unrequested = str(why)
         return None
 
     def _prepare_restart(self, index: int, record: PhaseRecord, inspection: Inspection) -> None:
@@ -255,7 +263,7 @@ class Witness:
     def _start_requests(self, index: int, record: PhaseRecord, inspection: Inspection) -> RequestStream:
         nodes = inspection.expected.nodes
         record.single = len(nodes) == 1
-        image = f"{self.registry}/{inspection.curated.images[AGNHOST]}"
+        image = inspection.probe_image(AGNHOST, self.registry)
         address = place_workload(inspection.api, image, nodes, Deadline.after(self.timeouts.probe_pods))
         environment = inspection.guest.environment
         client = client_of(self.cell, index, environment)

@@ -1,30 +1,53 @@
-"""Cluster objects: webhooks, quotas and policies that nobody asked for; endless requests; tokens that never expire."""
+"""Cluster objects: what cannot be read or deleted, changes or refuses others unasked, or lasts longer than it may."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 from harness.kube import Cluster, Resource
-from harness.kube.failures import ApiFailure
-from harness.kube.resources import API_SERVICE, CRD, CSR, NAMESPACE, PV, SECRET
+from harness.kube.failures import Unreachable
+from harness.kube.resources import (
+    API_SERVICE,
+    CRD,
+    CSR,
+    ENDPOINT_SLICE,
+    MUTATING_WEBHOOK,
+    NAMESPACE,
+    PV,
+    SECRET,
+    SERVICE,
+    SERVICE_CIDR,
+    VALIDATING_WEBHOOK,
+)
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import OF_CHECKS, Json
 from harness.validate.findings import Mismatch, unjudged
+from harness.validate.manifests import installed, listed
+from harness.validate.probes import words_of
 
 ADMISSION, FLOW = "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io"
 EVERYWHERE = (
-    Resource(ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False),
-    Resource(ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False),
+    MUTATING_WEBHOOK,
+    VALIDATING_WEBHOOK,
     Resource(
         ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
     ),
     # served since Kubernetes 1.36
     Resource(ADMISSION, "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", namespaced=False),
+    Resource(ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False),
+    Resource(ADMISSION, "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
     Resource(FLOW, "v1", "flowschemas", "FlowSchema", namespaced=False),
     Resource(FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", namespaced=False),
+    Resource("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False),
+    Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+    SERVICE_CIDR,
 )
 IN_NAMESPACES = (
     Resource("", "v1", "resourcequotas", "ResourceQuota"),
@@ -33,43 +56,61 @@ IN_NAMESPACES = (
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
 )
-OWN = ("system-cluster-critical", "system-node-critical")  # of Kubernetes itself
-# The API server keeps objects with this annotation as they are (kubernetes.io, "API Priority and Fairness").
+OWN = frozenset(  # of Kubernetes itself
+    (
+        "PriorityClass system-cluster-critical",
+        "PriorityClass system-node-critical",
+        "ServiceCIDR kubernetes",
+    )
+)
+# The API server keeps objects with this annotation as they are, and writes "false" where somebody has changed them
+# (kubernetes.io, "API Priority and Fairness").
 KEPT = "apf.kubernetes.io/autoupdate-spec"
 # What pods of the system need (kubernetes.io, "Pod Security Admission").
 ENFORCED, NEEDED = "pod-security.kubernetes.io/enforce", "privileged"
 
 
 def strange_admission(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return objects that change, refuse or limit others although the product has none such."""
+    """Return objects that change, refuse or limit others although the product has none such, or not like this."""
     said, namespaces = expected.leaves.admission, expected.namespaces
     if said is None or namespaces is None:
         why = "product.yml does not say which there may be (admission, namespaces)"
         return [unjudged("objects that change or refuse others", why, whole=True)]
-    found = [name for kind in EVERYWHERE for name in _names(kind, api, None)]
-    found += [name for kind in IN_NAMESPACES for name in _names(kind, api, namespaces)]
-    strange = [
-        Mismatch(name, "not to exist: the product has none such", "it exists") for name in found if name not in said
-    ]
-    return [*strange, *_restricted(api, namespaces)]
+    found = [one for kind in EVERYWHERE for one in _strange(kind, api, said, None)]
+    found += [one for kind in IN_NAMESPACES for one in _strange(kind, api, said, namespaces)]
+    return [*found, *_foreign_services(api, expected), *_restricted(api, namespaces)]
 
 
-def _names(kind: Resource, api: Cluster, namespaces: frozenset[str] | None) -> Iterator[str]:
-    for one in _listed(kind, api):
-        place, meta = _place(one), one["metadata"]
-        own = meta["name"] in OWN or (meta.get("annotations") or {}).get(KEPT) == "true"
-        if not own and (namespaces is None or meta["namespace"] in namespaces):
-            yield f"{kind.kind} {place}"
+def resources_of(found: Iterable[Mismatch]) -> str:
+    """Return what to ask kubectl for to see the objects that findings name: their kinds, with a comma between them."""
+    plurals = {one.kind: one.plural for one in (*EVERYWHERE, *IN_NAMESPACES, NAMESPACE, API_SERVICE)}
+    named = (plurals.get(one.where.partition(" ")[0]) for one in found)
+    return ",".join(dict.fromkeys(filter(None, named))) or NAMESPACE.plural
 
 
-def _listed(kind: Resource, api: Cluster) -> list[Json]:
-    """Return the objects of a kind, none where the cluster does not have it."""
-    try:
-        return api.list(kind).items
-    except ApiFailure as failure:
-        if failure.not_found:
-            return []
-        raise
+def _strange(
+    kind: Resource, api: Cluster, said: Sequence[str], namespaces: frozenset[str] | None
+) -> Iterator[Mismatch]:
+    """Yield objects of a kind that are nobody's, and those of the API server that somebody has changed."""
+    for one in listed(api, kind):
+        name, meta = f"{kind.kind} {_place(one)}", one["metadata"]
+        kept = (meta.get("annotations") or {}).get(KEPT)
+        if name in OWN or name in said or (namespaces is not None and meta["namespace"] not in namespaces):
+            continue
+        if kept is None:
+            yield Mismatch(name, "not to exist: the product has none such", "it exists")
+        elif kept != "true":
+            yield Mismatch(name, "as the API server makes it", f"changed by somebody: annotation {KEPT}={kept}")
+
+
+def _foreign_services(api: Cluster, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Yield APIServices that hand over a part of the API to somebody whom the product does not name."""
+    known = installed(expected)
+    for one in api.list(API_SERVICE).items if known is not None else ():
+        service, name = one["spec"].get("service"), one["metadata"]["name"]
+        if service and (API_SERVICE.kind, "", name) not in (known or {}):
+            wanted = "an API of the API server itself: the product installs no other"
+            yield Mismatch(f"APIService {name}", wanted, f"Service {service['namespace']}/{service['name']}")
 
 
 def _restricted(api: Cluster, namespaces: frozenset[str]) -> Iterator[Mismatch]:
@@ -98,19 +139,186 @@ def unfinished(api: Cluster) -> list[Mismatch]:
     found += [_request(one) for one in api.list(CSR).items if not one.get("status", {}).get("conditions")]
     deleted = [one for one in api.list(NAMESPACE).items if "deletionTimestamp" in one["metadata"]]
     found += [_namespace(one) for one in deleted if OF_CHECKS.match(one["metadata"]["name"]) is None]
-    for kind in (CRD, PV):
-        items = api.list(kind).items
-        ending = [one for one in items if "deletionTimestamp" in one["metadata"]]
-        found += [
-            Mismatch(f"{kind.kind} {one['metadata']['name']}", "no deletion under way", _held(one)) for one in ending
-        ]
-        failed = [one for one in items if one.get("status", {}).get("phase") == "Failed"]
-        found += [Mismatch(f"{kind.kind} {one['metadata']['name']}", "released or bound", "Failed") for one in failed]
+    failed = [one for one in api.list(PV).items if one.get("status", {}).get("phase") == "Failed"]
+    found += [Mismatch(f"{PV.kind} {one['metadata']['name']}", "released or bound", "Failed") for one in failed]
     return found if services else [*found, Mismatch("the API", "APIServices", "none")]
 
 
-def _held(obj: Json) -> str:
-    return f"it waits for {', '.join(obj['metadata'].get('finalizers') or ()) or 'something else'}"
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+PARALLEL = 8  # requests at a time
+READ_SECONDS = 8.0  # for one list: a webhook that does not answer keeps the API server for longer
+MANY = frozenset((("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases")))
+# What deletes what, with these finalizers, is a part of every cluster (pkg/controller of Kubernetes).
+FINALIZERS = frozenset(
+    (
+        *("kubernetes", "foregroundDeletion", "orphan", "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection"),
+        *(
+            "kubernetes.io/vac-protection",
+            "networking.k8s.io/service-cidr-finalizer",
+            "batch.kubernetes.io/job-tracking",
+        ),
+        *("resource.kubernetes.io/delete-protection", "customresourcecleanup.apiextensions.k8s.io"),
+    )
+)
+A, B = TypeVar("A"), TypeVar("B")
+
+
+@dataclass(frozen=True)
+class ServedObjects:
+    """What the API serves: the metadata of objects by KIND, and what it does not give, with the reason."""
+
+    metadata: Mapping[str, Sequence[Json]]
+    trouble: tuple[Mismatch, ...]
+
+
+def served_objects(api: Cluster) -> ServedObjects:
+    """Ask for every resource, in each version that is served; objects are those of the version that a group prefers."""
+    paths, trouble = _group_versions(api)
+    kinds: list[tuple[Resource, bool]] = []
+    for (path, preferred), answer in zip(paths.items(), _at_once(lambda at: _get(api, at), paths), strict=True):
+        if isinstance(answer, str):
+            trouble.append(Mismatch(f"GET {path}", "what the API serves there", answer))
+        else:
+            kinds += [(kind, preferred) for kind in _listable(path, answer)]
+    metadata: dict[str, Sequence[Json]] = {}
+    for (kind, whole), answer in zip(kinds, _at_once(lambda one: _list_of(api, *one), kinds), strict=True):
+        if isinstance(answer, str):
+            trouble.append(Mismatch(f"GET {kind.path()} ({kind.kind})", "a list of its objects", answer))
+        elif whole:
+            metadata[kind.kind] = answer.get("items") or ()
+    return ServedObjects(metadata, tuple(trouble))
+
+
+def _at_once(ask: Callable[[A], B], what: Iterable[A]) -> list[B]:
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return list(pool.map(ask, what))
+
+
+def _group_versions(api: Cluster) -> tuple[dict[str, bool], list[Mismatch]]:
+    """Return the path of every version of every group, and whether the group prefers it."""
+    groups = _get(api, "/apis")
+    if isinstance(groups, str):
+        return {"/api/v1": True}, [Mismatch("GET /apis", "the groups of the API", groups)]
+    versions = ((group, one["groupVersion"]) for group in groups["groups"] for one in group["versions"])
+    return {
+        "/api/v1": True,
+        **{f"/apis/{one}": one == group["preferredVersion"]["groupVersion"] for group, one in versions},
+    }, []
+
+
+def _get(api: Cluster, path: str, accept: str = "application/json", **query: str) -> Json | str:
+    """Return an answer, or why there is none."""
+    try:
+        answer = api.send("GET", path, query=query, accept=accept, read_seconds=READ_SECONDS)
+    except Unreachable as silent:
+        return f"no answer: {silent.summary}"
+    if answer.code != HTTPStatus.OK or not isinstance(answer.body, dict):
+        return f"{answer.code}: {words_of(answer.body)}"
+    return answer.body
+
+
+def _listable(path: str, answer: Json) -> Iterator[Resource]:
+    group, _, version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")
+    for one in answer["resources"]:
+        if "list" in one["verbs"] and "/" not in one["name"]:
+            yield Resource(group, version, one["name"], one["kind"], namespaced=one["namespaced"])
+
+
+def _list_of(api: Cluster, kind: Resource, whole: bool) -> Json | str:
+    few = not whole or (kind.group, kind.plural) in MANY
+    return _get(api, kind.path(), METADATA, **({"limit": "1"} if few else {}))
+
+
+def unreadable(api: Cluster, seen: ServedObjects) -> list[Mismatch]:
+    """Return what the API serves and does not give, and what will keep it from it: dead converters, old versions."""
+    if not seen.metadata:
+        return [Mismatch("the API", "lists of objects", "none"), *seen.trouble]
+    return [*seen.trouble, *(one for crd in listed(api, CRD) for one in _definition(crd, api))]
+
+
+def _definition(crd: Json, api: Cluster) -> Iterator[Mismatch]:
+    where, spec, status = f"{CRD.kind} {crd['metadata']['name']}", crd["spec"], crd.get("status") or {}
+    for kind in ("Established", "NamesAccepted"):
+        condition = _condition(crd, kind)
+        if condition.get("status") != "True":
+            yield Mismatch(where, kind, f"{condition.get('reason')}: {condition.get('message')}")
+    if (wrong := _condition(crd, "NonStructuralSchema")).get("status") == "True":
+        yield Mismatch(where, "a schema that the API server takes", str(wrong.get("message")))
+    unserved = sorted(set(status.get("storedVersions") or ()) - {one["name"] for one in spec["versions"]})
+    if unserved:
+        yield Mismatch(where, "that every stored version can be read", f"no version {', '.join(unserved)}")
+    client = ((spec.get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
+    if why := _dead(api, client):
+        yield Mismatch(f"{where} conversion webhook", "an endpoint that answers", why)
+
+
+def _dead(api: Cluster, client: Mapping[str, Any]) -> str:
+    """Say why nobody answers for the API server's call; "" where somebody may."""
+    service = client.get("service")
+    if not service:
+        return ""
+    place = f"Service {service['namespace']}/{service['name']}"
+    if api.get(SERVICE, service["name"], service["namespace"]) is None:
+        return f"{place} does not exist"
+    pieces = api.list(
+        ENDPOINT_SLICE, service["namespace"], labels=f"kubernetes.io/service-name={service['name']}"
+    ).items
+    ends = [one for piece in pieces for one in piece.get("endpoints") or ()]
+    ready = [one for one in ends if (one.get("conditions") or {}).get("ready") is not False]
+    return "" if ready else f"{place} has no ready endpoint"
+
+
+def closed_webhooks(api: Cluster) -> list[Mismatch]:
+    """Return webhooks that refuse because nobody answers, or that may refuse any pod of the system."""
+    found: list[Mismatch] = []
+    hooks = [(kind, one, hook) for kind in WEBHOOKS for one in listed(api, kind) for hook in one.get("webhooks") or ()]
+    for kind, one, hook in hooks:
+        where = f"{kind.kind} {one['metadata']['name']} ({hook['name']})"
+        if hook.get("failurePolicy", "Fail") != "Fail":
+            continue
+        if why := _dead(api, hook.get("clientConfig") or {}):
+            found.append(Mismatch(where, "an endpoint that answers: what it is for is refused without", why))
+        elif _catches_all(hook):
+            wanted = "that pods of kube-system start without it (namespaceSelector, failurePolicy Ignore)"
+            found.append(Mismatch(where, wanted, "every pod depends on it"))
+    return found
+
+
+WEBHOOKS = (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)
+
+
+def _catches_all(hook: Mapping[str, Any]) -> bool:
+    """Tell whether a webhook is asked about every new pod, whatever its namespace and labels."""
+    if hook.get("namespaceSelector") or hook.get("objectSelector") or hook.get("matchConditions"):
+        return False
+    return any(
+        {"*", ""} & set(rule.get("apiGroups") or ())
+        and {"*", "*/*", "pods"} & set(rule.get("resources") or ())
+        and {"*", "CREATE"} & set(rule.get("operations") or ())
+        and rule.get("scope", "*") != "Cluster"
+        for rule in hook.get("rules") or ()
+    )
+
+
+def undeletable(seen: ServedObjects, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
+    """Return objects that are being deleted, and those that could not be: nobody takes away their finalizers."""
+    moment, found = now or datetime.now(UTC), list[Mismatch]()
+    all_said = expected.leaves.admission is not None and expected.namespaces is not None
+    for kind, objects in sorted(seen.metadata.items()):
+        for one in objects if kind != NAMESPACE.kind else ():
+            meta = one["metadata"]
+            if OF_CHECKS.match(meta.get("namespace") or meta["name"]):
+                continue
+            held, where = meta.get("finalizers") or [], f"{kind} {_place(one)}"
+            ends = meta.get("deletionTimestamp")
+            strange = sorted(set(held) - FINALIZERS)
+            if ends is not None and datetime.fromisoformat(ends) < moment:
+                waits = f"it waits for {', '.join(held) or 'something else'} since {ends}"
+                found.append(Mismatch(where, "no deletion under way", waits))
+            elif strange and all_said and meta.get("namespace", "kube-system") in (expected.namespaces or ()):
+                wanted = "finalizers that a controller of the cluster takes away"
+                found.append(Mismatch(where, wanted, f"{', '.join(strange)}: it could never be deleted"))
+    return found if seen.metadata else [Mismatch("the API", "lists of objects", "none")]
 
 
 def lasting_tokens(

@@ -149,15 +149,35 @@ def wrong_proxy_settings(
     }
     wanted = {**DEFAULTS, **of_cell, **own}
 
+    all_said = expected.leaves.manifests is not None
+    # both are compared with the cell, so that the wrong one is named
+    right = {} if all_said else dict(explicit_settings(kept))
+
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        where = f"{name} kube-proxy"
         for path, value in wanted.items():
-            yield from _other(f"{name} kube-proxy", path, value, setting_of(seen.kube_proxy, path))
-        for path, value in explicit_settings(kept):
-            where = f"{name} kube-proxy"
+            yield from _other(where, path, value, setting_of(seen.kube_proxy, path))
+        for path, value in right.items():
             yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(seen.kube_proxy, path))
 
     found = on_every(expected.nodes, running, judge)
+    if all_said and kept:
+        found += _wrong_template(f"ConfigMap {place}", kept, {**KUBEADMS, **of_cell, **own})
     return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
+
+
+KUBEADMS = {"clientConnection.kubeconfig": "/var/lib/kube-proxy/kubeconfig.conf"}  # of its own in config.conf
+NULL = ("iptables.localhostNodePorts",)  # what kubeadm leaves to the default, true
+
+
+def _wrong_template(where: str, kept: Json, wanted: Mapping[str, Any]) -> Iterator[Mismatch]:
+    """Yield what kube-proxy's next pods would read, and nobody asked for; and what they would not."""
+    for path, value in wanted.items():
+        yield from _other(where, path, value, _at(kept, path, None))
+    for path, value in explicit_settings(kept):
+        usual = DEFAULTS.get(path) == value or (value is False and path not in NULL)
+        if path not in wanted and not usual:
+            yield Mismatch(where, f"no {path}, for which nobody asked", repr(value))
 
 
 def forgotten_connections(

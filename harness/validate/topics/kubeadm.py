@@ -16,7 +16,7 @@ import yaml
 from harness.kube import Cluster
 from harness.urls import in_url, joined
 from harness.validate.expected import PROXY_MODES, ExpectedGuest
-from harness.validate.facts.cluster import Json, explicit_settings, settings_in, value_at
+from harness.validate.facts.cluster import ZERO, Json, explicit_settings, settings_in, value_at
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.facts.programs import MachineSetup
 from harness.validate.findings import Mismatch, differs, differs_upstream, on_every, unjudged
@@ -229,7 +229,9 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
     kept = settings_in(api, CLUSTER, "ClusterConfiguration")
     if kept is None:
         return _missing(CLUSTER, expected)
+    endpoint = _endpoint(kept, expected)
     wanted = {
+        "controlPlaneEndpoint": endpoint,
         "kubernetesVersion": f"v{expected.kubernetes}",
         "networking.podSubnet": expected.pod_cidrs,
         "networking.serviceSubnet": expected.service_cidrs,
@@ -246,11 +248,16 @@ def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGue
         return [*found, *_missing(INFO, expected)]
     told = info["clusters"][0]["cluster"]
     own = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
-    endpoint = kept.get("controlPlaneEndpoint")
     found += differs(INFO, "server", f"https://{endpoint}", told.get("server")) if endpoint else []
     same = told.get("certificate-authority-data") == own.get("certificate-authority-data")
     found += [] if same else [Mismatch(INFO, "the CA of the admin's kubeconfig", "another CA, or none")]
     return [*found, *strange_arguments(kept, expected), *_strayed_proxy(api, endpoint, expected)]
+
+
+def _endpoint(kept: Json, expected: ExpectedGuest) -> str:
+    """Return HOST:PORT of the API as kubeadm hands it on: the product's, else what kubeadm keeps itself."""
+    own = expected.leaves.local_api.address if expected.leaves.manifests is not None else None
+    return own or str(kept.get("controlPlaneEndpoint") or "")
 
 
 def strange_arguments(kept: Json, expected: ExpectedGuest) -> Iterator[Mismatch]:
@@ -278,14 +285,42 @@ def _arguments(given: Any) -> dict[str, str]:
     return dict(given) if isinstance(given, Mapping) else {one["name"]: str(one.get("value", "")) for one in given}
 
 
-def _strayed_proxy(api: Cluster, endpoint: str | None, expected: ExpectedGuest) -> list[Mismatch]:
+def _strayed_proxy(api: Cluster, endpoint: str, expected: ExpectedGuest) -> list[Mismatch]:
     """Return where kube-proxy's next pods would look for another API server than kubeadm's."""
     place = expected.leaves.kube_proxy
-    if place is None or endpoint is None or expected.kube_proxy_mode not in PROXY_MODES:
+    if place is None or not endpoint or expected.kube_proxy_mode not in PROXY_MODES:
         return []
     config = settings_in(api, place, "kubeconfig.conf") or {}
     servers = [one["cluster"].get("server") for one in config.get("clusters") or ()]
     return differs(f"ConfigMap {place} kubeconfig.conf", "server", [f"https://{endpoint}"], servers)
+
+
+# What kubeadm writes into kubelet-config of its own (`kubeadm init phase upload-config kubelet --dry-run`).
+KUBELET_OWN: Mapping[str, Any] = {
+    "authentication.anonymous.enabled": False,
+    "authentication.webhook.enabled": True,
+    "authentication.x509.clientCAFile": f"{PKI}/ca.crt",
+    "authorization.mode": "Webhook",
+    "cgroupDriver": "systemd",
+    "clusterDomain": "{domain}",
+    "healthzBindAddress": "127.0.0.1",
+    "healthzPort": 10248,
+    "rotateCertificates": True,
+    "staticPodPath": "{manifests}",
+}
+WRITTEN_FALSE = ("failCgroupV1",)  # which kubeadm writes where nobody asks for it
+
+
+def _kubelet_settings(dns_address: str, expected: ExpectedGuest) -> dict[str, Any]:
+    """Return the settings that kubelet-config must have, by path: kubeadm's own, and the cell's above them."""
+    words = {
+        "{domain}": expected.dns_domain,
+        "{manifests}": expected.leaves.control_plane.manifests or "/etc/kubernetes/manifests",
+        f"{PKI}/ca.crt": f"{expected.leaves.certificates}/ca.crt",
+    }
+    own = {path: words.get(value, value) if isinstance(value, str) else value for path, value in KUBELET_OWN.items()}
+    product = expected.leaves.kubelet.settings
+    return {**own, **product, "clusterDNS": [dns_address], **dict(explicit_settings(expected.kubelet_config))}
 
 
 def wrong_kubelet_template(
@@ -293,28 +328,37 @@ def wrong_kubelet_template(
 ) -> list[Mismatch]:
     """Return where kubelet-config is not as the cell asks, or a running kubelet is configured otherwise.
 
+    Where the product says all that it installs, both are compared with the cell, so that the wrong one is named.
+
     Args:
         running: the configuration that each kubelet reports, by node.  dns_address: what kubelets give to pods.
     """
     kept = settings_in(api, KUBELET, "kubelet")
     if kept is None or expected.leaves.kubeadm is None:
         return _missing(KUBELET, expected)
-    wanted = {"clusterDNS": [dns_address], "clusterDomain": expected.dns_domain, **expected.kubelet_config}
-    found = [one for path, value in wanted.items() for one in differs(KUBELET, path, value, value_at(kept, path))]
+    all_said = expected.leaves.manifests is not None
+    wanted = _kubelet_settings(dns_address, expected)
+    asked = {"clusterDNS", "clusterDomain", *dict(explicit_settings(expected.kubelet_config))}
+    found: list[Mismatch] = []
+    for path, value in wanted.items():
+        if all_said or path in asked:
+            seen = value_at(kept, path)
+            found += [] if value in ZERO and seen in ZERO else differs(KUBELET, path, value, seen)
+    there = dict(explicit_settings(kept))
+    for path, value in there.items() if all_said else ():
+        if path not in wanted and not (value is False and path in WRITTEN_FALSE):
+            found.append(Mismatch(KUBELET, f"no {path}, for which nobody asked", repr(value)))
 
     patched = patched_settings(expected.variables)  # another check looks at these
+    right = {path: value for path, value in wanted.items() if path in there} if all_said else there
 
     def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
-        for path, value in explicit_settings(kept):
+        for path, value in right.items():
             if path.partition(".")[0] in patched:
                 continue
-            there = value_at(seen, path)
-            yield from differs(
-                f"{name} kubelet",
-                f"{path} as in {KUBELET}:",
-                value,
-                False if value is False and there is None else there,
-            )
+            given = value_at(seen, path)
+            what = f"{path} as the cell asks:" if all_said else f"{path} as in {KUBELET}:"
+            yield from differs(f"{name} kubelet", what, value, False if value is False and given is None else given)
 
     return found + on_every(expected.nodes, running, judge)
 
@@ -327,11 +371,15 @@ def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expe
     if patches_of_others(expected.variables):
         return [unjudged("settings in kubelets' files", "the cell has patches, which change them on each machine")]
     known, patched = dict(explicit_settings(kept)), patched_settings(expected.variables)
+    if expected.leaves.manifests is not None:  # what kubelet-config has too much, or lacks, is not the kubelets' doing
+        known = {**_kubelet_settings("", expected), **dict.fromkeys(WRITTEN_FALSE, False)}
 
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
         for path, value in explicit_settings(seen.kubelet):
             if path not in known and path not in ADDED_ON_NODES and path.partition(".")[0] not in patched:
-                yield Mismatch(f"{name} kubelet's file", f"no setting that {KUBELET} does not have", f"{path}: {value}")
+                yield Mismatch(
+                    f"{name} kubelet's file", "no setting that is not of kubeadm or the cell", f"{path}: {value}"
+                )
         if seen.kubelet.get("resolvConf") not in RESOLV_CONF:
             wanted = f"resolvConf {' or '.join(filter(None, RESOLV_CONF))}, as kubeadm sets it"
             yield Mismatch(f"{name} kubelet's file", wanted, str(seen.kubelet["resolvConf"]))

@@ -1,9 +1,9 @@
-"""Nodes: conditions, leases, versions, addresses, pod networks, labels of roles and taints of Node objects."""
+"""Nodes: conditions, leases, versions, addresses, pod networks, labels, annotations and taints of Node objects."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from harness.kube import Cluster
 from harness.kube.resources import LEASE
@@ -39,11 +39,42 @@ def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
             if condition.get("status") != good:
                 why = f"{condition.get('status', 'none')} ({condition.get('reason')}: {condition.get('message')})"
                 yield Mismatch(name, f"{kind}={good}", why)
+        network = conditions.get("NetworkUnavailable", {})  # which only some network plugins tell
+        if network.get("status", "False") != "False":
+            yield Mismatch(name, "NetworkUnavailable=False", f"{network['status']} ({network.get('message')})")
         yield from lasting(differs(name, "unschedulable", False, node["spec"].get("unschedulable", False)))
+        for taint in _unfounded(node, {kind: one.get("status", "") for kind, one in conditions.items()}):
+            yield Mismatch(name, "no taint for a condition that it does not have", taint)
 
     strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes}))
     missing = same_set("the cluster", "nodes", expected.nodes, set(nodes) & set(expected.nodes))
     return strangers + missing + on_every(expected.nodes, nodes, judge)
+
+
+# Taints that the node lifecycle controller keeps in step with a node, and for which of its conditions
+# (kubernetes.io, "Taints and Tolerations", taint based evictions).
+OF_CONDITIONS: Mapping[str, tuple[str, str]] = {
+    "node.kubernetes.io/not-ready": ("Ready", "False"),
+    "node.kubernetes.io/unreachable": ("Ready", "Unknown"),
+    "node.kubernetes.io/memory-pressure": ("MemoryPressure", "True"),
+    "node.kubernetes.io/disk-pressure": ("DiskPressure", "True"),
+    "node.kubernetes.io/pid-pressure": ("PIDPressure", "True"),
+    "node.kubernetes.io/network-unavailable": ("NetworkUnavailable", "True"),
+}
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
+def _unfounded(node: Json, conditions: Mapping[str, str]) -> Iterator[str]:
+    """Yield the taints of a node that stand for a condition which it does not have."""
+    for taint in node["spec"].get("taints", []):
+        key = taint["key"]
+        kind, status = OF_CONDITIONS.get(key, ("", ""))
+        if key == UNSCHEDULABLE:
+            founded = bool(node["spec"].get("unschedulable"))
+        else:
+            founded = bool(kind) and conditions.get(kind) == status
+        if not founded and (kind or key == UNSCHEDULABLE):
+            yield f"{key}:{taint['effect']}"
 
 
 def strange_leases(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
@@ -141,9 +172,9 @@ def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     labelled = {name for name, node in nodes.items() if CONTROL_PLANE_LABEL in node["metadata"].get("labels", {})}
 
     def judge(name: str, node: Json) -> list[Mismatch]:
-        # node.kubernetes.io/* mirror the node's conditions, which are judged on their own
-        lasting = [t for t in node["spec"].get("taints", []) if not t["key"].startswith("node.kubernetes.io/")]
-        taints = {f"{t['key']}:{t['effect']}" for t in lasting}
+        # those of conditions are judged with them
+        lasting = [t for t in node["spec"].get("taints", []) if t["key"] not in (*OF_CONDITIONS, UNSCHEDULABLE)]
+        taints = {_taint(t) for t in lasting}
         if taint is None and name not in expected.workers:
             return []
         tainted = taint not in (None, NONE) and name not in expected.workers and expected.workers
@@ -159,3 +190,102 @@ def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     why = "product.yml does not say which there are"
     found += [unjudged("the labels of workers", why)] if label is None else []
     return found if taint is not None else [*found, unjudged("the taints of control planes", why)]
+
+
+def _taint(taint: Json) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
+
+
+OWN_DOMAINS = ("kubernetes.io", "k8s.io")  # Kubernetes' own, and everything below
+# What every kubelet gives its node (kubernetes.io, "Well-Known Labels, Annotations and Taints").
+KUBELETS: Mapping[str, str] = {
+    "kubernetes.io/hostname": "{name}",
+    "kubernetes.io/os": "{system}",
+    "kubernetes.io/arch": "{architecture}",
+    "beta.kubernetes.io/os": "{system}",
+    "beta.kubernetes.io/arch": "{architecture}",
+}
+SYSTEM, ARCHITECTURE = "linux", "amd64"  # of our machines; of others', what kubelets report
+# Annotations that change what is done with a node: their values, "" for whatever their owner writes; with {address},
+# {ipv6}, {socket}. What is not in the list and of Kubernetes' domains is nobody's.
+ANNOTATIONS: Mapping[str, str] = {
+    "node.alpha.kubernetes.io/ttl": "0",  # of fewer than a hundred nodes
+    "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    "alpha.kubernetes.io/provided-node-ip": "{addresses}",
+    "kubeadm.alpha.kubernetes.io/cri-socket": "{socket}",
+    "csi.volume.kubernetes.io/nodeid": "",
+}
+NEEDED = ("volumes.kubernetes.io/controller-managed-attach-detach",)  # which a kubelet writes once
+FLANNEL = "flannel.alpha.coreos.com/"
+# What flannel's daemons read of each other's nodes: where their packets go to (flannel, "Kubernetes annotations").
+OF_FLANNEL: Mapping[str, str] = {
+    "kube-subnet-manager": "true",
+    "backend-type": "vxlan",
+    "backend-data": "",
+    "public-ip": "{address}",
+    "backend-v6-data": "",
+    "public-ipv6": "{ipv6}",
+}
+SOCKETS = {"containerd": "unix:///run/containerd/containerd.sock", "crio": "unix:///var/run/crio/crio.sock"}
+
+
+def strange_metadata(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return labels and annotations with a meaning that a node lacks, has with another value, or has from nobody."""
+    said = expected.leaves.node_labels
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        yield from _labels(name, node, expected)
+        yield from _annotations(name, node["metadata"].get("annotations") or {}, expected)
+        if said is not None and (provider := node["spec"].get("providerID")):
+            yield Mismatch(name, "no providerID: the cluster has no cloud", provider)
+
+    found = on_every(expected.nodes, by_name(view.nodes), judge)
+    why = "product.yml does not say which nodes have beside those of kubelets (node_labels)"
+    return found if said is not None else [*found, unjudged("other labels of Kubernetes' own", why)]
+
+
+def _own_domain(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    return any(domain == own or domain.endswith(f".{own}") for own in OWN_DOMAINS)
+
+
+def _labels(name: str, node: Json, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    said, reported = expected.leaves.node_labels, node["status"]["nodeInfo"]
+    seen: Mapping[str, str] = node["metadata"].get("labels") or {}
+    ours = {"{system}": SYSTEM, "{architecture}": str(expected.variables.get("cluster_architecture") or ARCHITECTURE)}
+    theirs = {"{system}": reported.get("operatingSystem", ""), "{architecture}": reported.get("architecture", "")}
+    words = {"{name}": name, **(theirs if said is None else ours)}
+    wanted = {label: words.get(value, value) for label, value in KUBELETS.items()}
+    for group, labels in (said or {}).items():
+        if name in {"node": expected.nodes, "control_plane": expected.control_plane, "worker": expected.workers}[group]:
+            wanted |= labels
+    for label, value in wanted.items():
+        if label not in seen:
+            yield Mismatch(name, f"the label {label}={value}", "no such label")
+        elif seen[label] != value:
+            yield Mismatch(name, f"the label {label}={value}", f"{label}={seen[label]}")
+    for label in sorted(set(seen) - set(wanted)) if said is not None else ():
+        if _own_domain(label):
+            yield Mismatch(name, "no other label of Kubernetes' own", f"{label}={seen[label]}")
+
+
+def _annotations(name: str, seen: Mapping[str, str], expected: ExpectedGuest) -> Iterator[Mismatch]:
+    said, wanted = expected.leaves.node_labels, dict(ANNOTATIONS)
+    if expected.plugin is not None and expected.network_plugin == "flannel":
+        wanted |= {f"{FLANNEL}{key}": value for key, value in OF_FLANNEL.items()}
+    words = {
+        "{addresses}": ",".join(expected.addresses_of(name)),
+        "{address}": of_family(expected.addresses_of(name), 4),
+        "{ipv6}": of_family(expected.addresses_of(name), 6),
+        "{socket}": SOCKETS.get(expected.runtime_process, ""),
+    }
+    for key, text in sorted(wanted.items()):
+        value = words.get(text, text)
+        if key in seen and value and seen[key] != value:
+            yield Mismatch(name, f"the annotation {key}={value}", seen[key])
+        elif key not in seen and key in NEEDED:
+            yield Mismatch(name, f"the annotation {key}={value}", "no such annotation")
+    for key in sorted(set(seen) - set(wanted)):
+        if said is not None and (_own_domain(key) or key.startswith(FLANNEL)):
+            yield Mismatch(name, "no annotation that changes what is done with the node", f"{key}={seen[key]}")

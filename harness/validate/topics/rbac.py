@@ -1,16 +1,26 @@
-"""RBAC: nobody may do more than a fresh cluster allows, and Kubernetes' own accounts may do what they are for."""
+"""RBAC: roles and bindings are those of the version and the product, and accounts have the rights that they need.
+
+What kube-apiserver grants by itself is in matrix/policy, by minor: python -m ci.bootstrap_policy writes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from harness import yaml_text
+from harness.files import read_text
 from harness.kube import Cluster
-from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
-from harness.validate.expected import PROXY_MODES, ExpectedGuest
+from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from harness.paths import MATRIX, packaged_dir
+from harness.spec.project import matrix_dir
+from harness.validate.expected import PROXY_MODES, ExpectedGuest, upstream_of
 from harness.validate.facts.cluster import Json
 from harness.validate.findings import Mismatch, differs, same_set, unjudged
+from harness.validate.manifests import installed, key_of, listed, permissions, place_of, strange_objects, subjects_of
 
 REVIEWS = "/apis/authorization.k8s.io/v1"
 AUTHENTICATED = "system:authenticated"
@@ -109,7 +119,7 @@ def wrong_admins(
     Args:
         powerful: roles that allow everything.
     """
-    bound = {b["metadata"]["name"]: set(_subjects(b)) for b in bindings if b["roleRef"]["name"] in powerful}
+    bound = {b["metadata"]["name"]: set(subjects_of(b)) for b in bindings if b["roleRef"]["name"] in powerful}
     every = {subject for subjects in bound.values() for subject in subjects}
     if MASTERS not in every:  # the API server's own, made at every start
         return [Mismatch("ClusterRoleBindings", f"{MASTERS} bound to {ADMIN_ROLE}", "no such binding")]
@@ -123,12 +133,6 @@ def wrong_admins(
             else []
         )
     return found
-
-
-def _subjects(binding: Json) -> Iterator[str]:
-    for one in binding.get("subjects") or ():
-        name = f"{one['namespace']}/{one['name']}" if one["kind"] == "ServiceAccount" else one["name"]
-        yield f"{one['kind']} {name}"
 
 
 def _many(subject: str) -> bool:
@@ -212,3 +216,220 @@ def _accounts(expected: ExpectedGuest) -> dict[str, tuple[str, tuple[str, ...], 
     found["system:nodes"] = f"system:node:{expected.nodes[-1]}", ("system:nodes", AUTHENTICATED), RENEWING
     found["system:anonymous"] = "system:anonymous", ("system:unauthenticated",), READING
     return found
+
+
+POLICY = "policy"  # folder of the matrix
+AGGREGATES = "rbac.authorization.k8s.io/aggregate-to-"  # how labels begin by which a role joins another
+Permission = tuple[str, str]  # a verb, and what it is for: RESOURCE.GROUP, or a path of the API
+OWN_NAMES = (
+    "system:",
+    "kubeadm:",
+)  # how names begin that nobody else gives (kubernetes.io, "Using RBAC Authorization")
+OWN_NAMESPACES = ("kube-public", "kube-node-lease")  # beside those with pods
+# What makes an admin of whoever has it: any verb, or those named ("RBAC Good Practices").
+DANGEROUS: Mapping[str, frozenset[str]] = {
+    "*": frozenset(),
+    "secrets": frozenset(),
+    "pods": frozenset(("create", "update", "patch", "*")),
+    "pods/exec": frozenset(),
+    "pods/attach": frozenset(),
+    "serviceaccounts/token": frozenset(),
+    "nodes": frozenset(("update", "patch", "delete", "*")),
+    "nodes/proxy": frozenset(),
+    "users": frozenset(),
+    "groups": frozenset(),
+    "serviceaccounts": frozenset(("impersonate", "*")),
+    f"certificatesigningrequests/approval.{CSR}": frozenset(),
+    **{f"{kind.plural}.{RBAC}": frozenset() for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)},
+}
+
+
+@dataclass(frozen=True)
+class BootstrapRole:
+    """A role of kube-apiserver. joins: roles that have its rights, too.  takes: those whose rights it has."""
+
+    rights: frozenset[Permission]
+    joins: frozenset[str]
+    takes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class BootstrapPolicy:
+    """What kube-apiserver of a minor grants by itself: roles and bindings (role, subjects), by KIND NAMESPACE/NAME."""
+
+    roles: Mapping[str, BootstrapRole]
+    bindings: Mapping[str, tuple[str, frozenset[str]]]
+
+
+def bootstrap_policy(minor: str) -> BootstrapPolicy | None:
+    """Return the policy of a minor, None where nobody recorded it."""
+    folders = (matrix_dir(), packaged_dir() / MATRIX)
+    path = next((one for folder in folders if (one := folder / POLICY / f"{minor}.yml").is_file()), None)
+    return None if path is None else _policy(path)
+
+
+@cache
+def _policy(path: Path) -> BootstrapPolicy:
+    raw: Any = yaml_text.document(read_text(path), path)
+    roles = {
+        name: BootstrapRole(
+            frozenset(permissions(one.get("rules", ()))),
+            frozenset(one.get("joins", ())),
+            frozenset(one.get("takes", ())),
+        )
+        for name, one in raw["roles"].items()
+    }
+    bindings = {name: (one["role"], frozenset(one["subjects"])) for name, one in raw["bindings"].items()}
+    return BootstrapPolicy(roles, bindings)
+
+
+@dataclass(frozen=True)
+class Rights:
+    """Roles and bindings of a guest, by KIND NAMESPACE/NAME."""
+
+    roles: Mapping[str, Json]
+    bindings: Mapping[str, Json]
+
+
+def rights_of(api: Cluster) -> Rights:
+    """List roles and bindings once."""
+    roles, bindings = (
+        {place_of(key_of({"kind": kind.kind, **one})): one for kind in kinds for one in listed(api, kind)}
+        for kinds in ((CLUSTER_ROLE, ROLE), (CLUSTER_ROLE_BINDING, ROLE_BINDING))
+    )
+    return Rights(roles, bindings)
+
+
+def strange_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return roles and bindings that are not those of the version and the product, and rights that others add."""
+    seen, policy = rights_of(api), bootstrap_policy(expected.minor)
+    known = installed(expected)
+    if policy is None or expected.kubernetes != upstream_of(expected.kubernetes):
+        why = f"nobody recorded what the API server of Kubernetes {expected.kubernetes} grants by itself"
+        return [unjudged("roles and bindings of the API server", why, whole=True)]
+    all_said = known is not None and not _gated(expected)
+    found = [one for name, role in policy.roles.items() for one in _role(name, role, seen, policy, all_said)]
+    found += [one for name, wanted in policy.bindings.items() for one in _binding(name, wanted, seen)]
+    if known is None:
+        why = "product.yml does not say which the product adds (manifests)"
+        return [*found, unjudged("roles and bindings that others add", why)]
+    ours = {place_of(key) for key in known}
+    found += strange_objects(api, expected, rights=True)
+    found += _other_roles(seen, {*policy.roles, *ours}, policy, expected)
+    return [*found, *_other_bindings(seen, {*policy.bindings, *ours}, expected)]
+
+
+def _gated(expected: ExpectedGuest) -> bool:
+    """Tell whether API servers serve what a version does not by default, with rights for it."""
+    flags = expected.variables.get("cluster_apiserver_extra_args") or {}
+    return bool({"feature-gates", "runtime-config"} & set(flags))
+
+
+def _role(
+    name: str, wanted: BootstrapRole, seen: Rights, policy: BootstrapPolicy, all_said: bool
+) -> Iterator[Mismatch]:
+    """Yield what a role of the version has otherwise. all_said: whether every right that may be added is known."""
+    there = seen.roles.get(name)
+    if there is None:
+        yield Mismatch(name, "to exist, as the API server makes it", "none")
+        return
+    rights = permissions(there.get("rules") or ())
+    yield from same_set(name, "aggregation into", wanted.joins, _joined(there))
+    yield from same_set(name, "aggregation of roles that join", wanted.takes, _taken(there))
+    if wanted.takes:
+        sources = {place: one for place, one in seen.roles.items() if wanted.takes & _joined(one)}
+        for place, one in sorted(sources.items()):
+            more = permissions(one.get("rules") or ())
+            if place not in policy.roles and not all_said and (bad := sorted(filter(_dangerous, more & rights))):
+                yield Mismatch(name, "no right that makes an admin", f"{_words(bad)}, by {place}")
+        own = {right for one in sources.values() for right in permissions(one.get("rules") or ())}
+        strange = rights - own
+    else:
+        missing, strange = sorted(wanted.rights - rights), rights - wanted.rights
+        if missing:
+            yield Mismatch(name, f"the right to {_words(missing)}", "no such right")
+        strange = strange if all_said else {right for right in strange if _dangerous(right)}
+    if strange:
+        yield Mismatch(name, "no other right than the version's", _words(sorted(strange)))
+
+
+def _joined(role: Json) -> set[str]:
+    labels = (role["metadata"].get("labels") or {}).items()
+    return {name.removeprefix(AGGREGATES) for name, value in labels if name.startswith(AGGREGATES) and value == "true"}
+
+
+def _taken(role: Json) -> set[str]:
+    """Return which roles a role takes rights of: the labels that it selects, as a text where they are no plain ones."""
+    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+    plain = [one.get("matchLabels") or {} for one in selectors]
+    if any(set(one) - {"matchLabels"} or len(labels) != 1 for one, labels in zip(selectors, plain, strict=True)):
+        return {str(selectors)}
+    return {label.removeprefix(AGGREGATES) for labels in plain for label in labels}
+
+
+def _dangerous(right: Permission) -> bool:
+    verb, place = right
+    resource = place.partition(" ")[0]
+    verbs = DANGEROUS.get("*" if resource.startswith("*") else resource)
+    return verbs is not None and (not verbs or verb in verbs)
+
+
+def _words(rights: Sequence[Permission], limit: int = 12) -> str:
+    """Return rights in words: verbs by what they are for."""
+    verbs: dict[str, list[str]] = {}
+    for verb, place in rights:
+        verbs.setdefault(place, []).append(verb)
+    texts = [f"{', '.join(sorted(of))} {place}" for place, of in sorted(verbs.items())]
+    return "; ".join([*texts[:limit], *([f"{len(texts) - limit} more"] if len(texts) > limit else [])])
+
+
+def _binding(name: str, wanted: tuple[str, frozenset[str]], seen: Rights) -> Iterator[Mismatch]:
+    there = seen.bindings.get(name)
+    if there is None:
+        yield Mismatch(name, "to exist, as the API server makes it", "none")
+        return
+    role, subjects = wanted
+    yield from differs(name, "the role", role, f"{there['roleRef']['kind']} {there['roleRef']['name']}")
+    yield from same_set(name, "subjects", subjects, subjects_of(there))
+
+
+def _other_roles(seen: Rights, known: set[str], policy: BootstrapPolicy, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Yield roles of nobody whose rights join others', or that look like the system's."""
+    taken = {joined for role in policy.roles.values() for joined in role.takes}
+    for name, role in sorted(seen.roles.items()):
+        if name in known:
+            continue
+        joins = sorted(_joined(role) & taken)
+        rights = _words(sorted(permissions(role.get("rules") or ()))) or "do nothing"
+        if joins:
+            yield Mismatch(name, f"no role of others that joins {', '.join(joins)}", f"one that may {rights}")
+        elif _looks_own(role, expected):
+            yield Mismatch(
+                name, "no other role with a name, or in a namespace, of the system", f"one that may {rights}"
+            )
+
+
+def _other_bindings(seen: Rights, known: set[str], expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Yield bindings of nobody for Kubernetes' own users, groups and accounts, or that look like the system's."""
+    for name, binding in sorted(seen.bindings.items()):
+        if name in known:
+            continue
+        every = sorted(subjects_of(binding))
+        if _looks_own(binding, expected) or any(_of_the_system(one, expected) for one in every):
+            wanted = "no binding of others with a name, in a namespace, or for users, groups and accounts of the system"
+            role = f"{binding['roleRef']['kind']} {binding['roleRef']['name']}"
+            yield Mismatch(name, wanted, f"{role} for {', '.join(every) or 'nobody'}")
+
+
+def _looks_own(obj: Json, expected: ExpectedGuest) -> bool:
+    meta = obj["metadata"]
+    own = meta.get("namespace") in {*(expected.namespaces or ()), *OWN_NAMESPACES}
+    return own or str(meta["name"]).startswith(OWN_NAMES)
+
+
+def _of_the_system(subject: str, expected: ExpectedGuest) -> bool:
+    kind, _, name = subject.partition(" ")
+    if kind == "ServiceAccount":
+        namespace, _, account = name.partition("/")
+        return account == "default" or namespace in (expected.namespaces or ())
+    return name.startswith(OWN_NAMES)

@@ -101,16 +101,19 @@ def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mis
     unknown: list[Mismatch] = [unjudged(f"the version of {component}", why) for component in decided]
     if not wanted:
         return together(unknown or [unjudged("versions of images", "no component of a known name runs as a pod")])
-    seen: dict[str, set[str]] = {}
+    seen: dict[str, dict[str, list[str]]] = {}  # by component and tag the pods that run it
     for pod in view.system_pods:
+        place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for container in pod["spec"]["containers"]:
             repository, _, tag = container["image"].rpartition(":")
-            seen.setdefault(repository.rpartition("/")[2], set()).add(tag)
+            seen.setdefault(repository.rpartition("/")[2], {}).setdefault(tag, []).append(place)
 
-    def judge(component: str, tags: set[str]) -> list[Mismatch]:
-        # etcd's image has a revision behind its version: 3.6.8-0
-        versions = {tag.partition("-")[0] if component == "etcd" else upstream_of(tag) for tag in tags}
-        return differs(component, "version", [upstream_of(wanted[component])], sorted(versions))
+    def judge(component: str, tags: Mapping[str, list[str]]) -> Iterator[Mismatch]:
+        for tag, pods in sorted(tags.items()):
+            # etcd's image has a revision behind its version: 3.6.8-0
+            version = tag.partition("-")[0] if component == "etcd" else upstream_of(tag)
+            if version != upstream_of(wanted[component]):
+                yield Mismatch(f"pod {', '.join(pods)}", f"{component} {upstream_of(wanted[component])}", version)
 
     return unknown + on_every(tuple(wanted), seen, judge)
 

@@ -10,6 +10,7 @@ from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
+from harness.validate.manifests import strange_objects
 from harness.validate.topics import addons, dns, system_pods
 
 
@@ -19,7 +20,7 @@ def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Ex
         addons.unavailable_deployments(view, expected),
         claim=f"all replicas of {names} are available and up to date, and no other add-on exists",
         look="the pods' events and logs",
-        do="kubectl --kubeconfig kubeconfig get deployments -A; then describe the one named above",
+        do="kubectl --kubeconfig kubeconfig get deployments -A -o wide",
     )
 
 
@@ -92,4 +93,13 @@ def test_services_of_the_system_lead_to_pods_that_exist(
         claim="the cluster's own Services lead to its pods and machines, and the DNS Service is as kubeadm makes it",
         look="EndpointSlices that no controller manages; who changed the Service: metadata.managedFields",
         do="kubectl --kubeconfig kubeconfig -n kube-system get service,endpointslices -o yaml",
+    )
+
+
+def test_objects_of_add_ons_are_as_the_product_installs_them(api: Cluster, expected: ExpectedGuest) -> None:
+    require(
+        strange_objects(api, expected),
+        claim="every object of CoreDNS, kube-proxy, the network plugin and add-ons is as its manifest has it",
+        look="who changed the object: its metadata.managedFields",
+        do="kubectl --kubeconfig kubeconfig get deployments,daemonsets,services -A -o yaml --show-managed-fields",
     )

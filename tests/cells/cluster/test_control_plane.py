@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
+from harness.validate.commands import etcdctl, kubectl, on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts import cluster
 from harness.validate.facts.cluster import ClusterView
@@ -44,7 +45,7 @@ def test_every_api_server_is_ready_and_of_the_expected_version(inspection: Inspe
         api_server.wrong_api_servers(inspection.setups, inspection.expected),
         claim="the API server of every control plane is ready, has the cell's version and refuses strangers",
         look="the API server's log and manifest on that machine",
-        do=f"{inspection.expected.login()}, then curl -k https://ADDRESS:6443/readyz?verbose",
+        do=on_machine(inspection.expected, "curl -k https://ADDRESS:6443/readyz?verbose"),
     )
 
 
@@ -54,6 +55,16 @@ def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster, expected: Expecte
         claim="nobody but admins may read secrets, create pods or take others' rights, whatever group they are in",
         look="ClusterRoleBindings that are not bootstrap defaults",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
+    )
+
+
+def test_roles_and_bindings_are_those_of_the_version_and_the_product(api: Cluster, expected: ExpectedGuest) -> None:
+    require(
+        rbac.strange_rights(api, expected),
+        claim="roles, what is aggregated into them, and bindings are those of the version and the product",
+        look="who changed or made the object: its metadata.managedFields",
+        do="kubectl --kubeconfig kubeconfig get clusterroles,clusterrolebindings,roles,rolebindings -A "
+        "-o yaml --show-managed-fields",
     )
 
 
@@ -71,7 +82,7 @@ def test_static_pods_are_as_kubeadm_makes_them(view: ClusterView, expected: Expe
         static_pods.strange_static_pods(view, expected),
         claim="each static pod of a control plane has its one container, its probes and its folders, as of kubeadm",
         look="/etc/kubernetes/manifests on the machine; kubeadm init phase control-plane all --dry-run",
-        do="kubectl --kubeconfig kubeconfig -n kube-system get pod POD -o yaml",
+        do=kubectl(expected, "-n kube-system get pod POD -o yaml"),
     )
 
 
@@ -83,7 +94,7 @@ def test_running_kubelets_are_configured_as_the_cell_asks(inspection: Inspection
         kubelet.wrong_kubelet_settings(settings, address, expected, silent),
         claim="each running kubelet has the cell's settings, authenticates, authorizes, and gives pods the right DNS",
         look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
-        do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
+        do=kubectl(expected, "get --raw /api/v1/nodes/NODE/proxy/configz"),
     )
 
 
@@ -92,7 +103,7 @@ def test_etcd_members_are_those_of_the_inventory(inspection: Inspection) -> None
         etcd.wrong_members(inspection.etcd, inspection.expected),
         claim="etcd's voting members are exactly the machines of the group etcd",
         look="the etcd pod's log",
-        do=f"{inspection.expected.login()}, then etcdctl member list (in the etcd container)",
+        do=etcdctl(inspection.expected, "member list"),
     )
 
 
@@ -101,7 +112,7 @@ def test_etcd_is_healthy_on_every_member(inspection: Inspection) -> None:
         etcd.unhealthy(inspection.etcd, inspection.expected),
         claim="every etcd member is healthy and has no alarm",
         look="the etcd pod's log; free space under /var/lib/etcd",
-        do=f"{inspection.expected.login()}, then etcdctl endpoint health (in the etcd container)",
+        do=etcdctl(inspection.expected, "endpoint health"),
     )
 
 
@@ -110,7 +121,7 @@ def test_etcd_members_follow_one_leader(inspection: Inspection) -> None:
         etcd.disagreeing(inspection.etcd, inspection.expected),
         claim="every etcd member follows the same leader in the same term",
         look="the etcd pods' logs; the network between the members",
-        do=f"{inspection.expected.login()}, then etcdctl endpoint status --cluster (in the etcd container)",
+        do=etcdctl(inspection.expected, "endpoint status --cluster"),
     )
 
 
@@ -119,5 +130,5 @@ def test_etcd_has_the_expected_version(inspection: Inspection) -> None:
         etcd.wrong_versions(inspection.etcd, inspection.expected),
         claim="every etcd member runs the cell's version",
         look="the image in /etc/kubernetes/manifests/etcd.yaml",
-        do=f"{inspection.expected.login()}, then etcdctl endpoint status (in the etcd container)",
+        do=etcdctl(inspection.expected, "endpoint status"),
     )

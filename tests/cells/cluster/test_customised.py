@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.commands import kubectl, on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.findings import require
@@ -18,7 +19,7 @@ def test_static_pods_have_the_patches_of_the_cell(view: ClusterView, expected: E
         customised.unpatched_pods(view, expected),
         claim="each static pod of a control plane runs with the cell's patches",
         look="/etc/kubernetes/patches and /etc/kubernetes/manifests on the machine; patches of kubeadm's configuration",
-        do="kubectl --kubeconfig kubeconfig -n kube-system get pod POD -o yaml",
+        do=kubectl(expected, "-n kube-system get pod POD -o yaml"),
     )
 
 
@@ -29,7 +30,7 @@ def test_kubelets_have_the_patches_of_the_cell(inspection: Inspection) -> None:
         customised.unpatched_kubelets(settings, silent, inspection.expected),
         claim="each running kubelet has the cell's patches of its configuration",
         look="/etc/kubernetes/patches and /var/lib/kubelet/config.yaml on the machine; was kubelet restarted?",
-        do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
+        do=kubectl(inspection.expected, "get --raw /api/v1/nodes/NODE/proxy/configz"),
     )
 
 
@@ -49,5 +50,5 @@ def test_schedulers_have_the_configuration_of_the_cell(inspection: Inspection) -
         customised.other_scheduler(inspection.customised, inspection.expected),
         claim="each running scheduler has read the cell's KubeSchedulerConfiguration and has its settings in effect",
         look="/etc/kubernetes/scheduler/config.yml and the manifest of kube-scheduler on the machine",
-        do=f"{inspection.expected.login()}, then curl -k https://127.0.0.1:10259/configz with the admin's certificate",
+        do=on_machine(inspection.expected, "cat /etc/kubernetes/scheduler/config.yml"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.commands import kubectl
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.findings import eventually, require
@@ -24,7 +25,7 @@ def test_every_machine_is_a_ready_node_and_no_other_is(
         [*nodes.unready_nodes(view, expected), *leases],
         claim="the Ready nodes, and those with a Lease, are exactly the inventory's machines",
         look="journalctl -u kubelet on the machine; the events of the node",
-        do="kubectl --kubeconfig kubeconfig describe node NODE",
+        do=kubectl(expected, "describe node NODE"),
     )
 
 
@@ -52,4 +53,15 @@ def test_nodes_have_the_roles_of_the_inventory(view: ClusterView, expected: Expe
         claim="only the inventory's control planes have the control-plane label and taint",
         look="the node's labels and taints",
         do="kubectl --kubeconfig kubeconfig describe nodes",
+    )
+
+
+def test_nodes_have_no_labels_and_annotations_but_those_of_their_role(
+    view: ClusterView, expected: ExpectedGuest
+) -> None:
+    require(
+        nodes.strange_metadata(view, expected),
+        claim="labels and annotations that change what is done with a node are its kubelet's and the product's",
+        look="who wrote them: metadata.managedFields of the node",
+        do="kubectl --kubeconfig kubeconfig get nodes -o yaml --show-managed-fields",
     )

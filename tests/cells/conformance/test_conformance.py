@@ -13,6 +13,7 @@ from harness.errors import BadInput
 from harness.validate.conformance.curated import FOLDER, SpecRun
 from harness.validate.conformance.ginkgo import LOG, cut_short, refuse_missing
 from harness.validate.conformance.verdicts import SpecOutcome
+from harness.validate.findings import NotRun
 from harness.validate.inspection import Inspection
 
 
@@ -22,7 +23,7 @@ def spec_run(curated_run: Callable[[], SpecRun]) -> SpecRun:
     try:
         return curated_run()
     except BadInput as unknown:
-        pytest.skip(f"not run: {unknown.summary}")
+        raise NotRun(unknown.summary) from unknown
 
 
 def test_conformance(
@@ -34,7 +35,7 @@ def test_conformance(
     verdict = spec_run.verdicts[spec_name]
     record_property("seconds", round(verdict.seconds, 3))
     if verdict.outcome is SpecOutcome.NOT_RUN:
-        pytest.skip(f"not run: {verdict.text}")
+        raise NotRun(verdict.text)
     if verdict.outcome is not SpecOutcome.PASSED:
         log = inspection.directory / FOLDER / LOG
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
@@ -51,7 +52,7 @@ def test_the_mirror_has_the_images_of_all_specs_but_known_ones(spec_run: SpecRun
 
 def test_the_specs_pods_are_gone(spec_run: SpecRun) -> None:
     if spec_run.left is None:
-        pytest.skip("not run: the cell is deleted next, and the specs' pods with it")
+        raise NotRun("the cell is deleted next, and the specs' pods with it")
     if spec_run.left:
-        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
+        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide"
         pytest.fail(f"the pods of the conformance specs are not gone: {spec_run.left}\ntype: {do}", pytrace=False)

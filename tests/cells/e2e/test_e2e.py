@@ -5,6 +5,7 @@ The specs of a cell run together, once; each spec is a separate item (see ../con
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from harness.validate.conformance import upstream_run
 from harness.validate.conformance.ginkgo import LOG, cut_short
 from harness.validate.conformance.upstream_run import WholeRun
 from harness.validate.conformance.verdicts import SpecOutcome
+from harness.validate.findings import Mismatch, NotRun, require
 from harness.validate.inspection import Inspection
 
 Artifact = Callable[[str, str], Path]
@@ -33,10 +35,10 @@ def test_spec(
     for name, value in upstream_run.properties(verdict).items():
         record_property(name, value)
     if why := upstream_run.unjudged(verdict):
-        pytest.skip(why)
-    if verdict.outcome is not SpecOutcome.PASSED:
-        log = inspection.directory / E2E / LOG
-        pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
+        raise NotRun(why)
+    log = str(inspection.directory / E2E / LOG)
+    wrong = [] if verdict.outcome is SpecOutcome.PASSED else [Mismatch("the spec", "to pass", verdict.text)]
+    require(wrong, claim=spec_name, look=log, do=f"grep -n -F {shlex.quote(spec_name)} {log}")
 
 
 def test_the_specs_had_enough_time(found: WholeRun, inspection: Inspection) -> None:
@@ -57,5 +59,5 @@ def test_the_mirror_has_every_image_that_vmatrix_makes(found: WholeRun) -> None:
 
 def test_the_specs_pods_are_gone(found: WholeRun) -> None:
     if found.left:
-        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
+        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide"
         pytest.fail(f"the pods of the specs are not gone: {found.left}\ntype: {do}", pytrace=False)

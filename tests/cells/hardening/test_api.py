@@ -8,6 +8,7 @@ import pytest
 
 from harness.kube import Cluster
 from harness.spec.models import Waiver
+from harness.validate.commands import etcdctl, on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
@@ -24,7 +25,7 @@ def test_strangers_may_ask_for_health_alone(inspection: Inspection, waivers: Seq
         unwaived(machines.served_strangers(inspection.hardening.seen, inspection.expected), waivers),
         claim="every API server answers strangers who ask for health, and nobody else of them",
         look="--authentication-config of the API server, and the file that it names",
-        do=f"{inspection.expected.login()}, then curl -k https://ADDRESS:6443/version",
+        do=on_machine(inspection.expected, "curl -k https://ADDRESS:6443/version"),
     )
 
 
@@ -34,7 +35,7 @@ def test_requests_are_audited_without_the_content_of_secrets(inspection: Inspect
         unwaived(secrets.unaudited(inspection.hardening.seen, inspection.expected), waivers),
         claim="the audit log of every API server has a request and its user, and nothing of what is in a Secret",
         look=f"{LOG}; /etc/kubernetes/hardening/audit.yml",
-        do=f"{inspection.expected.login()}, then tail -n 3 /var/log/kubernetes/audit.log",
+        do=on_machine(inspection.expected, "tail -n 3 /var/log/kubernetes/audit.log"),
     )
 
 
@@ -45,7 +46,7 @@ def test_secrets_are_encrypted_in_etcd(inspection: Inspection, waivers: Sequence
         unwaived(secrets.readable_secrets(look.seen, look.made, inspection.expected), waivers),
         claim="every Secret in etcd is encrypted with the cell's key, and none of its content can be read there",
         look="/etc/kubernetes/hardening/encryption.yml on control planes; rotate-encryption-key.yml writes all anew",
-        do=f"{inspection.expected.login()}, then etcdctl get /registry/secrets/default/NAME (in the etcd container)",
+        do=etcdctl(inspection.expected, "get --prefix --keys-only /registry/secrets/"),
     )
 
 
@@ -65,7 +66,7 @@ def test_services_claim_no_addresses_outside_of_the_cluster(api: Cluster, waiver
         unwaived(admission.admitted_addresses(api), waivers),
         claim="a Service with external addresses is refused, and one without is not",
         look="DenyServiceExternalIPs in --enable-admission-plugins of the API server",
-        do=f"kubectl --kubeconfig kubeconfig create --dry-run=server a Service with {admission.OUTSIDE}",
+        do="kubectl --kubeconfig kubeconfig create service clusterip none --tcp=80 --dry-run=server -o yaml",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from harness.spec.models import Waiver
+from harness.validate.commands import kubectl, on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.probes import Probes
@@ -23,7 +24,7 @@ def test_every_listener_refuses_what_is_old_or_weak(inspection: Inspection, waiv
         unwaived(machines.weak_listeners(inspection.hardening.seen, inspection.expected), waivers),
         claim="API servers, controller managers, schedulers, kubelets and etcd accept strong TLS, and nothing else",
         look="--tls-min-version and --tls-cipher-suites of the program; tlsCipherSuites of the kubelet",
-        do=f"{inspection.expected.login()}, then openssl s_client -connect ADDRESS:PORT -tls1_1",
+        do=on_machine(inspection.expected, "openssl s_client -connect ADDRESS:6443 -tls1_1 </dev/null"),
     )
 
 
@@ -45,7 +46,7 @@ def test_kubelets_serve_with_certificates_of_the_cluster(inspection: Inspection,
         unwaived(machines.unsigned_kubelets(inspection.hardening.seen, inspection.expected), waivers),
         claim="every kubelet serves with a certificate that the cluster signed for its address",
         look="serverTLSBootstrap of the kubelet; kubectl get certificatesigningrequests",
-        do=f"{inspection.expected.login()}, then ls -l /var/lib/kubelet/pki",
+        do=on_machine(inspection.expected, "ls -l /var/lib/kubelet/pki"),
     )
 
 
@@ -55,7 +56,7 @@ def test_kubelets_answer_no_strangers(inspection: Inspection, waivers: Sequence[
         unwaived(machines.kubelets_for_strangers(inspection.hardening.seen, inspection.expected), waivers),
         claim="no kubelet answers without credentials, and none has a read-only port",
         look="authentication, authorization and readOnlyPort in /var/lib/kubelet/config.yaml",
-        do=f"{inspection.expected.login()}, then curl -ik https://ADDRESS:10250/pods",
+        do=on_machine(inspection.expected, "curl -ik https://ADDRESS:10250/pods"),
     )
 
 
@@ -65,7 +66,7 @@ def test_etcd_answers_no_strangers(inspection: Inspection, waivers: Sequence[Wai
         unwaived(machines.etcd_for_strangers(inspection.hardening.seen, inspection.expected), waivers),
         claim="etcd refuses clients and members without a certificate",
         look="--client-cert-auth and --peer-client-cert-auth of etcd",
-        do=f"{inspection.expected.login()}, then curl -ik https://ADDRESS:2379/health",
+        do=on_machine(inspection.expected, "curl -ik https://ADDRESS:2379/health"),
     )
 
 
@@ -75,7 +76,7 @@ def test_files_are_left_to_root_alone(inspection: Inspection, waivers: Sequence[
         unwaived(machines.open_to_others(inspection.hardening.seen, inspection.expected), waivers),
         claim="files of the cluster are root's, with no more permissions than the benchmark allows",
         look="ls -l on the machine; private-files.yml takes the rights of others away",
-        do=f"{inspection.expected.login()}, then stat FILE",
+        do=on_machine(inspection.expected, "stat FILE"),
     )
 
 
@@ -85,7 +86,7 @@ def test_programs_have_the_flags_of_the_benchmark(inspection: Inspection, waiver
         unwaived(benchmark.loose_flags(inspection.facts, inspection.expected), waivers),
         claim="programs run with the flags that the CIS Kubernetes Benchmark asks for",
         look="/etc/kubernetes/manifests on the control plane",
-        do=f"{inspection.expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
+        do=on_machine(inspection.expected, "tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline"),
     )
 
 
@@ -96,7 +97,7 @@ def test_kubelets_have_the_settings_of_the_benchmark(inspection: Inspection, wai
         unwaived(benchmark.loose_kubelets(settings, silent, inspection.expected), waivers),
         claim="running kubelets have the settings that the CIS Kubernetes Benchmark asks for",
         look="/var/lib/kubelet/config.yaml on the machine",
-        do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
+        do=kubectl(inspection.expected, "get --raw /api/v1/nodes/NODE/proxy/configz"),
     )
 
 
@@ -108,5 +109,7 @@ def test_pods_get_the_runtimes_seccomp_profile(
         unwaived(admission.unconfined(statuses_of_pods(probes), inspection.hardening.seen), waivers),
         claim="a pod that names no seccomp profile runs with the runtime's, on every node",
         look="seccompDefault in /var/lib/kubelet/config.yaml",
-        do="kubectl --kubeconfig kubeconfig exec POD -- grep Seccomp_filters /proc/self/status",
+        do=kubectl(
+            inspection.expected, "-n vmatrix-probe exec daemonset/probe -- grep Seccomp_filters /proc/self/status"
+        ),
     )

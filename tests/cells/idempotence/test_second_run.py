@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.cell.life import Life
+from harness.check_result import MEASURED
 from harness.model import Cell
-from harness.plugin.items import MEASURED
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.phases import second_run

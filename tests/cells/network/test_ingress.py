@@ -10,9 +10,10 @@ import pytest
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.commands import on_machine
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.expected import ExpectedGuest
-from harness.validate.findings import Mismatch, eventually, require
+from harness.validate.findings import Mismatch, NotRun, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.topics import ingress
 from harness.validate.topics.ingress import (
@@ -34,7 +35,7 @@ LOGS = "kubectl --kubeconfig kubeconfig -n traefik logs daemonset/traefik"
 SERVED = (
     "Traefik's log on that node; the Ingresses of namespace vmatrix-ingress; iptables-save -t nat or nft list ruleset"
 )
-UNREACHED = "not run: this process reaches machines through the infra cluster's API alone, and not their network"
+UNREACHED = "this process reaches machines through the infra cluster's API alone, and not their network"
 DEFAULT_CLASS = "cluster_ingress_default_class"
 
 
@@ -42,7 +43,7 @@ DEFAULT_CLASS = "cluster_ingress_default_class"
 def ask(inspection: Inspection, timeouts: Timeouts) -> ingress.Ask:
     """Return what asks as a browser outside of the cluster: this process."""
     if any(machine.tunnels is not None for machine in inspection.guest.environment.machines):
-        pytest.skip(UNREACHED)
+        raise NotRun(UNREACHED)
     return partial(get_page, seconds=timeouts.probe_proxy)
 
 
@@ -108,7 +109,7 @@ def test_tls_shows_the_certificate_in_the_secret_of_the_host(
             eventually(judge, deadline=Deadline.after(timeouts.probe_follow), what="every node to show certificates"),
             claim=f"every node shows the certificate in the Secret of the host{' once it is renewed' * renewed}",
             look="Traefik's log; what of the Secret it may read: kubectl get clusterrole traefik -o yaml",
-            do=f"{LOGS}; openssl s_client -connect NODE:443 -servername {FIRST}",
+            do=on_machine(expected, f"openssl s_client -connect ADDRESS:443 -servername {FIRST} </dev/null"),
         )
 
 

@@ -13,9 +13,10 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate import probes as dials
+from harness.validate.commands import kubectl, on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts import cluster
-from harness.validate.findings import Mismatch, eventually, require
+from harness.validate.findings import Mismatch, NotRun, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.phases.observation import dns_servers
 from harness.validate.probes import UDP_PORT, Probes
@@ -66,7 +67,7 @@ def test_pods_reach_pods_on_every_node(expected: ExpectedGuest, in_each_family: 
         in_each_family(lambda probes, of: connectivity.unreachable_pods(probes, of, protocol="http")),
         claim="a pod on every node reaches a pod on every node, including its own, over TCP",
         look=expected.look,
-        do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
+        do=on_machine(expected, "curl http://POD_ADDRESS:8080/hostname"),
     )
 
 
@@ -75,7 +76,7 @@ def test_pods_reach_pods_on_every_node_by_udp(expected: ExpectedGuest, in_each_f
         in_each_family(lambda probes, of: connectivity.unreachable_pods(probes, of, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, including its own, over UDP",
         look=expected.look,
-        do=f"{expected.login()}, then tcpdump -ni any udp port {UDP_PORT}",
+        do=on_machine(expected, f"ss -lun; nft list ruleset; ip -s link  # udp port {UDP_PORT}"),
     )
 
 
@@ -84,7 +85,7 @@ def test_large_answers_arrive_from_every_node(expected: ExpectedGuest, in_each_f
         in_each_family(connectivity.lost_large_answers),
         claim=f"{connectivity.LARGE_BYTES} bytes pass in both directions between every two nodes",
         look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
-        do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
+        do=on_machine(expected, "ip link; ping -c 3 -M do -s 1422 OTHER"),
     )
 
 
@@ -93,7 +94,7 @@ def test_pods_keep_their_address_on_the_way_to_pods(expected: ExpectedGuest, in_
         in_each_family(connectivity.changed_sources),
         claim="a pod on every node is seen by pods on every node under its own address",
         look=f"rules that translate source addresses of pods; {expected.look}",
-        do=f"{expected.login()}, then nft list ruleset | grep -i masquerade; iptables -t nat -S POSTROUTING",
+        do=on_machine(expected, "iptables-save -t nat 2>/dev/null; nft list ruleset"),
     )
 
 
@@ -104,7 +105,7 @@ def test_pods_on_every_node_reach_a_server_outside_of_the_cluster(
         followed(lambda: connectivity.closed_off(probes, expected, mirror.registry)),
         claim=f"pods on every node reach {mirror.registry}, which is outside of the cluster",
         look=f"rules that translate pods' addresses to the node's; {expected.look}",
-        do=f"{expected.login()}, then nft list ruleset | grep -i masquerade; iptables -t nat -S POSTROUTING",
+        do=on_machine(expected, "iptables-save -t nat 2>/dev/null; nft list ruleset"),
     )
 
 
@@ -114,12 +115,12 @@ def test_a_server_outside_of_the_cluster_sees_pods_under_their_nodes_address(
     expected = inspection.expected
     own = connectivity.seen_of_nodes(mirror, expected, inspection.dial)
     if not any(own.values()):
-        pytest.skip(f"not run: the mirror {mirror.http} does not tell whom it sees (GET /{connectivity.PATH})")
+        raise NotRun(f"the mirror {mirror.http} does not tell whom it sees (GET /{connectivity.PATH})")
     require(
         followed(lambda: connectivity.changed_outside(probes, mirror, own, expected)),
         claim="a server outside of the cluster sees pods under the address of their node",
         look=f"rules that translate pods' addresses to the node's; {expected.look}",
-        do=f"{expected.login()}, then nft list ruleset | grep -i -e masquerade -e snat; iptables -t nat -S POSTROUTING",
+        do=on_machine(expected, "iptables-save -t nat 2>/dev/null; nft list ruleset"),
     )
 
 
@@ -139,7 +140,7 @@ def test_service_address_is_served_by_every_backend_from_every_node(
         in_each_family(lambda probes, of: connectivity.unserved(probes, of, probes.service_address)),
         claim="a Service's ClusterIP reaches each of its backends, from every node",
         look=SERVICES,
-        do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
+        do=on_machine(expected, f"curl http://{probes.service_address}/hostname"),
     )
 
 
@@ -161,7 +162,7 @@ def test_node_port_is_open_on_every_node_from_every_node(
         in_each_family(connectivity.closed_node_ports),
         claim="a NodePort answers pods on every node at every node's address",
         look=SERVICES,
-        do=f"{expected.login()}, then curl http://NODE_ADDRESS:{probes.node_port}/hostname",
+        do=on_machine(expected, f"curl http://ADDRESS:{probes.node_port}/hostname"),
     )
 
 
@@ -181,7 +182,7 @@ def test_pods_reach_kubelets_on_every_node(expected: ExpectedGuest, in_each_fami
         in_each_family(connectivity.closed_kubelets),
         claim="pods on every node reach every node's kubelet at the node's address",
         look="rules on the node that drop what pods send to it",
-        do=f"{expected.login()}, then nft list ruleset; ss -lntp",
+        do=on_machine(expected, "nft list ruleset; ss -lntp"),
     )
 
 
@@ -194,7 +195,7 @@ def test_machines_reach_services_and_pods_on_every_node(
         in_each_family(lambda probes, of: connectivity.unreached(probes, addresses, of, inspection.dial)),
         claim="every node itself reaches the pods of every node and the addresses of Services",
         look=f"rules for what the machine itself sends; {expected.look}",
-        do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
+        do=on_machine(expected, f"curl http://{probes.service_address}/hostname"),
     )
 
 
@@ -205,7 +206,7 @@ def test_packets_of_exactly_the_mtu_arrive_in_one_piece(inspection: Inspection, 
         in_each_family(lambda probes, of: connectivity.cut_packets(probes, sizes, of, inspection.dial)),
         claim="a packet of exactly the MTU that may not be cut up reaches pods on every node, and so does its answer",
         look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
-        do=f"{expected.login()}, then ping -M do -s 1422 POD_ADDRESS",
+        do=on_machine(expected, "ping -c 3 -M do -s 1422 POD_ADDRESS"),
     )
 
 
@@ -218,7 +219,7 @@ def test_dns_answers_every_machine_by_udp_and_tcp(inspection: Inspection, follow
         followed(lambda: connectivity.unanswered(servers, name, expected, inspection.dial)),
         claim="the DNS Service and each pod behind it answer every node itself, by UDP and by TCP",
         look=DNS,
-        do=f"{expected.login()}, then python3 -c 'import socket; socket.create_connection((\"{service}\", 53), 5)'",
+        do=on_machine(expected, f"python3 -c 'import socket; socket.create_connection((\"{service}\", 53), 5)'"),
     )
 
 
@@ -228,7 +229,7 @@ def test_dns_passes_on_names_outside_of_the_cluster(
     (name, asked), expected = answering, inspection.expected
     own = asked.result()
     if not own:
-        pytest.skip("not run: no name server of the machines answers, so there is nothing to pass on to")
+        raise NotRun("no name server of the machines answers, so there is nothing to pass on to")
     servers = {cluster.dns_address(inspection.api, expected): "the DNS Service"}
     servers |= dict.fromkeys(dns_servers(inspection.view), "a DNS pod")
     require(
@@ -252,7 +253,7 @@ def test_services_have_addresses_of_the_ip_families_that_they_ask_for(
         ip_families.wrong_families(services, expected),
         claim="a Service has an address of each IP family that it asks for, and is refused where the cell lacks one",
         look="--service-cluster-ip-range of kube-apiserver and of kube-controller-manager",
-        do="kubectl --kubeconfig kubeconfig get servicecidrs; kubectl -n vmatrix-probe get service -o yaml",
+        do=kubectl(expected, "get servicecidrs", "-n vmatrix-probe get service -o yaml"),
     )
 
 
@@ -275,5 +276,7 @@ def test_dns_has_the_addresses_of_services_by_ip_family(
         followed(lambda: ip_families.wrong_records(server, services, expected, inspection.dial)),
         claim="DNS has an A record of a Service with an IPv4 address, an AAAA record of one with an IPv6 address",
         look=DNS,
-        do=f"{expected.login()}, then python3 -c 'import socket; print(socket.getaddrinfo(\"NAME\", 80))'",
+        do=on_machine(
+            expected, "python3 -c 'import socket; print(socket.getaddrinfo(\"kubernetes.default.svc.DOMAIN\", 443))'"
+        ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.commands import on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.topics import certificates, customised
@@ -16,7 +17,7 @@ def test_programs_see_the_volumes_of_the_cell(inspection: Inspection) -> None:
         customised.other_volumes(inspection.customised, inspection.expected),
         claim="each program of a control plane has the volumes of the cell, from where and with the rights it asks for",
         look="extraVolumes in /etc/kubernetes/kubeadm.yml; the program's manifest",
-        do=f"{inspection.expected.login()}, then findmnt --task $(pidof PROGRAM)",
+        do=on_machine(inspection.expected, "findmnt --task $(pidof PROGRAM)"),
     )
 
 
@@ -26,7 +27,7 @@ def test_certificates_are_in_the_folder_of_the_cell(inspection: Inspection) -> N
         certificates.strayed_certificates(inspection.files, inspection.expected),
         claim="certificates and keys are in the folder that the cell asks for, and none in kubeadm's usual one",
         look="certificatesDir in /etc/kubernetes/kubeadm.yml; caCertPath in /etc/kubernetes/kubeadm-join.yml",
-        do=f"{inspection.expected.login()}, then ls -R /etc/kubernetes",
+        do=on_machine(inspection.expected, "ls -R /etc/kubernetes"),
     )
 
 
@@ -36,5 +37,5 @@ def test_certificates_are_valid_for_as_long_as_the_cell_asks(inspection: Inspect
         certificates.other_validity(inspection.facts, inspection.keys, inspection.expected),
         claim="what kubeadm has signed is valid for the time that the cell asks for",
         look="certificateValidityPeriod and caCertificateValidityPeriod in the ConfigMap kubeadm-config",
-        do=f"{inspection.expected.login()}, then kubeadm certs check-expiration",
+        do=on_machine(inspection.expected, "kubeadm certs check-expiration"),
     )

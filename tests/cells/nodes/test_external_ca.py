@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.commands import on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.topics import external_ca
@@ -16,7 +17,7 @@ def test_no_machine_has_the_key_of_a_ca(inspection: Inspection) -> None:
         external_ca.found_keys(inspection.authorities, inspection.expected),
         claim="no file of a machine holds the key of the cluster's, the front proxy's or etcd's CA",
         look="whoever put it there; cluster_external_ca keeps these keys on the controller",
-        do=f"{inspection.expected.login()}, then grep -rl 'PRIVATE KEY' /etc/kubernetes /var/lib/kubelet /root",
+        do=on_machine(inspection.expected, "grep -rl BEGIN.*PRIVATE /etc/kubernetes /var/lib/kubelet /root"),
     )
 
 
@@ -29,5 +30,5 @@ def test_certificates_are_signed_by_the_external_cas(inspection: Inspection) -> 
         ],
         claim="certificates of programs, kubeconfigs and kubelets are signed by the cluster's CAs",
         look="roles/external_ca; the folder with the CAs on the controller",
-        do=f"{inspection.expected.login()}, then openssl verify -CAfile /etc/kubernetes/pki/ca.crt FILE",
+        do=on_machine(inspection.expected, "openssl verify -CAfile CA CERTIFICATE"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.validate.commands import on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
@@ -16,7 +17,7 @@ def test_nodes_have_a_route_to_every_other_nodes_pods(
         pod_network.wrong_routes(facts, view, expected),
         claim=f"every node has routes to the pods of all other nodes only, via {pod_network.gateway_words(expected)}",
         look=expected.look,
-        do=f"{expected.login()}, then ip route",
+        do=on_machine(expected, "ip route"),
     )
 
 
@@ -27,7 +28,7 @@ def test_nodes_have_the_network_plugins_tunnel_and_no_other(
         pod_network.wrong_tunnels(facts, expected),
         claim=f"the tunnels on every node are those of {expected.network_plugin}: {pod_network.tunnel(expected)}",
         look=expected.look,
-        do=f"{expected.login()}, then ip -details link",
+        do=on_machine(expected, "ip -details link"),
     )
 
 
@@ -37,5 +38,5 @@ def test_the_network_plugins_unit_runs_and_is_enabled(facts: dict[str, NodeFacts
         pod_network.wrong_plugin_units(facts, expected),
         claim=f"{unit} runs and is enabled on every node, and no other plugin's unit is installed",
         look=f"journalctl -u {unit} on the machine",
-        do=f"{expected.login()}, then systemctl status {unit}",
+        do=on_machine(expected, f"systemctl status {unit}"),
     )

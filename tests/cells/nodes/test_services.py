@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.validate.commands import on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import require
@@ -18,7 +19,7 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
         programs.stopped_services(facts, expected),
         claim="kubelet and the container runtime run and are enabled",
         look=f"journalctl -u kubelet -u {expected.runtime_process} on the machine",
-        do=f"{expected.login()}, then systemctl status kubelet {expected.runtime_process}",
+        do=on_machine(expected, f"systemctl status kubelet {expected.runtime_process}"),
     )
 
 
@@ -27,7 +28,7 @@ def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: ExpectedGuest
         programs.failed_units(facts, expected, MAY_FAIL),
         claim="no systemd unit has failed, and logs are written",
         look="systemctl --failed on the machine; units that may fail are listed in tests/cells/nodes/test_services.py",
-        do=f"{expected.login()}, then systemctl status UNIT",
+        do=on_machine(expected, "systemctl status UNIT"),
     )
 
 
@@ -38,7 +39,7 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(
         programs.misplaced_processes(facts, expected),
         claim="every control-plane program and etcd runs once on each machine of its group, and nowhere else",
         look="/var/log/pods and journalctl -u kubelet on the machine",
-        do=f"{expected.login()}, then ctr -n k8s.io tasks list",
+        do=on_machine(expected, "ctr -n k8s.io tasks list"),
     )
 
 
@@ -47,7 +48,7 @@ def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected
         programs.wrong_manifests(facts, expected),
         claim="control planes have kubeadm's static pods, other nodes have none",
         look="/etc/kubernetes/manifests on the machine",
-        do=f"{expected.login()}, then ls -l /etc/kubernetes/manifests",
+        do=on_machine(expected, "ls -l /etc/kubernetes/manifests"),
     )
 
 
@@ -56,5 +57,5 @@ def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFac
         programs.unhealthy_agents(facts, expected),
         claim="/healthz of kubelet (10248) and of kube-proxy (10256) answer 200 on every node",
         look="journalctl -u kubelet; the logs of the kube-proxy pod",
-        do=f"{expected.login()}, then curl -i http://127.0.0.1:10248/healthz",
+        do=on_machine(expected, "curl -i http://127.0.0.1:10248/healthz"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.validate.commands import on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import require
@@ -16,7 +17,7 @@ def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFact
         programs.wrong_binaries(facts, expected),
         claim="every installed program has the cell's version",
         look="the output of the roles container_runtime and node in logs/deploy.log",
-        do=f"{expected.login()}, then kubelet --version; {expected.runtime_process} --version; runc --version",
+        do=on_machine(expected, f"kubelet --version; {expected.runtime_process} --version; runc --version"),
     )
 
 
@@ -26,7 +27,7 @@ def test_running_programs_have_the_expected_versions(inspection: Inspection) -> 
         upgrade.wrong_running(seen),
         claim="every program that runs has the cell's version, whatever its image or its unit is called",
         look="the file that the process runs; what its image really holds",
-        do=f"{inspection.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",
+        do=on_machine(inspection.expected, "/proc/$(pidof PROGRAM)/exe --version"),
     )
 
 
@@ -35,5 +36,5 @@ def test_services_run_the_installed_files(facts: dict[str, NodeFacts], expected:
         programs.replaced_binaries(facts, expected),
         claim="kubelet and the container runtime were restarted after their files were replaced",
         look="the handlers in logs/deploy.log",
-        do=f"{expected.login()}, then ls -l /proc/$(pidof kubelet)/exe",
+        do=on_machine(expected, "ls -l /proc/$(pidof kubelet)/exe"),
     )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from harness.check_result import MEASURED
 from harness.model import Mirror
-from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.inspection import Inspection

@@ -10,8 +10,9 @@ from harness.model import Cell, Mirror
 from harness.session import Cells
 from harness.session.past_figures import figures_of_run, past_figures
 from harness.spec.models import Timeouts
+from harness.validate.commands import on_machine
 from harness.validate.facts import cluster
-from harness.validate.findings import Mismatch, require
+from harness.validate.findings import Mismatch, NotRun, require
 from harness.validate.performance import calibration, control_plane, network, pods
 from harness.validate.performance.bench import Bench, Told
 from harness.validate.performance.comparison import compare
@@ -23,9 +24,7 @@ def tools(mirror: Mirror, timeouts: Timeouts) -> str:
     """The image of the programs that measure from pods."""
     found = tools_image(mirror, timeouts)
     if found is None:
-        pytest.skip(
-            f"not run: image {TOOLS_IMAGE} missing in {mirror.registry}; a run of a tier with this suite has it"
-        )
+        raise NotRun(f"image {TOOLS_IMAGE} missing in {mirror.registry}; a run of a tier with this suite has it")
     return found
 
 
@@ -36,7 +35,7 @@ def test_idle_programs(bench: Bench, tell: Told) -> None:
         [Mismatch(name, "programs of the cluster", "none") for name, one in used.items() if not one.programs],
         claim="the cluster's programs run on every machine",
         look="the units and static pods of the machine",
-        do=f"{bench.expected.login()}, then systemctl --failed; crictl ps -a",
+        do=on_machine(bench.expected, "systemctl --no-pager --failed; ctr -n k8s.io containers ls"),
     )
     memory = [taken.of("idle_memory", name, one.mib, [name]) for name, one in used.items()]
     cpu = [taken.of("idle_cpu", name, one.cpu, [name]) for name, one in used.items()]
@@ -85,7 +84,7 @@ def test_services(bench: Bench, tell: Told) -> None:
         [Mismatch(node, wanted, str(found)) for node, found in took.items() if None in found or not found],
         claim="a Service answers on every node once it has an endpoint that is ready",
         look="the kube-proxy pods' logs",
-        do=f"{bench.expected.login()}, then nft list table ip kube-proxy; iptables -t nat -S",
+        do=on_machine(bench.expected, "iptables-save -t nat 2>/dev/null; nft list ruleset"),
     )
     tell(*(taken.of("service_programming", node, network.median_of(found), [node]) for node, found in took.items()))
 
@@ -135,7 +134,7 @@ def test_etcd(bench: Bench, tell: Told) -> None:
         ],
         claim="every etcd member counts how long its writes take",
         look="--listen-metrics-urls of etcd",
-        do=f"{bench.expected.login(bench.expected.etcd[0])}, then curl http://127.0.0.1:2381/metrics",
+        do=on_machine(bench.expected, "curl http://127.0.0.1:2381/metrics", machine=bench.expected.etcd[0]),
     )
     tell(
         *(
@@ -151,7 +150,7 @@ def test_nothing_is_slower_than_usual(cells: Cells, cell: Cell, phase: int, benc
     stage = cell.stage(phase)
     now = figures_of_run(cells.plan, cell, stage)
     if not now:
-        pytest.skip("not run: no figure was measured before this check")
+        raise NotRun("no figure was measured before this check")
     found = compare(now, past_figures(cells.plan, cell, stage))
     tell(words=found.told)
     tier = cells.plan.project.spec.tiers.get(cells.plan.tier or "")

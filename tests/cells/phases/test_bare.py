@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell, GuestCluster
+from harness.validate.commands import on_machine
+from harness.validate.expected import expected_of
 from harness.validate.findings import require
 from harness.validate.phases.leftovers import not_as_before
 from harness.validate.phases.witness import Witness
@@ -25,5 +27,5 @@ def test_every_machine_is_as_before_its_deployment(
         claim="nothing of the cluster is left on any machine: no process, mount, network namespace, interface, route, "
         "firewall rule, unit, control group, kernel setting or file",
         look="the role reset in the phase's log",
-        do=f"vmatrix login {cell.id} MACHINE, then ps -ef; findmnt; ip netns; ip link; nft list ruleset",
+        do=on_machine(expected_of(guest, witness.leaves), "ps -ef; findmnt; ip netns; ip link; nft list ruleset"),
     )

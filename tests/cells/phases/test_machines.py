@@ -7,6 +7,7 @@ import pytest
 from harness.model import Cell
 from harness.spec.models import Timeouts
 from harness.until import Deadline
+from harness.validate.commands import on_machine
 from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.phases.leftovers import (
@@ -62,7 +63,7 @@ def test_machines_that_stay_have_forgotten_those_that_are_gone(after: Observatio
         claim=f"no remaining machine has {', '.join(gone)} in /etc/hosts, behind its local API address, or as an etcd "
         "server of its API server",
         look="/etc/hosts, /etc/api-endpoint/haproxy.cfg and /etc/kubernetes/manifests on the machine",
-        do=f"{after.expected.login()}, then grep -n NAME /etc/hosts; systemctl status api-endpoint",
+        do=on_machine(after.expected, "grep -n MACHINE /etc/hosts; systemctl status api-endpoint"),
     )
 
 
@@ -75,7 +76,7 @@ def test_removed_machines_are_as_before_their_deployment(
         not_as_before(names, witness.bare_states(), witness.states_of(names), witness.leaves),
         claim=f"nothing of the cluster is left on {', '.join(names)}: no process, mount, interface, rule or file",
         look="the role reset in the phase's log",
-        do=f"{after.expected.login(names[0])}, then ps -ef; findmnt; ip link; nft list ruleset",
+        do=on_machine(after.expected, "ps -ef; findmnt; ip link; nft list ruleset", machine=names[0]),
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.check_result import MEASURED
 from harness.errors import HarnessBug
 from harness.model import Cell
-from harness.plugin.items import MEASURED
+from harness.validate.commands import on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.phases import data, restarts
@@ -28,19 +29,25 @@ def test_machines_have_restarted(cell: Cell, phase: int, before: Observation, af
         ),
         claim=f"the kernel of {', '.join(names)} booted during the phase, and no other node's",
         look="the boot id that each kubelet reports: Node.status.nodeInfo.bootID",
-        do=f"{after.expected.login(names[0])}, then cat /proc/sys/kernel/random/boot_id; last -x reboot",
+        do=on_machine(
+            after.expected, "cat /proc/sys/kernel/random/boot_id; journalctl --no-pager --list-boots", machine=names[0]
+        ),
     )
 
 
 @pytest.mark.when(phase=restarts.restarts)
-def test_restarted_machines_are_as_before(cell: Cell, phase: int, record: PhaseRecord, witness: Witness) -> None:
+def test_restarted_machines_are_as_before(
+    cell: Cell, phase: int, record: PhaseRecord, witness: Witness, after: Observation
+) -> None:
     names = cell.phases[phase].restarts
     record.need(record.states)
     require(
         restarts.lost(names, record.states, witness.states_of(names, with_files=False)),
         claim=f"{', '.join(names)} have the mounts, links, routes, services and kernel settings of before",
         look="what sets it at boot: /etc/fstab, /etc/sysctl.d, /etc/modules-load.d, enabled units",
-        do=f"vmatrix login {cell.id} {names[0]}, then systemctl --failed; journalctl --boot -p warning",
+        do=on_machine(
+            after.expected, "systemctl --no-pager --failed; journalctl --no-pager --boot -p warning", machine=names[0]
+        ),
     )
 
 
@@ -55,7 +62,7 @@ def test_containers_of_the_cluster_come_back_without_a_crash_loop(
         restarts.restless(earlier, now),
         claim=f"no container of the cluster needed more than {restarts.MOST_CONTAINER_RESTARTS} restarts to come back",
         look="logs of the container's last end: kubectl logs --previous",
-        do=f"kubectl --kubeconfig kubeconfig get pods -A -o wide; vmatrix login {cell.id} {after.expected.nodes[0]}",
+        do="kubectl --kubeconfig kubeconfig get pods -A -o wide",
     )
 
 

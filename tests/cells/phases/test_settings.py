@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell
+from harness.validate.commands import on_machine
 from harness.validate.findings import require, together
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
@@ -29,7 +30,7 @@ def test_settings_of_the_scenario_are_those_of_what_runs(cell: Cell, phase: int,
         together(*([settings.not_in_force(requested, after)] if requested else []), unseen),
         claim="every setting of the scenario is in force wherever it applies",
         look="the phase's log: was the program restarted after its configuration changed?",
-        do=f"{after.expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
+        do=on_machine(after.expected, "tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline"),
     )
 
 

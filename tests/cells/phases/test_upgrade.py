@@ -7,6 +7,7 @@ import json
 import pytest
 
 from harness.model import Cell
+from harness.validate.commands import on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.phases import upgrade
@@ -32,5 +33,5 @@ def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
         f"{after.expected.kubernetes} after it, by each process's file, pod's image and API server's /version",
         look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine "
         "skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
-        do=f"{after.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",
+        do=on_machine(after.expected, "/proc/$(pidof PROGRAM)/exe --version"),
     )

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.check_result import MEASURED
 from harness.model import Cell
-from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
+from harness.validate.commands import on_machine
 from harness.validate.findings import NotJudged, require
+from harness.validate.inspection import Inspection
 from harness.validate.phases import witness as seen
 from harness.validate.phases.availability import interrupted
 from harness.validate.phases.data import LIFE
@@ -40,7 +42,7 @@ def test_workload_keeps_answering(
 
 @pytest.mark.when(phase=keeps_answering)
 def test_api_keeps_answering_at_a_nodes_own_address(
-    cell: Cell, phase: int, record: PhaseRecord, timeouts: Timeouts, record_property: Note
+    cell: Cell, phase: int, record: PhaseRecord, timeouts: Timeouts, record_property: Note, inspection: Inspection
 ) -> None:
     if record.api.why:
         raise NotJudged(f"the API at {record.client}'s own address: {record.api.why}")
@@ -50,5 +52,5 @@ def test_api_keeps_answering_at_a_nodes_own_address(
         interrupted(answers, phase_seconds=record.seconds, limit=timeouts.api_outage),
         claim=f"the API answered at {record.api.url} on {record.client} during the phase",
         look=f"checks/answers-{cell.stage(phase)}.jsonl; the phase's log: how long did each API server restart?",
-        do=f"vmatrix login {cell.id} {record.client}, then curl -k {record.api.url}/readyz",
+        do=on_machine(inspection.expected, f"curl -k {record.api.url}/readyz", machine=record.client),
     )

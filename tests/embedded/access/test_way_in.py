@@ -21,6 +21,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
+from harness.events import Recorder
 from harness.kube import Cluster
 from harness.kube.client import Infra
 from harness.machines import inventory
@@ -32,7 +33,6 @@ from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed, Service, run
 from harness.providers.embedded import EmbeddedProvider
-from harness.record import Recorder
 from harness.spec import load_spec
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until

@@ -77,7 +77,7 @@ def machines(
 
     SSH's control sockets want a short path.
     """
-    control = Path(tempfile.mkdtemp(prefix="vmx-"))
+    control = Path(tempfile.mkdtemp(prefix="ctr-"))
     yield Machines(cluster, namespace, image, tmp_path / "key", control, infra.kubeconfig(), default_storage(cluster))
     close_connections(control)
     part.start()

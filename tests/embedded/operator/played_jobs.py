@@ -15,7 +15,7 @@ from harness.kube.informer import Informers, Key, key_of
 from harness.kube.objects import controller_of, deleting, dig, ensure, is_condition, now, owner_reference, phase
 from harness.kube.reconcile import Controller, follow_children
 from harness.kube.resources import JOB, POD, Resource
-from harness.operator.controllers.execution_end import has_ended
+from harness.operator.controllers.executions import has_ended
 from harness.until import Deadline, NotYet, until
 
 PLAYER = "tests.vmatrix.dev/played-jobs"

@@ -21,7 +21,7 @@ from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.api.rules import read
 from harness.operator.context import OperatorOptions
-from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import load_releases
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.played import WAIT_SECONDS

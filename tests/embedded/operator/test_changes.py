@@ -68,7 +68,7 @@ def up_to_date(world: World) -> None:
 def test_machines_join_and_leave(world: World, operator: OperatorContext) -> None:
     made = world.deployed()
     sets(world, CP, wanted_set("w", "worker"))
-    assert "set w has 0 of 1" in world.condition("Progressing", "False", "WaitingForMachines")["message"]
+    assert "set w has 0 of 1" in world.condition("Progressing", "True", "WaitingForMachines")["message"]
     world.give("m-1", made, set_name="w")
     inventory, variables = given(world, f"{NAME}-2-scale")
     assert list(inventory["children"]["node"]["hosts"]) == ["m-0", "m-1"]
@@ -94,7 +94,7 @@ def test_machine_whose_object_is_gone_is_still_taken_out(world: World, operator:
     assert inventory["hosts"]["m-1"]["ansible_host"] == "192.0.2.11"
     assert variables["cluster_remove_nodes"] == ["m-1"]
     done(world, f"{NAME}-2-remove-node")
-    world.condition("Progressing", "False", "WaitingForMachines")
+    world.condition("Progressing", "True", "WaitingForMachines")
 
 
 def test_machine_that_is_to_be_replaced_leaves_and_another_one_joins(world: World, operator: OperatorContext) -> None:

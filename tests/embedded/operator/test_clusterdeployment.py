@@ -38,7 +38,7 @@ def test_it_owns_a_cluster_of_its_name_and_a_set_for_each_of_its_sets(world: Wor
 def test_what_has_no_mistake_is_accepted_and_waits_for_its_machines(world: World) -> None:
     world.api.create(CLUSTER_DEPLOYMENT, deployment(name=NAME, namespace=world.namespace))
     world.condition("Accepted", "True")
-    waits = world.condition("Progressing", "False", "WaitingForMachines")
+    waits = world.condition("Progressing", "True", "WaitingForMachines")
     assert "set cp has 0 of 1 machines: 1 missing" in waits["message"]
     assert dig(world.get(CLUSTER_DEPLOYMENT), "status", "machines") == "0/1"
     assert world.kubelet.jobs() == []

@@ -231,7 +231,7 @@ def test_machine_whose_loss_is_not_seen_yet_is_not_deployed(
     world.api.merge(MACHINE, "m-0", {"spec": {"claim": None}}, world.namespace)
     world.edit(paused=False)
 
-    world.condition("Progressing", "False", "WaitingForMachines")  # what the API said of it is known at once
+    world.condition("Progressing", "True", "WaitingForMachines")  # what the API said of it is known at once
     assert (world.status()["sequence"], world.status().get("operation")) == (1, None)
     free.set()
     assert world.kubelet.jobs() == []
@@ -316,7 +316,7 @@ def test_machine_that_is_lost_before_the_job_is_made_is_not_deployed(
     world.api.merge(MACHINE, "m-0", {"spec": {"claim": None}}, world.namespace)
     world.wait(lambda: NotYet("it is there") if world.status().get("operation") else True, "no operation")
     free.set()
-    world.condition("Progressing", "False", "WaitingForMachines")
+    world.condition("Progressing", "True", "WaitingForMachines")
     assert world.kubelet.jobs() == []
 
 

@@ -23,7 +23,7 @@ from harness.kube.resources import (
     Resource,
 )
 from harness.operator.api.resources import CLUSTER
-from harness.operator.execute import logs, progress
+from harness.operator.execute import logs, termination
 from harness.operator.execute.inputs import executor_name, log_name, state_name
 from harness.operator.execute.objects import KINDS, make, objects_of
 from harness.operator.execute.termination import Termination
@@ -147,11 +147,11 @@ def test_an_executor_writes_its_own_log_and_says_where_it_is(lab: Lab) -> None:
     account, end = lab.account(), Termination("failed", "product", task="Join")
     logs.write(account, lab.namespace, made.job, "words\n", end)
     assert logs.read(lab.api, lab.namespace, made.job) == logs.KeptLog("words\n", end)
-    job = progress.annotate(account, lab.namespace, made.job, '{"play": "Nodes", "task": "Join"}')
-    assert progress.progress_of(job) == ("Nodes", "Join")
+    job = termination.annotate(account, lab.namespace, made.job, '{"play": "Nodes", "task": "Join"}')
+    assert termination.progress_of(job) == ("Nodes", "Join")
     other = lab.execution(attempt=2).job
     assert refused(lambda: logs.write(account, lab.namespace, other, "words\n", end)) == 403
-    assert refused(lambda: progress.annotate(account, lab.namespace, other, "{}")) == 403
+    assert refused(lambda: termination.annotate(account, lab.namespace, other, "{}")) == 403
     assert refused(lambda: account.get(CONFIG_MAP, made.job, lab.namespace)) == 403
     assert refused(lambda: account.list(POD, lab.namespace)) == 403
 

@@ -14,12 +14,11 @@ from harness.kube.objects import deleting, dig, is_condition
 from harness.kube.resources import CONFIG_MAP, JOB, NODE, POD, SECRET
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.execution_end import ended_at
+from harness.operator.controllers.executions import ended_at
 from harness.operator.decide import operations
 from harness.operator.decide.desired import DIGITS
 from harness.operator.execute import logs
-from harness.operator.execute.progress import annotate
-from harness.operator.execute.termination import Termination
+from harness.operator.execute.termination import Termination, annotate
 from harness.operator.registry import stop
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import REAL_JOBS, StartManager

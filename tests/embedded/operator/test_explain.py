@@ -18,7 +18,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.decide.desired import desired
 from harness.operator.decide.observed import Observed, begun, observed
 from harness.operator.decide.operations import next_operation
-from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import load_releases
 from harness.providers.embedded import EmbeddedProvider
 from tests.embedded.operator.declared import Declared
 from tests.unit.operator.api import objects

@@ -8,8 +8,7 @@ from harness.kube.objects import condition, dig, now
 from harness.operator.api.resources import MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import machine
-from harness.operator.controllers.machine import Pace
-from harness.operator.controllers.machine_status import StatusOfMachines
+from harness.operator.controllers.machine import Pace, StatusOfMachines
 from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
 from harness.operator.registry import stop
 from harness.providers.embedded import EmbeddedProvider

@@ -14,7 +14,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import NAMESPACE
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.api.rules import read
-from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import load_releases
 from harness.operator.rights import USE
 from harness.providers.embedded import EmbeddedProvider
 from harness.until import NotYet

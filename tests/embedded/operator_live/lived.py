@@ -14,6 +14,7 @@ from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
+from harness.events import Recorder
 from harness.kube.client import Json
 from harness.kube.objects import condition, dig
 from harness.kube.resources import VMI
@@ -22,7 +23,6 @@ from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.paths import packaged_dir, project_dir
 from harness.plan.cells import make_cell
-from harness.record import Recorder
 from harness.spec import Spec, load_spec
 from harness.spec.project import Project
 from harness.spec.settings import load_settings

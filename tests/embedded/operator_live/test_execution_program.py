@@ -13,7 +13,7 @@ from harness.kube.resources import JOB, SECRET
 from harness.operator.execute import logs
 from harness.operator.execute.inputs import state_name
 from harness.operator.execute.logs import show_log
-from harness.operator.execute.progress import progress_of
+from harness.operator.execute.termination import progress_of
 from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.executions import NAME, Executor, Lab

@@ -15,7 +15,7 @@ from harness.kube.resources import CRD, JOB, NAMESPACE, POD, SECRET
 from harness.operator.api.crds import crds
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER
-from harness.operator.decide.hosts import Host
+from harness.operator.decide.desired import Host
 from harness.operator.execute import logs
 from harness.operator.execute.inputs import Execution
 from harness.operator.execute.logs import show_log

@@ -12,7 +12,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import DEPLOYMENT, MUTATING_WEBHOOK, NAMESPACE, POD, VALIDATING_WEBHOOK
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
 from harness.operator.api.rules import read
-from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import load_releases
 from harness.operator.manifests import LABELS, NAME, Installation, text
 from harness.operator.webhooks.configurations import configuration_name
 from harness.until import Deadline, NotYet, until

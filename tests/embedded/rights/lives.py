@@ -11,12 +11,12 @@ from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
+from harness.events import Recorder
 from harness.kube import Cluster
 from harness.kube.client import Infra
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Phase, PlannedMachine
 from harness.paths import project_dir
-from harness.record import Recorder
 from harness.schedule.admission import Admission
 from harness.spec import load_spec
 from harness.spec.settings import Settings

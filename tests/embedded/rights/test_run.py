@@ -13,6 +13,7 @@ from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.cell.existing import CellSelector, find
+from harness.events import read
 from harness.infra.cluster import rights
 from harness.infra.guest_facts import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM
@@ -20,7 +21,6 @@ from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
 from harness.providers.embedded import embedded_provider
-from harness.record import read
 from harness.spec import load_spec
 from tests.embedded.rights.audit import Ask, granted
 from tests.embedded.rights.conftest import Ground

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
+from harness.events import read
 from harness.paths import project_dir
-from harness.record import read
 from harness.until import Deadline, NotYet, until
 
 VMATRIX = Path(sys.executable).parent / "vmatrix"

@@ -128,3 +128,26 @@ def test_own_checks_run_beside_ours_in_every_cell(
     assert "dials: TestMirror::test_raises" in summary
     assert "https://example.org/1" in summary
     nothing_left(run)
+
+
+HOOKS = {
+    "pytest_runtest_protocol": "item, nextitem",
+    "pytest_runtest_logstart": "nodeid, location",
+    "pytest_runtest_setup": "item",
+    "pytest_runtest_call": "item",
+    "pytest_runtest_teardown": "item, nextitem",
+    "pytest_runtest_makereport": "item, call",
+    "pytest_runtest_logfinish": "nodeid, location",
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_of_theirs_that_fails_in_a_worker_is_the_users(
+    start: Start, nothing_left: Nothing, project: Path, hook: str
+) -> None:
+    write(project, {"checks/conftest.py": f"def {hook}({HOOKS[hook]}):\n    1 / 0\n"})
+    run = start("--parallel", "2", selection=("--tier", "smoke"), env={PROJECT: str(project)})
+    ended = run.end(seconds=RUN_SECONDS)
+    assert ended.code == EXIT_BAD_INPUT, ended.stdout + ended.stderr
+    assert "checks/conftest.py:2: raises ZeroDivisionError" in ended.stdout + ended.stderr
+    nothing_left(run)

@@ -19,10 +19,10 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.cell.variables import named_machines
-from harness.errors import HarnessBug, InfraError, ProductError
+from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError
+from harness.events import Recorder, read
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
-from harness.record import Recorder, read
 from harness.spec import load_spec
 from harness.spec.models import Timeouts
 from tests.unit.shipped_timeouts import TIMEOUTS
@@ -227,6 +227,38 @@ def test_a_second_run_that_fails_is_the_products_unless_machines_changed(
     monkeypatch.setattr(Life, "machines_changed", lambda _self, _names: "m-0 is gone")
     with pytest.raises(InfraError, match="during the second run of deploy: m-0 is gone"):
         life.again(0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_phase_that_fails_on_a_host_that_was_too_busy_is_not_the_products(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    kind = Edited([], PhaseOutcome("deploy.yml"), leaves=KUBECONFIG)
+    life = with_kind(tmp_path, monkeypatch, kind)
+    if again:
+        life.apply(0)
+
+    def fail(_: PhaseRun) -> PhaseOutcome:
+        raise ProductError("kubeadm timed out")
+
+    monkeypatch.setattr(kind, "run", fail)
+    monkeypatch.setattr("harness.cell.life.overload", lambda *_: "this host: load 96 on 2 processors")
+    with pytest.raises(InfraRetriable, match="load 96 on 2 processors") as raised:
+        life.again(0) if again else life.apply(0)
+    assert "kubeadm timed out" in raised.value.detail
+
+
+def test_load_explains_no_mistake_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = Edited([], PhaseOutcome("deploy.yml"), leaves=KUBECONFIG)
+    life = with_kind(tmp_path, monkeypatch, kind)
+
+    def fail(_: PhaseRun) -> PhaseOutcome:
+        raise BadInput("no such variable")
+
+    monkeypatch.setattr(kind, "run", fail)
+    monkeypatch.setattr("harness.cell.life.overload", lambda *_: "this host: load 96 on 2 processors")
+    with pytest.raises(BadInput):
+        life.apply(0)
 
 
 class Watched:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter
 from typing import Any, cast
 
 import pytest
 
+from harness.cell import teardown
 from harness.cell.existing import CellSelector
 from harness.cell.teardown import reap
 from harness.errors import Leaked
@@ -107,3 +109,22 @@ def test_a_refused_list_is_no_sign_that_all_are_gone() -> None:
     api.list = refusing  # type: ignore[method-assign]
     with pytest.raises((Leaked, ApiFailure)):
         reap(cast("Cluster", api), CellSelector(), seconds=SECONDS)
+
+
+def test_what_is_waited_for_is_said_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teardown, "WAIT_SECONDS", 0.01)
+    api, told = Api(["cell-0"]), threading.Event()
+    listed, said = api.list, list[str]()
+
+    def lasting(resource: Resource, namespace: str | None = None, **more: Any) -> Listing:
+        if resource is NAMESPACE and not told.is_set():
+            return Listing([_namespace("cell-0")], "1")
+        return listed(resource, namespace, **more)
+
+    def say(line: str) -> None:
+        said.append(line)
+        told.set()
+
+    api.list = lasting  # type: ignore[method-assign]
+    reap(cast("Cluster", api), CellSelector(), seconds=SECONDS, on_wait=say)
+    assert re.match(r"waiting for namespace cell-0 to be gone \(\d+ s\)", said[0])

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.errors import BadInput, NothingSelected
+from harness.events import Recorder
 from harness.paths import project_dir
-from harness.record import Recorder
 from tests.unit.spec.conftest import edit, write
 
 runner = CliRunner()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from harness.cli import app, operator_explain
 from harness.errors import BadInput
-from harness.operator.decide.releases import FILE
+from harness.operator.decide.variables import FILE
 from tests.unit.operator.api.objects import deployment, wanted_set
 
 runner = CliRunner()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +77,30 @@ def test_login_becomes_ssh_with_the_cells_key(there: Cell, monkeypatch: pytest.M
     assert str(there.files.key) in ssh
     assert "me@10.1.2.3" in ssh
     assert last == "uname"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("uname", "-a"),
+        ("sh", "-c", "echo 'a  b'; echo $HOME | cat"),
+        ("grep", "-e", "a b", "/etc/hosts"),
+        ("printf", "%s", "", '"', "\\"),
+    ],
+)
+def test_login_hands_on_the_words_of_a_command_as_they_are(
+    there: Cell, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr(os, "execvp", lambda _, argv: calls.append(list(map(str, argv))))
+    assert runner.invoke(app, ["login", "c1", "cp-0", "--", *words]).exit_code == 0
+    ((*_, last),) = calls  # which the shell of the machine splits
+    assert tuple(shlex.split(last)) == words
+
+
+def test_login_leaves_a_line_to_the_shell_of_the_machine() -> None:
+    assert reach.remote_command(["ls /root | wc -l"]) == ["ls /root | wc -l"]
+    assert reach.remote_command([]) == []
 
 
 @pytest.mark.usefixtures("there")

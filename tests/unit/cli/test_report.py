@@ -13,10 +13,19 @@ import pytest
 from harness.cli import main
 from harness.history.record import RunOrigin, to_line
 from harness.paths import PROJECT
+from harness.report.output import files
+from harness.report.output.files import FORMATS, Sources
 from tests.unit.history.make import CELL, checked, record
 from tests.unit.report.written import Written
 
 Call = Callable[..., tuple[int, str, str]]
+NAMES = {
+    "html": "index.html",
+    "md": "summary.md",
+    "json": "report.json",
+    "svg": "badge-pass-rate.svg",
+    "annotations": "annotations.json",
+}  # one file of each format
 OUTSIDE = ("VMATRIX_", "CI_", "MATRIX_", "GITLAB_")
 
 
@@ -139,6 +148,32 @@ def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.
     made = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
     assert made["selection"] == {"tier": None, "branch": "main", "infra": "embedded", "days": 365.0, "focus": "777"}
     assert (made["cells"][0]["outcomes"], made["cells"][0]["news"]) == ("ppf", "new")
+
+
+@pytest.mark.parametrize("broken", FORMATS)
+def test_a_format_that_cannot_be_made_keeps_no_other_from_being_written(
+    call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fail(_: Sources) -> dict[str, str]:
+        raise ZeroDivisionError(f"{broken} is broken")
+
+    monkeypatch.setattr(files, "WRITERS", {**files.WRITERS, broken: fail})
+    code, said, told = call("report", "--output", "out")
+    assert code == 70
+    assert f"{broken}: could not be made: ZeroDivisionError: {broken} is broken" in told
+    assert NAMES[broken] not in said
+    assert all(name in said for other, name in NAMES.items() if other != broken)
+    assert all(Path(line).is_file() for line in said.splitlines())
+
+
+@pytest.mark.parametrize("name", NAMES.values())
+def test_a_file_that_cannot_be_written_keeps_no_other_from_being_written(call: Call, runs: Path, name: str) -> None:
+    (Path("out") / name / "x").mkdir(parents=True)
+    code, said, told = call("report", "--output", "out")
+    assert code == 2
+    assert f"out/{name}: Is a directory" in told
+    assert f"out/{name}" not in said
+    assert all(other in said for other in NAMES.values() if other != name)
 
 
 @pytest.mark.parametrize(

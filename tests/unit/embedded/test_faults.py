@@ -90,7 +90,7 @@ def test_the_scenario_file_asks_for_whom_it_names_and_may_change(tmp_path: Path)
     [
         ("{speed: 3}", "has no parameter speed"),
         ("[1]", "not a mapping of parameters"),
-        ("{a: [", "not a YAML mapping"),
+        ("{a: [", "malformed YAML"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_said_once_and_not_shown(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.events import Recorder
 from harness.gitlab.job_end import process_of, wait_for_end
-from harness.record import Recorder
 
 RUN = "abc123"
 

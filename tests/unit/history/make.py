@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from harness.history.record import OUTCOMES, AttemptRecord, CheckNote, CheckRow, CheckTable, Record, RunOrigin
+from harness.model import Outcome
 from tests.unit.history.synthetic import NOW
 
 CELL = "k1363-d13-fresh-000001"
@@ -29,13 +30,13 @@ def record(
         "cell": cell,
         "started": moment(at),
         "finished": moment(at + timedelta(minutes=5)),
-        "outcome": outcome,
+        "outcome": Outcome(outcome),
         "blame": blame or ("product" if outcome == "failed" else ""),
         "axes": {"kubernetes": "1.36.3", "topology": "cp1-w1"},
         "tier": "nightly",
         "infra": "embedded",
         "seconds": 300.0,
-        "attempts": () if outcome == "not started" else (AttemptRecord(1, outcome, 300.0),),  # type: ignore[arg-type]
+        "attempts": () if outcome == "not started" else (AttemptRecord(1, Outcome(outcome), 300.0),),
         "where": RunOrigin(
             commit=f"{night:040x}", branch="main", pipeline=str(100 + night), project_url="https://lab.invalid/p"
         ),
@@ -47,7 +48,7 @@ def record(
 def checked(made: Record, results: dict[str, str], said: str = "E  it is broken") -> Record:
     """Return a record with checks: a letter (p f s q) by title."""
     notes = tuple(
-        CheckNote((title,), said, "not-run" if letter == "s" else "failed", "deploy", made.last_attempt, "product")
+        CheckNote((title,), said, OUTCOMES[letter], stage="deploy", attempt=made.last_attempt, blame="product")
         for title, letter in results.items()
         if letter != "p"
     )

@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from harness.check_result import FindingKind
 from harness.history.lines import History, Skipped, forget, once
 from harness.history.record import (
     AttemptRecord,
@@ -30,6 +31,7 @@ from harness.history.record import (
     RunOrigin,
     StepRecord,
 )
+from harness.model import Outcome
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output.document import document as as_document
@@ -230,13 +232,13 @@ class Year:
                 steps += [replace(inner, name=where), *([inner] if blame == "infra" else [])]
             elif step.name in ("provision", "collect", "teardown") and (where != "provision" or step.name != where):
                 steps.append(step)
-        note = CheckNote(CHECKS, f"not run: {where} failed", "not-run", "deploy")
+        note = CheckNote(CHECKS, f"{where} failed", Outcome.NOT_RUN, FindingKind.NOT_RUN, stage="deploy")
         seconds = sum(s.seconds for s in steps if s.top)
         return Record(
             **self.common(cell, night, start, seconds),
-            outcome="failed",
+            outcome=Outcome.FAILED,
             blame=blame,
-            attempts=(AttemptRecord(1, "failed", seconds, blame),),
+            attempts=(AttemptRecord(1, Outcome.FAILED, seconds, blame),),
             steps=tuple(steps),
             checks=CheckTable(CHECKS, (CheckRow("deploy", "s" * len(CHECKS)),)),
             notes=(note,),
@@ -250,20 +252,20 @@ class Year:
         rows = [CheckRow("deploy", letters, 1, tuple(round(0.1 + n % 7 / 10, 1) for n in range(len(CHECKS))))]
         rows += [replace(rows[0], stage=phase, results="p" * len(CHECKS))] if phase else []
         message = self.said(MESSAGES[failing]) + "\n\ntests/cells/network/test_network.py:71" if failing else ""
-        note = CheckNote((failing,), message, "failed", "deploy", 1, "product", issue)
-        outcome = "quarantined" if issue else "failed" if failing else "passed"
+        note = CheckNote((failing,), message, stage="deploy", blame="product", quarantine=issue)
+        outcome = Outcome.QUARANTINED if issue else Outcome.FAILED if failing else Outcome.PASSED
         blame = "product" if failing and not issue else ""
         steps = self.took(cell, night)
         seconds = sum(s.seconds for s in steps) + 0.4 * len(CHECKS) * len(rows)
-        attempts = [AttemptRecord(1, outcome, round(seconds, 1), blame)]  # type: ignore[arg-type]
+        attempts = [AttemptRecord(1, outcome, round(seconds, 1), blame)]
         if self.random.random() < 0.01:
-            attempts = [AttemptRecord(1, "failed", 60.0, "infra"), replace(attempts[0], number=2)]
+            attempts = [AttemptRecord(1, Outcome.FAILED, 60.0, "infra"), replace(attempts[0], number=2)]
             steps = [replace(s, attempt=2) for s in steps]
             rows = [replace(r, attempt=2) for r in rows]
             note = replace(note, attempt=2)
         return Record(
             **self.common(cell, night, start, seconds),
-            outcome=outcome,  # type: ignore[arg-type]
+            outcome=outcome,
             blame=blame,
             attempts=tuple(attempts),
             steps=tuple(steps),

@@ -8,8 +8,10 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.check_result import telling
 from harness.history.lines import cut_down, forget, missing, parse, read, united
-from harness.history.record import Record, from_line, telling, to_line
+from harness.history.record import Record, from_line, to_line
+from harness.model import Outcome
 from tests.unit.history.make import checked, checks_in, record
 from tests.unit.history.synthetic import NOW, records
 
@@ -78,7 +80,7 @@ def test_what_is_missing_of_a_file_is_said() -> None:
 
 def test_a_run_that_was_added_while_it_went_on_is_added_again() -> None:
     ended = record(outcome="passed")
-    going = replace(ended, outcome="unfinished", finished=ended.started)
+    going = replace(ended, outcome=Outcome.UNFINISHED, finished=ended.started)
     assert missing([ended], to_line(going)) == (ended,)
     assert missing([going], to_line(ended)) == ()
     assert missing([going], to_line(going)) == ()

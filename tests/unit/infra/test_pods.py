@@ -238,7 +238,10 @@ Change = Callable[["Api"], None]
 
 
 @pytest.fixture
-def machine_join(tmp_path: Path) -> PodsMachine:
+def machine_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PodsMachine:
+    """Return a machine that joins, without a seed and without claims."""
+    monkeypatch.setattr(pods, "user_data", lambda _: "#cloud-config\n")
+    monkeypatch.setattr(pods, "ensure_storage_class", lambda *_: None)
     pki.ensure(tmp_path, addresses=["10.213.0.1"], names=["kubernetes"], node=HOST)
     return PodsMachine(NODE_NAME, "", Mirror("http://m", "r"), BootDisk("d", "0"), {}, tmp_path, host=HOST)
 
@@ -301,12 +304,6 @@ class Api:
     def send(self, method: str, path: str) -> SimpleNamespace:
         assert (method, path) == ("GET", f"/api/v1/nodes/{NODE_NAME}/proxy/healthz")
         return SimpleNamespace(code=200 if self.reached else 502)
-
-
-@pytest.fixture(autouse=True)
-def _no_seed_and_no_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods, "user_data", lambda _: "#cloud-config\n")
-    monkeypatch.setattr(pods, "ensure_storage_class", lambda *_: None)
 
 
 def made_by(api: Api, machine_join: PodsMachine, seconds: float = 5) -> Sequence[str]:

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
-from harness.operator.metrics import FAMILIES, Family
+from harness.operator.metrics import FAMILIES, VERSIONS, Family
 from tests.unit.pages import ROOT
 
 FILE = ROOT / "deploy" / "operator" / "grafana.json"
+RULES = FILE.with_name("alerts.yml")
 BOARD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 NAME, TARGETS = re.compile(r"vmatrix_operator_\w+"), {"namespace", "pod", "job", "instance"}  # labels of a scrape
 OF_HISTOGRAM = ("_bucket", "_sum", "_count")
@@ -28,6 +30,12 @@ def expressions() -> Iterator[tuple[str, str]]:
             yield variable["name"], variable["query"]
 
 
+def alerts() -> Iterator[tuple[str, str]]:
+    for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+
+
 def family_of(name: str) -> Family | None:
     """Return the metric that a name in an expression belongs to."""
     for family in FAMILIES:
@@ -37,7 +45,7 @@ def family_of(name: str) -> Family | None:
     return None
 
 
-@pytest.mark.parametrize(("title", "expression"), sorted(expressions()))
+@pytest.mark.parametrize(("title", "expression"), sorted([*expressions(), *alerts()]))
 def test_an_expression_names_metrics_and_labels_that_there_are(title: str, expression: str) -> None:
     names = NAME.findall(expression)
     assert names, f"{title} shows nothing of the operator"
@@ -69,3 +77,18 @@ def test_panels_have_places_of_their_own() -> None:
         assert not cells & taken, panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= cells
+
+
+def test_every_alert_says_what_is_wrong_where_and_what_to_do() -> None:
+    rules = [rule for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    told = {found.name for _, one in alerts() for name in NAME.findall(one) if (found := family_of(name))}
+    assert {family.name for family in FAMILIES if "cluster" in family.labels} - told == {VERSIONS.name}
+    for rule in rules:
+        assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+        texts = rule["annotations"]
+        assert {"summary", "description"} == texts.keys()
+        labels = set(re.findall(r"\$labels\.(\w+)", " ".join(texts.values())))
+        names = [family for name in NAME.findall(rule["expr"]) if (family := family_of(name)) is not None]
+        assert labels <= {label for family in names for label in family.labels}, rule["alert"]
+        assert labels >= ({"cluster", "cluster_namespace"} if any("cluster" in one.labels for one in names) else set())

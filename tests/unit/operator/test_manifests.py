@@ -11,7 +11,7 @@ import yaml
 from harness.operator.api.crds import files as definitions
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
-from harness.operator.decide.releases import load_releases
+from harness.operator.decide.variables import load_releases
 from harness.operator.manager import HEALTH_PORT
 from harness.operator.manifests import GRACE_SECONDS, USERS, Installation, committed, deployment, text
 from harness.operator.registry import END_SECONDS, NAMES

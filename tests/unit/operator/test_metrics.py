@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
+from typing import Any
 
+from prometheus_client.utils import floatToGoString
+
+from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.reconcile import Controller
-from harness.operator.metrics import FAMILIES, Metrics, of_moments, of_objects
+from harness.operator.metrics import FAMILIES, DeclaredObjects, Metrics, of_moments
 
 
 def test_looks_failures_and_what_waits_are_counted_for_each_controller() -> None:
@@ -49,12 +54,50 @@ def test_operations_are_counted_by_outcome() -> None:
     assert "# TYPE vmatrix_operator_queue_length gauge" in text
 
 
-def test_objects_are_counted_by_condition_and_by_phase() -> None:
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    text = of_objects([ready, ready, {}], [{"status": {"phase": "Idle"}}, {}])
-    assert 'vmatrix_operator_clusters{condition="Ready",status="True"} 2.0' in text
+def test_machines_are_counted_by_phase() -> None:
+    text = DeclaredObjects(machines=[{"status": {"phase": "Idle"}}, {}]).text()
     assert 'vmatrix_operator_machines{phase="Idle"} 1.0' in text
     assert 'vmatrix_operator_machines{phase="Pending"} 1.0' in text
+
+
+def test_each_cluster_is_told_by_its_name() -> None:
+    claim = {"claim": {"cluster": "prod", "set": "cp"}}
+    machines = [
+        of_team(claim, certificates={"firstExpiry": at("2026-03-01")}),
+        of_team(claim, certificates={"firstExpiry": at("2027-01-01"), "otherExpiry": at("2026-02-01")}),
+        of_team({}, certificates={"firstExpiry": at("2020-01-01")}),
+    ]
+    taken = {"2026-01-02": "Verified", "2026-01-01": "Verified", "2026-01-03": "Missing"}
+    backups = [of_team({"cluster": "prod"}, phase=phase, taken=at(day)) for day, phase in taken.items()]
+    now, next_one = {"operation": "upgrade", "started": at("2026-01-05")}, {"operation": "reconfigure", "sequence": 3}
+    cluster = of_team({}, operation=now, approval=next_one)
+    deployment = of_team({}, conditions=[{"type": "Ready", "status": "False"}], version="1.36.3")
+    text = DeclaredObjects([deployment], [cluster], machines, backups).text()
+    name = 'cluster="prod",cluster_namespace="team"'
+    lines = [line.removeprefix("vmatrix_operator_") for line in text.splitlines() if not line.startswith("#")]
+    assert lines == [
+        f'cluster_condition{{{name},condition="Ready",status="False"}} 1.0',
+        f'cluster_version{{{name},version="1.36.3"}} 1.0',
+        f"cluster_certificate_expires_timestamp_seconds{{{name}}} {moment('2026-02-01')}",
+        f"cluster_backup_taken_timestamp_seconds{{{name}}} {moment('2026-01-02')}",
+        f'cluster_operation_started_timestamp_seconds{{{name},operation="upgrade"}} {moment("2026-01-05")}',
+        f'cluster_approval_pending{{{name},operation="reconfigure"}} 1.0',
+        'machines{phase="Pending"} 3.0',
+    ]
+
+
+def of_team(spec: Json, **status: Any) -> Json:
+    """Return an object of namespace team whose name is prod."""
+    return {"metadata": {"namespace": "team", "name": "prod"}, "spec": spec, "status": status}
+
+
+def at(day: str) -> str:
+    return f"{day}T00:00:00Z"
+
+
+def moment(day: str) -> str:
+    """Return the beginning of a day as a sample's value."""
+    return floatToGoString(datetime.fromisoformat(at(day)).timestamp())
 
 
 def test_webhooks_are_counted_by_what_they_answered() -> None:

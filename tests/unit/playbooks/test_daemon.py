@@ -23,7 +23,9 @@ case "$*" in
     printf 'LoadState=loaded\\nNeedDaemonReload=no\\nUnitFileState=enabled\\n'
     printf 'ExecMainStartTimestamp={SAID}\\nActiveEnterTimestamp={SAID}\\nStateChangeTimestamp={SAID}\\n'
     case "$unit" in dead*) echo ActiveState=failed ;; *) echo ActiveState=active ;; esac ;;
-  "show "*) printf 'LoadState=loaded\\nActiveState=active\\n' ;;
+  "show "*)
+    case "$unit" in *dead*) state=failed ;; *) state=active ;; esac
+    printf "LoadState=loaded\\nActiveState=$state\\n" ;;
   *is-enabled*) echo enabled ;;
   *) echo "$@" >>"${{0%/*}}/calls" ;;
 esac

@@ -117,7 +117,9 @@ def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
         action = actions.pop()
         assert action in OWN or action.startswith("ansible.builtin."), f"{action} is not of ansible-core"
         if action.split(".")[-1] in {"command", "shell", "raw"}:
-            assert "changed_when" in task or {"creates", "removes"} & set(task[action]), f"{task['name']} does not say when it changes"
+            assert "changed_when" in task or {"creates", "removes"} & set(task[action]), (
+                f"{task['name']} does not say when it changes"
+            )
 
 
 # What a shell still does: each stands for a decision between steps of kubeadm that run at the same time.

@@ -137,8 +137,9 @@ def test_what_did_not_come_whole_is_not_there(mirror: Mirror, place: Path, wrong
     if wrong == "cut":
         mirror.cut.add("/kubelet/1/kubelet")
     checksum = hashlib.sha256(b"other").hexdigest() if wrong == "checksum" else None
-    with pytest.raises(binaries.DownloadFailed, match="/kubelet/1/kubelet"):
+    with pytest.raises(binaries.DownloadFailed, match="/kubelet/1/kubelet") as failed:
         apply([release(mirror, place, "1", sha256=checksum)], place)
+    assert failed.value.asked is (wrong != "cut"), "the mirror answered, and what was asked for is wrong"
     assert list((place / "store/kubelet").iterdir()) == []
     assert not (place / "bin").exists()
 

@@ -255,10 +255,10 @@ def pytest_configure(config):
     product = SimpleNamespace(checks=CHECKS)
     project = SimpleNamespace(spec=SimpleNamespace(product_of=lambda values: product))
     config.stash[PLAN] = SimpleNamespace(cells=(CELL,), after=None, suites=lambda: None, project=project)
-    config.stash[CELLS] = SimpleNamespace(record_check=lambda cell, outcome: SEEN.append(outcome))
+    config.stash[CELLS] = SimpleNamespace(record_check=lambda cell, check, *_, **__: SEEN.append(check))
 
 def pytest_unconfigure(config):
-    rows = [[one.suite, one.name, one.outcome, one.detail, dict(one.properties)] for one in SEEN]
+    rows = [[one.suite, one.name, one.outcome, one.detail, one.event().get("properties", {})] for one in SEEN]
     open("seen.json", "w").write(json.dumps(rows))
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED
+from harness.events import Recorder
 from harness.paths import PROJECT, packaged_dir
-from harness.plugin.own_checks import Uncollected
+from harness.plugin.own_checks import OwnChecks, Uncollected
 from harness.spec.suites import own_suites
 from tests.unit.plugin.test_unreached import run
 
@@ -354,3 +355,17 @@ def test_the_cause_is_said_of_checks_that_are_no_run(capsys: pytest.CaptureFixtu
     listening.pytest_collectreport(pytest.CollectReport("nodes/test_a.py", "failed", "E   ImportError: no b", []))
     listening.pytest_sessionfinish(cast(pytest.Session, session))
     assert "nodes/test_a.py cannot be collected: ImportError: no b" in capsys.readouterr().err
+
+
+def test_what_ended_a_worker_of_this_call_is_read_from_the_results(tmp_path: Path) -> None:
+    own = OwnChecks(tmp_path, cast(Any, SimpleNamespace(directory=tmp_path)))
+    assert own.broken_in_a_worker() is None
+    recorder = Recorder(tmp_path)
+    recorder.write("run-start", run="r", cells=[])
+    recorder.write("own-checks-broken", summary="1 mistake in checks:\nchecks/conftest.py:2: raises ZeroDivisionError")
+    broken = own.broken_in_a_worker()
+    assert broken is not None
+    assert broken.exit_code == EXIT_BAD_INPUT
+    assert "checks/conftest.py:2" in broken.summary
+    recorder.write("rerun-start", run="r", cells=[])
+    assert own.broken_in_a_worker() is None

@@ -228,7 +228,7 @@ def test_a_run_and_a_look_at_it_have_one_cluster_whatever_the_context(
 
 COMMANDS = (
     *("status", "reap --all", "login c m", "proxy c m", "kubeconfig c", "kubectl c -- get nodes", "logs c"),
-    *("check c", "infra describe"),
+    "check c",
 )
 
 

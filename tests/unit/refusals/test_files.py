@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import reading
+from harness import files
 from harness.errors import BadInput
 from harness.paths import PROJECT
 from tests.unit.refusals.called import Refusal, Room
@@ -36,7 +36,7 @@ def loop(path: Path) -> None:
 
 def large(path: Path) -> None:
     with path.open("wb") as file:
-        file.truncate(reading.LARGEST + 1)
+        file.truncate(files.LARGEST + 1)
 
 
 def bound(path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_reader_refuses_what_it_does_not_read(tmp_path: Path, kind: str) -> 
     make, says = MAKERS[kind]
     make(tmp_path / "x")
     with pytest.raises(BadInput) as refused:
-        reading.read_text(tmp_path / "x")
+        files.read_text(tmp_path / "x")
     assert says in refused.value.summary
     assert refused.value.hint
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-from harness.record import Recorder
+from harness.events import Recorder
 from harness.report.results import load
 from harness.session.exit_codes import exit_code
 from harness.spec.models import QuarantineEntry

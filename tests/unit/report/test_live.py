@@ -174,3 +174,32 @@ def test_a_run_cell_by_cell_shows_the_task_of_the_step_and_no_line_between_steps
     live.on_step(StepEvent(ONE, ("deploy",), "passed", 41.0))
     assert live._status is None
     assert f"{ONE}: deploy ok (41.0 s)" in out.getvalue()
+
+
+def test_a_silent_run_says_step_task_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("harness.report.live.time.monotonic", lambda: now[0])
+    live = Live(Console(file=io.StringIO(), width=100), gitlab=False, cells=2)
+    live.on_phase("bringing the infra cluster up")
+    now[0] += 40
+    assert live.doing() == "bringing the infra cluster up (40.0 s so far)"
+    told(live, ONE, "deploy", outcome=None)
+    live.on_task("[kubeadm : init]")
+    now[0] += 95
+    assert live.doing() == f"{ONE}: deploy: [kubeadm : init] (95.0 s so far)"
+    told(live, ONE, "deploy", outcome="passed")
+    assert live.doing("nodes: test_a") == f"{ONE}: nodes: test_a (0.0 s so far)"
+
+
+def test_a_silent_run_with_workers_says_what_they_wrote_down() -> None:
+    live, _ = side_by_side(width=100, terminal=False)
+    told(live, ONE, "deploy", outcome=None)
+    live.on_event({"event": "progress", "cell": ONE, "said": "[etcd : start]"})
+    live.on_event({"event": "progress", "cell": "of nobody", "said": "x"})
+    assert live.doing().startswith(f"{ONE}: deploy: [etcd : start] (")
+
+
+def test_a_run_that_waits_for_room_says_for_what() -> None:
+    live = Live(Console(file=io.StringIO(), width=100), gitlab=False, cells=2)
+    live.on_waiting("", "3 GiB are missing")
+    assert live.doing().startswith("waiting: 3 GiB are missing (")

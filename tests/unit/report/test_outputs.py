@@ -15,18 +15,18 @@ from rich.console import Console
 
 from harness.cell.steps import StepEvent
 from harness.errors import ProductError
+from harness.events import Recorder
 from harness.history.file import FileStore
 from harness.plugin.state import message
-from harness.record import Recorder
 from harness.report import outputs, terminal
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.live import Live
-from harness.report.output.files import FORMATS, files
+from harness.report.output.files import Sources, files
 from harness.report.records import collect
 from harness.report.results import load
 from harness.rundir import RunDir
-from harness.speech import escaping
+from harness.streams import escaping
 from tests.unit.test_sanitize import ANY, NASTY
 
 CELL = "k1-abc123"
@@ -82,7 +82,9 @@ def judge(folder: Path, text: str) -> None:
     assert history.skipped == ()
     assert len(history.records) == len(collected.records)
     analysis = analyse(history.records, Planned(), RecordFilter(), datetime.now(UTC))
-    made = files(analysis, history, formats=FORMATS)
+    report_files = files(Sources(analysis, history))
+    assert report_files.failures == {}
+    made = report_files.contents
     json.loads(made["report.json"])
     json.loads(made["annotations.json"])
     for name, content in made.items():

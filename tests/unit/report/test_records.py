@@ -12,10 +12,10 @@ import pytest
 
 from harness import proc
 from harness.errors import BadInput
+from harness.events import Recorder
 from harness.history.file import FileStore
 from harness.history.lines import forget
 from harness.history.record import MachineRecord, Record, RunOrigin, from_line, to_line
-from harness.record import Recorder
 from harness.report import records, summary
 from harness.report.records import collect, keep, records_of
 from harness.report.results import load

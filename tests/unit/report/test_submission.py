@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
-from harness.record import Recorder
+from harness.events import Recorder
 from harness.report.submission import REQUIRED, Submission, read_product, write
 from harness.rundir import RunDir
 from harness.validate.conformance.upstream import load_upstream

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from harness.report.cell import CellResult, Check
+from harness.check_result import CheckResult
+from harness.model import Outcome
+from harness.report.cell import CellResult
 from harness.report.summary import SpecItem, counted, differences, spec_name, table, told
 from harness.spec.controls import controls
 
@@ -10,12 +12,12 @@ FILES = "test_files_are_left_to_root_alone"
 STRANGERS = "test_strangers_may_ask_for_health_alone"
 
 
-def cell(*checks: Check) -> CellResult:
+def cell(*checks: CheckResult) -> CellResult:
     return CellResult("cell-1", "cell-1", (), checks, ())
 
 
-def check(name: str, outcome: str, suite: str = "hardening") -> Check:
-    return Check(name, suite, outcome, 0.1)
+def check(name: str, outcome: str, suite: str = "hardening") -> CheckResult:
+    return CheckResult(name, suite, Outcome(outcome), 0.1)
 
 
 def test_cells_without_such_checks_say_nothing() -> None:
@@ -49,8 +51,8 @@ AXES = {
 }
 
 
-def item(cell: str, name: str, outcome: str, reason: str = "") -> SpecItem:
-    return SpecItem(cell, SUITE, name, outcome, reason)
+def item(cell: str, name: str, outcome: str, reason: str = "", *, skipped: bool = False) -> SpecItem:
+    return SpecItem(cell, SUITE, name, outcome, reason, skipped)
 
 
 def test_every_spec_is_counted_as_one_of_four() -> None:
@@ -58,9 +60,9 @@ def test_every_spec_is_counted_as_one_of_four() -> None:
         [
             item("one", "a", "passed"),
             item("one", "b", "failed", "wrong"),
-            item("one", "c", "not-run", "skipped by the spec itself: needs two zones"),
-            item("one", "d", "not-run", "not run: image x:1 is missing, because of y"),
-            item("one", "e", "not-run", "not run: image x:1 is missing, because of y"),
+            item("one", "c", "not-run", "skipped by the spec itself: needs two zones", skipped=True),
+            item("one", "d", "not-run", "image x:1 is missing, because of y"),
+            item("one", "e", "not-run", "image x:1 is missing, because of y"),
         ]
     )
     assert found.counts == {"passed": 1, "failed": 1, "skipped by the spec itself": 1, "not run": 2}

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from harness.cell.steps import Steps
+from harness.events import Recorder
 from harness.model import Cell
-from harness.record import Recorder
 from harness.schedule.admission import Admission, Refused
 from harness.schedule.durations import Durations
 from harness.session import admit, plan_run

@@ -240,8 +240,8 @@ def test_what_failed_first_at_a_commit_is_the_last_runs_step_or_check() -> None:
         return made
 
     step = SimpleNamespace(name="deploy", outcome="failed", message="task [x] failed\nmore")
-    note = SimpleNamespace(checks=("nodes: test_a", "nodes: test_b"), outcome="failed", message="not true: y")
+    note = SimpleNamespace(checks=("nodes: test_a", "nodes: test_b"), outcome="failed", cause="cp-0: expected y; saw z")
     passed = SimpleNamespace(name="provision", outcome="passed", message="")
     assert first_failure_at([failed([passed, step], [note])], "c", "f") == "deploy: task [x] failed"
-    assert first_failure_at([failed([passed], [note])], "c", "f") == "nodes: test_a: not true: y"
+    assert first_failure_at([failed([passed], [note])], "c", "f") == "nodes: test_a: cp-0: expected y; saw z"
     assert first_failure_at([failed([passed], [])], "c", "g") == ""

@@ -15,11 +15,12 @@ from rich.console import Console
 
 from harness import providers
 from harness.artifacts.catalogue import Catalogue, load
+from harness.check_result import CheckResult
 from harness.errors import BadInput, Blame, InfraError, InfraRetriable, ProductError
 from harness.kube.failures import ApiFailure, Overwhelmed, Unreachable
 from harness.machines.reach.portforward import note
-from harness.model import Cell
-from harness.session.cells import Cells, CheckOutcome, blame_of, cut_off
+from harness.model import Cell, Outcome
+from harness.session.cells import Cells, blame_of, cut_off
 from harness.spec.settings import Settings
 from harness.until import TimedOut
 
@@ -27,32 +28,55 @@ CELL = Cell("c", {}, "s", (), (), {})
 
 
 def recorded(
-    tmp_path: Path, *, changed: str, asserted: bool, error: BaseException | None = None, own: bool = False
+    tmp_path: Path,
+    *,
+    changed: str,
+    asserted: bool,
+    error: BaseException | None = None,
+    own: bool = False,
+    busy: str = "",
 ) -> dict[str, Any]:
     plan: Any = SimpleNamespace(directory=tmp_path)
     cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
     life: Any = SimpleNamespace(
-        machines_changed=lambda _: changed, guests=[], checks_failed=[], attempt=SimpleNamespace(number=1)
+        machines_changed=lambda _: changed,
+        overload=lambda: busy,
+        cell=CELL,
+        guests=[],
+        checks_failed=[],
+        attempt=SimpleNamespace(number=1),
     )
     cells._lives[CELL.id] = life
     cells.record_check(
         CELL,
-        CheckOutcome(
-            suite="nodes",
-            name="services",
-            stage="deploy",
-            outcome="failed",
-            seconds=1.0,
-            detail="kubelet is not active",
-            error=error,
-            asserted=asserted,
-            properties={},
-            own=own,
-        ),
+        CheckResult("services", "nodes", Outcome.FAILED, 1.0, stage="deploy", text="kubelet is not active"),
+        error,
+        asserted=asserted,
+        own=own,
     )
     (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
+
+
+BUSY = "this host: load 96 on 2 processors, cpu some 99 %"
+
+
+@pytest.mark.parametrize(
+    ("asserted", "error", "blame"),
+    [
+        (True, None, "infra"),  # what a check saw of a cluster that could not be in time is no judgement
+        (False, TimedOut("two probe pods to be ready"), "infra"),
+        (False, KeyError("items"), "harness"),  # load explains no bug
+        (False, InfraError("cannot log in to w-0"), "infra"),
+    ],
+)
+def test_a_failure_on_a_host_that_was_too_busy_is_not_the_products(
+    tmp_path: Path, asserted: bool, error: BaseException | None, blame: str
+) -> None:
+    found = recorded(tmp_path, changed="", asserted=asserted, error=error, busy=BUSY)
+    assert found["blame"] == blame
+    assert (BUSY in found["detail"]) == (asserted or isinstance(error, TimedOut))
 
 
 @pytest.mark.parametrize(
@@ -226,7 +250,8 @@ def pytest_configure(config):
     plan = SimpleNamespace(cells=(CELL,), after=None, suites=lambda: None, project=project, directory=Path("results"))
     opened = Cells(plan, open_site=lambda: None, console=Console(quiet=True))
     opened._lives[CELL.id] = SimpleNamespace(
-        machines_changed=lambda _: "__CHANGED__", guests=[], checks_failed=[], attempt=SimpleNamespace(number=1)
+        machines_changed=lambda _: "__CHANGED__", overload=lambda: "", cell=CELL, guests=[], checks_failed=[],
+        attempt=SimpleNamespace(number=1),
     )
     config.stash[PLAN], config.stash[CELLS] = plan, opened
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.events import Recorder
 from harness.history.file import FileStore
 from harness.history.record import Record
 from harness.history.store import file_of
-from harness.record import Recorder
 from harness.report.records import started_fields
 from harness.session.past_figures import figures_of_run, past_figures
 from harness.session.plan import RunPlan, plan_run

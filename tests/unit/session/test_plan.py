@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput, NothingSelected
+from harness.events import Recorder
 from harness.history.file import FileStore
 from harness.history.record import MachineRecord
 from harness.model import Cell
-from harness.record import Recorder
 from harness.session import plan_run
 from harness.session.plan import RunPlan, plan_from
 from harness.spec.options import RunRequest

@@ -14,10 +14,10 @@ from harness import providers
 from harness.cell.existing import Existing
 from harness.cell.place import place_of
 from harness.errors import BadInput
+from harness.events import Recorder
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
-from harness.record import Recorder
 from harness.rundir import RunDir
 from harness.session import recheck as keeping
 from harness.session.recheck import CheckAgain, next_directory, plan_again, verdict

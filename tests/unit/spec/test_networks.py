@@ -76,7 +76,7 @@ def test_networks_of_ipv6_alone_are_right(matrix: Path) -> None:
     ("pods", "services", "said"),
     [
         ("fd10:243::/56", "10.95.0.0/16", "cluster_service_cidr 10.95.0.0/16 are of two IP families; use one, and"),
-        ("fd10:243::/64", "fd10:95::/112", "has no /64 for each of the 2 nodes of the largest topology; use a larger"),
+        ("fd10:243::/64", "fd10:95::/112", "has no /64 for each of 2 nodes; use a larger"),
         ("fd10::/32", "fd10:95::/112", "fd10::/32 is too large for Kubernetes; use a /48 or smaller"),
         ("fd10:243::/56", "fd10:95::/64", "fd10:95::/64 is too large for Kubernetes; use a /108 or smaller"),
         ("fd10:243::/56", "fd10:243::/112", "overlap; choose separate networks"),

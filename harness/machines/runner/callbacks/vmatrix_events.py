@@ -28,7 +28,7 @@ options:
     description: If it is set, each task that changed something is written, too.
     env: [{name: ANSIBLE_VMATRIX_CHANGES}]
 """
-KEPT = ("msg", "reason", "censored", "rc", "stdout_lines", "stderr_lines")  # of a result; others may be large
+KEPT = ("msg", "reason", "censored", "rc", "stdout_lines", "stderr_lines", "blame")  # of a result; others may be large
 LINES = 200  # of a command's output, its last
 
 

@@ -19,7 +19,7 @@ function showAttention(page) {
   document.getElementById("attention-sum").textContent = groups.length ? `${plural(groups.length, groups.length === 1 ? "failure" : "different failure")} in ${plural(cells.length, "cell")}` : "";
   const empty = document.getElementById("attention-empty");
   empty.hidden = groups.length > 0;
-  empty.textContent = shown.length < report.cells.length ? "No cell that matches the filter failed in the last night." : "No cell failed in the last night.";
+  empty.textContent = shown.length < report.cells.length ? `No cell that matches the filter failed in the last ${unitOf(report)}.` : `No cell failed in the last ${unitOf(report)}.`;
   const more = document.getElementById("attention-more");
   more.hidden = all;
   more.textContent = `Show all ${groups.length} failures`;
@@ -91,7 +91,7 @@ function besides(report, cells, first, night) {
   return [
     common.length > 0 && el("p", { class: "quiet" }, "all with ", common.map((one, index) => [index ? ", " : "", `${one.axis} `, el("b", { text: one.value })])),
     others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
-    others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more failure")}` }),
+    others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more cause")}` }),
     older && el("p", { class: "quiet", text: `seen in ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")} since ${shortDate(older.date)}` }),
   ];
 }
@@ -107,7 +107,8 @@ function otherFailures(report, cells, first, night) {
   const times = new Map();
   for (const cell of cells) {
     const main = firstFailure(cell, night);
-    const said = new Set(itemsAt(cell, night).filter((item) => item !== main && (item.cluster < 0 || item.cluster !== first.cluster)).map((item) => whatFailed(report, item)));
+    const others = itemsAt(cell, night).filter((item) => item !== main && (item.cluster < 0 || item.cluster !== first.cluster));
+    const said = new Set(causesOf(report, others).map(([item, ...equal]) => `${whatFailed(report, item)}${equal.length ? ` and ${equal.length} more of this cause` : ""}`));
     for (const what of said) times.set(what, (times.get(what) || 0) + 1);
   }
   return [...times].sort((one, other) => other[1] - one[1]);
@@ -181,11 +182,11 @@ function sinceOf(report, cells) {
 function rangeOf(report, range) {
   const [good, bad] = [report.nights[range.good], report.nights[range.bad]];
   const when = bad ? shortDate(bad.date) : "";
-  const between = range.between > 0 && el("span", { class: "sub quiet", text: ` ${plural(range.between, "night")} between ${range.between === 1 ? "says" : "say"} nothing` });
+  const between = range.between > 0 && el("span", { class: "sub quiet", text: ` ${plural(range.between, unitOf(report))} between ${range.between === 1 ? "says" : "say"} nothing` });
   const commit = el("code", { text: short(range.bad_commit) });
   if (range.good < 0) return [when, " ", el("span", { class: "sub" }, "at commit ", commit, "; no run passed before"), between];
   if (range.good_commit === range.bad_commit && range.bad_commit) {
-    return [when, " ", el("span", { class: "sub" }, "same commit ", commit, ` passed on ${good ? shortDate(good.date) : "a night before"}`), between];
+    return [when, " ", el("span", { class: "sub" }, "same commit ", commit, ` passed on ${good ? shortDate(good.date) : `a ${unitOf(report)} before`}`), between];
   }
   return [when, " ", el("span", { class: "sub" }, "commits ", link(range.url, `${short(range.good_commit)}..${short(range.bad_commit)}`, { class: "mono" })), between];
 }
@@ -198,7 +199,7 @@ function showGone(page) {
     .sort((one, other) => other.last - one.last || other.runs - one.runs);
   const place = document.getElementById("gone");
   place.hidden = gone.length === 0;
-  const said = `${plural(gone.length, "failure")} of earlier nights${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
+  const said = `${plural(gone.length, "failure")} of earlier ${unitOf(report)}s${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
   put(place, gone.length > 0 && folded(said, () => el("ul", { id: "gone-rows", class: "clusters" }, gone.slice(0, MOST_GONE).map((cluster) => goneRow(page, cluster)))));
 }
 
@@ -207,7 +208,7 @@ function goneRow(page, cluster) {
   const days = [cluster.first, cluster.last].map((night) => report.nights[night]).filter(Boolean).map((night) => shortDate(night.date));
   return el("li", { class: "cluster gone" },
     el("p", { class: "message" }, el("span", { class: "where", text: `${cluster.what.slice(0, 3).join(", ")}:` }), " ", firstLine(report.messages[cluster.message])),
-    el("p", { class: "quiet" }, "not in the last night",
+    el("p", { class: "quiet" }, `not in the last ${unitOf(report)}`,
       ` · ${Object.entries(cluster.blames).map(([blame, runs]) => `blame ${blame || "unknown"}: ${plural(runs, "run")}`).join(", ")}`,
       ` · ${[...new Set(days)].join(" to ")}`),
     folded(plural(cluster.cells.length, "cell"), () => cellList(page, cluster.cells.map((number) => report.cells[number]).filter(Boolean), cluster.last)));

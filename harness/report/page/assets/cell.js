@@ -41,7 +41,7 @@ function showCell(page) {
   document.getElementById("cell-after").disabled = nextRun(page.report, cell, page.night, 1) < 0;
   document.getElementById("cell-night").textContent = dateOf(night);
   const body = document.getElementById("cell-body");
-  put(body, cellVerdict(page, cell), cellFailures(page, cell), cellCommand(cell), cellSteps(page, cell), cellPast(page, cell), cellChecks(page, cell));
+  put(body, cellVerdict(page, cell), cellFailures(page, cell), lastFailure(page, cell), cellCommand(cell), cellSteps(page, cell), cellPast(page, cell), cellChecks(page, cell));
   if (!dialog.open) {
     dialog.showModal();
     body.scrollTop = 0;
@@ -71,19 +71,42 @@ function cellVerdict(page, cell) {
 }
 
 function cellFailures(page, cell) {
-  const { report, night } = page;
-  const items = itemsAt(cell, night);
+  const items = itemsAt(cell, page.night);
   if (!items.length) return null;
-  return part(plural(items.length, "failure"), items.map((item) => {
-    const message = report.messages[item.message] ?? "";
-    const cluster = report.clusters[item.cluster];
-    const also = cluster ? cluster.cells.filter((number) => number !== cell.number).length : 0;
-    const about = [item.stage && `after ${item.stage}`, item.blame && `blame: ${item.blame}`, { new: "new", known: "seen before" }[item.news], item.quarantine && "in quarantine", also && `seen in ${plural(also, "other cell")} too`];
-    return el("article", { class: `failure ${item.quarantine ? "o-quarantined" : `o-failed b-${item.blame in BLAMES ? item.blame : "unknown"}`}` },
-      el("h4", { text: whatFailed(report, item) }),
-      el("p", { class: "quiet" }, about.filter(Boolean).join(" · "), item.quarantine && [" · ", link(item.quarantine, item.quarantine)]),
-      message && el("pre", { tabindex: 0, text: message }));
-  }));
+  const causes = causesOf(page.report, items);
+  const title = causes.length < items.length ? `${plural(causes.length, "cause")}, ${plural(items.length, "failure")}` : plural(items.length, "failure");
+  return part(title, causes.map((equal) => causeOf(page.report, cell, equal)));
+}
+
+/** Show what failed last in a cell that did not run in this night. */
+function lastFailure(page, cell) {
+  const { report, night } = page;
+  if (!["not run", "not started"].includes(resultAt(cell, night).outcome)) return null;
+  const last = cell.failures.filter((failure) => failure.night < night && failure.items.length).at(-1);
+  return last ? part(`Last failure: ${dateOf(report.nights[last.night])}`, causesOf(report, last.items).map((equal) => causeOf(report, cell, equal))) : null;
+}
+
+/** Put failures together that have one cause: the same line says what went wrong, and the same is to blame. */
+function causesOf(report, items) {
+  const groups = new Map();
+  for (const item of items) {
+    const line = firstLine(report.messages[item.message]).replace(/\S*\d\S*/g, "*"); // without what differs from check to check
+    const key = [item.blame, item.quarantine, line || whatFailed(report, item)].join("\u0000");
+    groups.set(key, [...(groups.get(key) || []), item]);
+  }
+  return [...groups.values()];
+}
+
+function causeOf(report, cell, [item, ...others]) {
+  const message = report.messages[item.message] ?? "";
+  const cluster = report.clusters[item.cluster];
+  const also = cluster ? cluster.cells.filter((number) => number !== cell.number).length : 0;
+  const about = [item.stage && `after ${item.stage}`, item.blame && `blame: ${item.blame}`, { new: "new", known: "seen before" }[item.news], item.quarantine && "in quarantine", also && `seen in ${plural(also, "other cell")} too`];
+  return el("article", { class: `failure ${item.quarantine ? "o-quarantined" : `o-failed b-${item.blame in BLAMES ? item.blame : "unknown"}`}` },
+    el("h4", { text: whatFailed(report, item) }),
+    el("p", { class: "quiet" }, about.filter(Boolean).join(" · "), item.quarantine && [" · ", link(item.quarantine, item.quarantine)]),
+    message && el("pre", { tabindex: 0, text: message }),
+    others.length > 0 && folded(`${plural(others.length, "more failure")} of this cause`, () => el("ul", { class: "checks" }, others.map((other) => el("li", { text: whatFailed(report, other) })))));
 }
 
 function cellCommand(cell) {
@@ -112,7 +135,7 @@ function cellSteps(page, cell) {
   const most = Math.max(...rows.map((step) => Math.max(step.seconds[night], usualBefore(step.seconds, night)?.seconds || 0)), 1);
   const isLast = night === report.nights.length - 1;
   return part("Steps", el("table", { class: "steps" },
-    el("thead", {}, el("tr", {}, ["step", "took", "usually", "", "earlier nights"].map((text) => el("th", { scope: "col", text })))),
+    el("thead", {}, el("tr", {}, ["step", "took", "usually", "", `earlier ${unitOf(report)}s`].map((text) => el("th", { scope: "col", text })))),
     el("tbody", {}, rows.map((step) => stepRow(step, night, most, isLast)))));
 }
 
@@ -144,7 +167,7 @@ function cellPast(page, cell) {
     return el("button", { type: "button", class: `chip small ${classOf(result)}`, title: `${dateOf(one)}: ${wordsOf(result)}`, "aria-label": `${dateOf(one)}: ${wordsOf(result)}`,
       "aria-current": one.number === night ? "true" : null, onclick: () => openCell(page, cell, one.number), text: signOf(result) });
   });
-  return part(report.nights.length - from === 1 ? "Its only night" : `Last ${report.nights.length - from} nights`, el("div", { class: "past" }, squares), durationPlot(report, cell.seconds, { from, mark: night, width: innerWidth < 700 ? 340 : 640 }));
+  return part(report.nights.length - from === 1 ? `Its only ${unitOf(report)}` : `Last ${report.nights.length - from} ${unitOf(report)}s`, el("div", { class: "past" }, squares), durationPlot(report, cell.seconds, { from, mark: night, width: innerWidth < 700 ? 340 : 640 }));
 }
 
 function cellChecks(page, cell) {
@@ -155,7 +178,7 @@ function cellChecks(page, cell) {
   const names = (numbers) => el("ul", { class: "checks" }, numbers.map((number) => el("li", { text: report.checks[number] ?? "" })));
   return part("Checks of its last run",
     el("p", { class: "quiet", text: `${failed} failed, ${passed} passed, ${cell.not_run_checks.length} not run` }),
-    cell.checks.length > 0 && el("table", { class: "steps" }, el("thead", {}, el("tr", {}, ["ever failed", "", "flaky in", "last 30 nights"].map((text) => el("th", { scope: "col", text })))),
+    cell.checks.length > 0 && el("table", { class: "steps" }, el("thead", {}, el("tr", {}, ["ever failed", "", "flaky in", `last 30 ${unitOf(report)}s`].map((text) => el("th", { scope: "col", text })))),
       el("tbody", {}, cell.checks.map((one) => el("tr", {}, el("th", { scope: "row", text: report.checks[one.check] ?? "" }),
         el("td", { text: one.outcome }), el("td", { class: "number", title: rateWords(one.flaky), text: `${one.flaky.failed} of ${one.flaky.n}` }), el("td", { class: "wide" }, strip(report, one.history, "", 30)))))),
     cell.not_run_checks.length > 0 && el("details", {}, el("summary", { text: `${cell.not_run_checks.length} not run, and why` }),

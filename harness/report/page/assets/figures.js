@@ -49,7 +49,7 @@ function figureCell(kind, series) {
   const known = series.filter((value) => value !== null);
   if (!known.length) return el("td", { class: "quiet", text: "–" });
   const [least, most] = [Math.min(...known), Math.max(...known)];
-  const said = `${kind.label}: ${plural(known.length, "night")}, from ${figureAmount(kind, least)} to ${figureAmount(kind, most)}`;
+  const said = `${kind.label}: ${plural(known.length, "run")}, from ${figureAmount(kind, least)} to ${figureAmount(kind, most)}`;
   return el("td", {}, el("span", { class: "number", text: figureAmount(kind, known[known.length - 1]) }), " ", sparkline(series, { width: 110, label: said }));
 }
 

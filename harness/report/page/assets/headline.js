@@ -37,7 +37,7 @@ function showHeadline(page) {
   const night = report.nights[report.nights.length - 1];
   const { summary } = report;
   const failing = report.cells.filter((cell) => cell.tags.has("failing"));
-  document.getElementById("headline").textContent = sentence(summary, failing.length);
+  document.getElementById("headline").textContent = sentence(report, failing.length);
   put(document.getElementById("which"), whichNight(report, night));
   const counts = STATES.map(([tag, text]) => ({ tag, text, count: report.cells.filter((cell) => cell.tags.has(tag)).length }));
   put(document.getElementById("counts"), counts.filter((one) => one.count).map((one) => el("button", {
@@ -49,8 +49,9 @@ function showHeadline(page) {
   }, el("span", { class: `sign ${classOf({ outcome: "failed", blame })}`, "aria-hidden": "true", text: signOf({ outcome: "failed", blame }) }), el("b", { text: cells }), ` ${blame || "unknown"}`)));
 }
 
-function sentence(summary, failing) {
-  if (!summary.ran) return "Nothing ran in the last night";
+function sentence(report, failing) {
+  const { summary } = report;
+  if (!summary.ran) return `Nothing ran in the last ${unitOf(report)}`;
   if (!failing && summary.cells === 1) return "The only cell ran and did not fail";
   if (!failing) return summary.ran === summary.cells ? `All ${summary.ran} cells ran, none failed` : `${summary.ran} of ${plural(summary.cells, "cell")} ran, none failed`;
   const parts = [summary.new && `${summary.new} new`, summary.known && `${summary.known} seen before`].filter(Boolean);
@@ -60,7 +61,7 @@ function sentence(summary, failing) {
 
 function whichNight(report, night) {
   if (!night) return [];
-  const parts = [el("time", { datetime: night.started, text: `Night of ${dateOf(night)}` })];
+  const parts = [el("time", { datetime: night.started, text: `${unitOf(report) === "night" ? "Night" : "Run"} of ${dateOf(night)}` })];
   parts.push(" · commit ", link(commitAddress(night), short(night.commit), { class: "mono" }));
   if (night.branch) parts.push(" · ", night.branch);
   if (night.url) parts.push(" · ", link(night.url, "pipeline"));

@@ -53,7 +53,7 @@ function strip(report, outcomes, blames, most) {
     return el("i", { class: classOf(result), text: outcome === "passed" ? "" : signOf(result) });
   });
   const words = Object.entries(counts).map(([word, number]) => `${number} ${word}`).join(", ");
-  return el("span", { class: "strip", role: "img", "aria-label": `last ${marks.length} nights: ${words}` }, marks);
+  return el("span", { class: "strip", role: "img", "aria-label": `last ${marks.length} ${unitOf(report)}s: ${words}` }, marks);
 }
 
 function showSlower(page, visible) {

@@ -101,7 +101,7 @@ main().catch((error) => {
   document.documentElement.classList.remove("ready");
   const place = document.getElementById("trouble");
   place.hidden = false;
-  place.textContent = `This page could not be displayed: ${error.message}. The table below shows the last night; report.json has all data.`;
+  place.textContent = `This page could not be displayed: ${error.message}. The table below shows the last run; report.json has all data.`;
   document.documentElement.dataset.state = "failed";
   console.error(error);
 });

@@ -55,6 +55,11 @@ function span(hours) {
   return plural(Math.floor(whole / 24), "day") + (rest ? ` ${plural(rest, "hour")}` : "");
 }
 
+/** Return what the report's columns are called: runs, where a person began one of them by hand. */
+function unitOf(report) {
+  return report.unit || "night";
+}
+
 function plural(number, what, many = `${what}s`) {
   return `${number} ${number === 1 ? what : many}`;
 }

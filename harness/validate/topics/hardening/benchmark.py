@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from harness.spec.controls import Waiver, controls
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import value_at
 from harness.validate.facts.node import NodeFacts, Process
-from harness.validate.findings import Mismatch, on_every, unjudged
+from harness.validate.findings import Mismatch, on_every, waived
 
 
-@dataclass(frozen=True)
-class ControlMismatch(Mismatch):
-    """Something that is not as controls want it. numbers: theirs."""
-
-    numbers: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """Return one line."""
-        return f"CIS {', '.join(self.numbers)}: {super().__str__()}"
-
-
-def against(numbers: str, found: Iterable[Mismatch]) -> Iterator[Mismatch]:
+def against(numbers: str, mismatches: Iterable[Mismatch]) -> Iterator[Mismatch]:
     """Say which controls mismatches are against, by their numbers with blanks between."""
-    for one in found:
-        yield ControlMismatch(one.where, one.expected, one.seen, one.lasting, tuple(numbers.split()))
+    for mismatch in mismatches:
+        yield replace(mismatch, controls=tuple(numbers.split()))
 
 
-def unwaived(found: Iterable[Mismatch], waivers: Sequence[Waiver]) -> list[Mismatch]:
-    """Return what is found; what is only against waived controls is not judged, for the waiver's reason."""
+def unwaived(mismatches: Iterable[Mismatch], waivers: Sequence[Waiver]) -> list[Mismatch]:
+    """Return what is wrong; what is only against controls that the project waives is waived, for its reason."""
     reasons = {waiver.control: waiver.reason for waiver in waivers}
-    kept: list[Mismatch] = []
-    for one in found:
-        numbers = one.numbers if isinstance(one, ControlMismatch) else ()
-        waived = [number for number in numbers if number in reasons]
-        if numbers and len(waived) == len(numbers):
-            kept += [unjudged(f"CIS {n} ({controls()[n].title})", f"waived: {reasons[n]}") for n in waived]
+    findings: list[Mismatch] = []
+    for mismatch in mismatches:
+        if mismatch.controls and all(number in reasons for number in mismatch.controls):
+            findings += [waived(n, controls()[n].title, reasons[n]) for n in mismatch.controls]
         else:
-            kept.append(one)
-    return kept
+            findings.append(mismatch)
+    return findings
 
 
 Rule = tuple[str, Callable[[str | None], bool]]  # what is expected, in words, and whether a value is that

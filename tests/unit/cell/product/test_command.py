@@ -30,11 +30,11 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput, InfraError, InfraRetriable, ProductError
+from harness.events import Recorder
 from harness.machines.reach.portforward import Tunnels, note
 from harness.model import Environment, Mirror
 from harness.paths import project_dir
 from harness.proc import Completed
-from harness.record import Recorder
 from harness.spec import load_spec
 from harness.spec.models import Product
 from tests.unit.cell.product.phases import Phased

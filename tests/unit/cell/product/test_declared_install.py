@@ -19,10 +19,8 @@ from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Mirror
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.rules import read
-from harness.operator.api.variables import SETTINGS, VERSIONS
-from harness.operator.decide.releases import load_releases
-from harness.operator.decide.variables import variables_of, versions_of
+from harness.operator.api.rules import SETTINGS, VERSIONS, read
+from harness.operator.decide.variables import load_releases, variables_of, versions_of
 from harness.paths import packaged_dir
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec

@@ -104,3 +104,19 @@ def test_a_kubeconfig_holds_everything_and_is_rewritten_only_when_it_differs(fol
     loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert loaded["clusters"][0]["cluster"]["server"] == "https://10.214.0.1:6443"
     assert set(loaded["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
+
+
+@pytest.mark.parametrize(
+    ("former", "namespace"),
+    [(None, None), ("{", None), ("[]", None), ("contexts: [{name: one, context: {namespace: team}}]", "team")],
+)
+def test_a_kubeconfig_keeps_the_namespace_that_somebody_has_chosen(
+    former: str | None, namespace: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "kubeconfig"
+    if former is not None:
+        path.write_text(former, encoding="utf-8")
+    for _ in range(2):
+        pki.ensure_kubeconfig(path, cluster=("one", {"server": "https://a"}), user=("me", {}))
+        (context,) = yaml.safe_load(path.read_text(encoding="utf-8"))["contexts"]
+        assert context["context"].get("namespace") == namespace

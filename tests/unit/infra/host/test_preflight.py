@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.infra.host import network, preflight
-from harness.infra.host.preflight import Requirement
+from harness.infra.host.preflight import Requirement, advise_load
+from harness.memory import Load
 
 
 @pytest.fixture
@@ -131,3 +132,23 @@ def test_everything_is_looked_at_before_anything_is_said(
     assert "not root" in seen
     assert f"port {taken}" in seen
     assert "MiB of memory" in seen
+
+
+@pytest.mark.parametrize(
+    ("load", "cores", "said"),
+    [
+        (0.0, 2, None),
+        (3.9, 2, None),
+        (4.0, 2, "--timeout-scale 2"),
+        (20.0, 2, "--timeout-scale 10"),
+        (21.0, 2, "--timeout-scale 11"),
+        (7.0, 1, "--timeout-scale 7"),
+        (900.0, 2, "--timeout-scale 100"),
+    ],
+)
+def test_a_busy_host_is_told_with_the_scale_that_was_measured(load: float, cores: int, said: str | None) -> None:
+    findings = advise_load(Load(load, cores))
+    assert [f.fatal for f in findings] == ([] if said is None else [False])
+    if said is not None:
+        assert findings[0].remedy.endswith(f"run with {said}")
+        assert f"load {load:.0f} on {cores} core" in findings[0].what

@@ -89,7 +89,12 @@ def test_a_manifest_is_pinned_in_every_form_in_which_yaml_has_it(
     form: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[str]()
-    monkeypatch.setattr(releases, "_download", lambda url: asked.append(url) or b"x")
+
+    def download(url: str) -> bytes:
+        asked.append(url)
+        return b"x"
+
+    monkeypatch.setattr(releases, "_download", download)
     lines = TEXT.format(SUM, SUM).splitlines()
     lines[2] = f"  operator: {form}"
     text = "\n".join(["# a comment", *lines, "# the end", ""]).replace("\n", end)

@@ -8,8 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from harness.operator.api.components import KubeProxySettings
-from harness.operator.api.network import ClusterNetwork
+from harness.operator.api.components import ClusterNetwork, KubeProxySettings
 from tests.unit.operator.api.objects import SOURCE, defaulted, deployment, filled, machine
 from tests.unit.pages import ROOT
 

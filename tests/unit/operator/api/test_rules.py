@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+import yaml
 
 from harness.kube.kinds.models import ApiModel, Cel
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.rules import read
+from harness.operator.api.rules import (
+    KNOWN,
+    MAPPINGS,
+    OPERATORS_OWN,
+    VERSIONS,
+    SpecField,
+    component_mistakes,
+    read,
+    variable_mistakes,
+)
+from harness.spec.playbook_variables import FORMS, UNJUDGED
+from harness.spec.variables import known_variables
 from tests.unit.operator.api.mistakes import BAD, Json
-from tests.unit.operator.api.objects import RELEASES, SOURCE, deployment, wanted_set
+from tests.unit.operator.api.objects import RELEASES, SOURCE, defaulted, deployment, wanted_set
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -111,3 +123,119 @@ def test_every_rule_of_the_definition_that_is_not_about_a_change_is_judged_here_
     assert len(rules) > 15
     assert [rule.message for rule in rules if rule.holds is None and "oldSelf" not in rule.rule] == []
     assert [rule.message for rule in rules if rule.holds is not None and "oldSelf" in rule.rule] == []
+
+
+WRONG = [{"a": 1}, 2]  # fits hardly any form
+FINE = {  # where the form's example is no value, or one that the playbooks do not know
+    "cluster_encryption_key": "A" * 43 + "=",
+    "cluster_checksums": {},
+    "cluster_pause_version": "3.10",
+    "cluster_crio_version": "1.34.1",
+    "cluster_crictl_version": "1.36.0",
+}
+
+
+def said(name: str, value: object, **spec: Any) -> list[str]:
+    cd = defaulted(deployment(variables={name: value}, **spec))
+    return [mistake.text for mistake in variable_mistakes(cd)]
+
+
+@pytest.mark.parametrize("name", sorted({*KNOWN, *OPERATORS_OWN} - MAPPINGS.keys()))
+def test_a_variable_that_something_else_stands_for_is_refused_with_the_field(name: str) -> None:
+    (text,) = said(name, "1")
+    assert text.startswith(f"spec.variables.{name}: ")
+    if name in KNOWN and name not in OPERATORS_OWN:
+        path = KNOWN[name].path
+        assert ("spec.addons" if path.startswith("addons") else f"spec.{path}") in text
+
+
+@pytest.mark.parametrize("name", sorted(MAPPINGS))
+def test_a_variable_that_is_merged_with_a_field_is_a_mapping_and_keeps_its_rules(name: str) -> None:
+    assert said(name, {"a": "1"}) == []
+    assert said(name, ["a"]) == [
+        f"spec.variables.{name}: it is merged with spec.{MAPPINGS[name].path}, and is not a mapping: write KEY: VALUE"
+    ]
+    wrong = {"--a": "1"} if MAPPINGS[name].path.endswith(".extraArgs") else {"a": {"b": -1}}
+    assert len(said(name, wrong)) == 1
+
+
+@pytest.mark.parametrize("name", sorted({*known_variables()} - KNOWN.keys() - OPERATORS_OWN))
+def test_every_other_variable_of_the_playbooks_may_be_set_to_what_has_its_form(name: str) -> None:
+    form = FORMS.get(name)
+    if form is None:
+        computed = name.startswith("cluster_") and name not in UNJUDGED and not name.endswith("_image")
+        text = "the playbooks compute this variable: set those that docs/playbooks.md lists"
+        assert said(name, "1") == ([f"spec.variables.{name}: {text}"] if computed else [])
+        return
+    fine = FINE[name] if name in FINE else yaml.safe_load(form.example)
+    assert said(name, fine) == []
+    if not form.fits(WRONG):
+        (text,) = said(name, WRONG)
+        assert text.startswith(f"spec.variables.{name}: ")
+        assert f"is not {form.what}: write one such as {form.example}" in text
+
+
+@pytest.mark.parametrize("name", ["cluster_etcd_manager_version", "etcd_version", "cluster_crictl_version"])
+@pytest.mark.parametrize("number", [1.3, 3])
+def test_a_version_that_is_a_number_has_lost_its_zeros_whosever_variable_it_is(name: str, number: float) -> None:
+    text = said(name, number, playbooks={"image": "registry.invalid/ours:1"})
+    assert text == [
+        f'spec.variables.{name}: {number} is a number, which has lost the zeros at its end: write it as text: "1.30"'
+    ]
+
+
+@pytest.mark.parametrize("field", VERSIONS, ids=lambda field: field.path)
+def test_a_version_that_the_playbooks_do_not_know_is_refused_at_its_field(field: SpecField) -> None:
+    part, _, name = field.path.partition(".")
+    spec = {
+        "components": {"components": {name: "9"}},
+        "runtime": {"runtime": {"version": "9"}},
+    }.get(part, {"addons": [{"name": part[7:-1], "version": "9"}]})
+    texts = [mistake.text for mistake in component_mistakes(defaulted(deployment(**spec)))]
+    assert [text.split(": ")[0] for text in texts] == [f"spec.{field.path}"]
+    theirs = deployment(playbooks={"image": "registry.invalid/ours:1"}, **spec)
+    assert list(component_mistakes(defaulted(theirs))) == []
+
+
+@pytest.mark.parametrize(
+    ("network", "field", "words"),
+    [
+        ({"pods": "10.1.0.0/30"}, "spec.network.pods", "10.1.0.0/30 has no /24 for each of 3 nodes"),
+        ({"pods": "10.1.0.0/23"}, "spec.network.pods", "10.1.0.0/23 has no /24 for each of 3 nodes"),
+        ({"services": "10.1.0.0/29"}, "spec.network.services", "has 8 addresses, and kubeadm asks for 10"),
+        ({"services": "11.0.0.0/8"}, "spec.network.services", "11.0.0.0/8 is too large for Kubernetes"),
+        ({"pods": "fd00:1::/56"}, "spec.network.services", "are of two IP families"),
+        ({"pods": "fd00:1::/64", "services": "fd00:2::/112"}, "spec.network.pods", "has no /64 for each of 3 nodes"),
+        ({"pods": "fd00::/40", "services": "fd01::/112"}, "spec.network.pods", "fd00::/40 is too large for Kubernetes"),
+    ],
+)
+def test_a_network_without_room_is_refused_before_machines_are(network: Json, field: str, words: str) -> None:
+    sets = (wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=2))
+    (mistake,) = read(deployment(*sets, network=network), RELEASES)[1]
+    assert mistake.field == field
+    assert words in mistake.text
+
+
+def test_members_of_etcd_alone_need_no_pods() -> None:
+    sets = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
+    assert read(deployment(*sets, network={"pods": "10.1.0.0/24"}), RELEASES)[1] == []
+
+
+def test_the_networks_of_the_second_family_are_judged_with_the_first() -> None:
+    (mistake,) = read(deployment(variables={"cluster_ipv6_pod_cidr": "fd10::/56"}), RELEASES)[1]
+    assert mistake.field == "spec.variables.cluster_ipv6_pod_cidr"
+    both = {"cluster_ipv6_pod_cidr": "fd10::/56", "cluster_ipv6_service_cidr": "fd11::/112"}
+    assert read(deployment(variables=both), RELEASES)[1] == []
+
+
+def test_only_vmatrix_s_own_playbooks_are_known_by_their_variables() -> None:
+    assert said("cluster_of_ours", 1)
+    assert said("cluster_of_ours", 1, playbooks={"image": "registry.invalid/ours:1"}) == []
+    assert said("cluster_of_ours", 1, playbooks={"product": {"configMap": "ours"}}) == []
+    assert said("etcd_restore_patience", 90) == [], "a role's own variable"
+
+
+@pytest.mark.parametrize(("name", "least"), [("oomScoreAdj", -999), ("podPidsLimit", -1), ("maxPods", 0)])
+def test_a_number_that_may_be_negative_is_taken(name: str, least: int) -> None:
+    assert said("cluster_kubelet_config", {name: least}) == []
+    assert said("cluster_kubelet_config", {name: -1001})

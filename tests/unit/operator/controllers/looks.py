@@ -21,9 +21,9 @@ def looks(image: str = IMAGE) -> ClusterLooks:
     return ClusterLooks(context)
 
 
-def declared(**spec: Any) -> Json:
+def declared(*sets: Json, **spec: Any) -> Json:
     """Return a ClusterDeployment as the API server has it."""
-    made = deployment(**spec)
+    made = deployment(*sets, **spec)
     made["spec"] = filled(defaulted(made))
     made["metadata"] |= {"uid": UID, "generation": 3, "resourceVersion": "7"}
     return made

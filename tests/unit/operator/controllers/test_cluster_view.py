@@ -7,7 +7,7 @@ import pytest
 from harness.kube.reconcile import Queue
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_view import Workable, follow_backups, owned_by
-from harness.operator.decide.waits import Wait, WaitReason
+from harness.operator.decide.due import Wait, WaitReason
 from tests.unit.operator.controllers.backed_up import backup
 from tests.unit.operator.controllers.looks import UID, cluster, declared, given, looks, seen
 

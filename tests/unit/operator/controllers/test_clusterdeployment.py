@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given as given_states
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from harness.kube.objects import condition, stamp
 from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.controllers.addon_objects import source_digest
+from harness.operator.api.clusterdeployment import NAME_PATTERN
+from harness.operator.api.sets import set_name
+from harness.operator.controllers.addons import source_digest
 from harness.operator.controllers.cluster_view import DeclaredView
-from harness.operator.controllers.clusterdeployment import RESTART_SECONDS, addons_ready, status_of
+from harness.operator.controllers.clusterdeployment import (
+    RESTART_SECONDS,
+    addons_ready,
+    cluster_object,
+    machine_sets,
+    status_of,
+)
 from harness.operator.controllers.clusterinstall import begun
-from tests.unit.operator.controllers.looks import cluster, declared, given, seen
+from tests.unit.operator.api.objects import defaulted, wanted_set
+from tests.unit.operator.controllers.looks import UID, cluster, declared, given, seen
 
 Json = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +63,7 @@ def test_object_without_machines_waits() -> None:
     lacking = {"status": {"conditions": [{"type": "MachinesClaimed", "status": "False", "message": "waiting for 1"}]}}
     status = summary(seen(declared(), cluster()), lacking)
     assert words(status, "Accepted") == ("True", "Accepted")
-    assert words(status, "Progressing") == ("False", "WaitingForMachines")
+    assert words(status, "Progressing") == ("True", "WaitingForMachines"), "who waits for its end waits on"
     assert words(status, "MachinesReady") == ("False", "WaitingForMachines")
     assert "waiting for 1" in (condition({"status": status}, "MachinesReady") or {})["message"]
     assert words(status, "Ready") == ("False", "WaitingForMachines")
@@ -136,22 +150,35 @@ def test_cluster_whose_api_does_not_answer_is_degraded_unless_an_operation_mends
 ) -> None:
     body = declared()
     status = deployed(body, given("m-0"))
-    silent = given("m-0", "Deployed")
-    silent["status"]["conditions"] = [
-        {
-            "type": "NodeReady",
-            "status": "Unknown",
-            "reason": "ApiUnreachable",
-            "message": "the API of cluster guest does not answer: connection refused",
-            "lastTransitionTime": stamp(NOW - timedelta(seconds=seconds)),
-        }
-    ]
     other = declared(kubernetes={"apiServer": {"extraArgs": {"event-ttl": "2h"}}})
     current = running(body, given("m-0"))["operation"] | {"operation": operation, "sequence": 2}
-    found = summary(seen(other, cluster(**{**status, "sequence": 2, "operation": current}), silent))
+    found = summary(
+        seen(other, cluster(**{**status, "sequence": 2, "operation": current}), silent("m-0", since=seconds))
+    )
     assert words(found, "Progressing") == ("True", operation.capitalize())
     assert words(found, "Degraded") == said
     assert ("connection refused" in (condition({"status": found}, "Degraded") or {})["message"]) is (said[0] == "True")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"), [(0, "False"), (RESTART_SECONDS - 1, "False"), (RESTART_SECONDS, "True")]
+)
+def test_an_api_that_was_silent_before_an_operation_ended_is_looked_at_again(seconds: float, status: str) -> None:
+    body = declared()
+    state = deployed(body, given("m-0"))
+    state["history"][0]["ended"] = stamp(NOW - timedelta(seconds=seconds))
+    found = summary(seen(body, cluster(**state), silent("m-0", since=RESTART_SECONDS + seconds)))
+    assert words(found, "Degraded")[0] == status
+
+
+def silent(name: str, *, since: float) -> Json:
+    """Return a Machine whose cluster's API has not answered for so many seconds."""
+    made = given(name, "Deployed")
+    message = "the API of cluster guest does not answer: connection refused"
+    when = stamp(NOW - timedelta(seconds=since))
+    said = {"type": "NodeReady", "status": "Unknown", "reason": "ApiUnreachable", "message": message}
+    made["status"]["conditions"] = [{**said, "lastTransitionTime": when}]
+    return made
 
 
 def test_times_change_only_with_what_a_condition_says() -> None:
@@ -200,3 +227,141 @@ def test_the_condition(wanted: list[Json], told: list[Json], expected: tuple[boo
 
 def test_without_a_cluster_there_is_no_add_on() -> None:
     assert addons_ready(seen(declared(addons=[SHOP]), cluster()))[:2] == (False, "NotDeployed")
+
+
+def test_children_have_names_that_follow_and_an_owner() -> None:
+    body = declared(deletion={"machines": "Leave"})
+    children = [cluster_object(body, defaulted(body)), *machine_sets(body, defaulted(body))]
+    assert [(child["kind"], child["metadata"]["name"]) for child in children] == [
+        ("Cluster", "guest"),
+        ("MachineSet", "guest-cp"),
+    ]
+    for child in children:
+        (owner,) = child["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"]) == (UID, True)
+        assert child["metadata"]["labels"]["cluster.vmatrix.dev/uid"] == UID
+        assert child["metadata"]["labels"]["cluster.vmatrix.dev/cluster"] == "guest"
+
+
+def test_cluster_that_a_reset_needs_has_no_owner_to_go_with() -> None:
+    body = declared()
+    assert cluster_object(body, defaulted(body))["metadata"]["ownerReferences"] == []
+
+
+def test_set_is_as_in_the_object_with_its_defaults() -> None:
+    body = declared()
+    (one,) = machine_sets(body, defaulted(body))
+    assert one["spec"] == body["spec"]["machineSets"][0]
+
+
+def test_sets_of_all_clusters_have_names_of_their_own_and_most_have_the_plain_one() -> None:
+    words = ["".join(letters) for length in range(1, 6) for letters in product("a0-", repeat=length)]
+    clusters = [word for word in words if re.fullmatch(NAME_PATTERN, word)]
+    sets = [word for word in words if re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", word)]
+    names = {set_name(cluster, one) for cluster in clusters for one in sets}
+    assert len(names) == len(clusters) * len(sets)
+    assert (set_name("a-b", "c"), set_name("a", "b-c")) == ("a-b-c", "a-b-c-0b88f83c")
+    assert all(set_name(cluster, one) == f"{cluster}-{one}" for cluster in clusters for one in sets if "-" not in one)
+    assert len(set_name("c" * 30, "s-" + "s" * 18)) <= 63
+
+
+LOST: Json = {"type": "InfrastructureReady", "status": "False", "reason": "Lost", "message": "its disk is gone"}
+DOWN: Json = {**LOST, "reason": "Failed", "message": "it is restarted"}
+# What no status may say at the same time: by name, conditions as they must not be together ("" for any reason).
+Condition = tuple[str, str, str]  # type, status, reason
+CONTRADICTIONS: dict[str, tuple[Condition, ...]] = {
+    "ready while something is done": (("Ready", "True", ""), ("Progressing", "True", "")),
+    "ready though it is degraded": (("Ready", "True", ""), ("Degraded", "True", "")),
+    "ready though the object is refused": (("Ready", "True", ""), ("Accepted", "False", "")),
+    "ready without its machines": (("Ready", "True", ""), ("MachinesReady", "False", "")),
+    "ready without its control planes": (("Ready", "True", ""), ("ControlPlaneReady", "False", "")),
+    "ready without its add-ons": (("Ready", "True", ""), ("AddonsReady", "False", "")),
+    "nothing to do though the object is refused": (("Progressing", "False", "UpToDate"), ("Accepted", "False", "")),
+    "nothing to do though somebody has to act": (("Progressing", "False", "UpToDate"), ("Degraded", "True", "Failed")),
+    "an operation runs though it was given up": (("Progressing", "True", ""), ("Degraded", "True", "Failed")),
+    "an operation runs though it was cancelled": (("Progressing", "True", ""), ("Degraded", "True", "Cancelled")),
+    "an operation runs though nothing can be done": (
+        ("Progressing", "True", ""),
+        ("Degraded", "True", "NotRecoverable"),
+    ),
+    "refused and accepted": (("Progressing", "False", "NotAccepted"), ("Accepted", "True", "")),
+}
+# Of two messages that lead to different places: reasons of conditions, and words that none of the others may have then.
+MISLEADING = {
+    "NotRecoverable": ("name the EtcdBackup", "restoreFrom"),
+    "Deleting": ("there is nothing to do",),
+    "UpToDate": ("waits for", "Degraded"),
+}
+
+
+@st.composite
+def views(draw: st.DrawFn) -> tuple[DeclaredView, Json]:
+    """Return a view of a cluster of one machine or of three, and the status that follows."""
+    count = draw(st.sampled_from((1, 3)))
+    names = [f"m-{number}" for number in range(count)]
+    machine_set = wanted_set("cp", "control-plane", "worker", replicas=count)
+    before, spec = declared(machine_set), {}
+    if draw(st.booleans()):
+        spec = draw(st.sampled_from((
+            {"paused": True},
+            {"approval": "Manual", "version": "1.36.1"},
+            {"version": "1.99.0"},
+            {"kubernetes": {"kubelet": {"config": {"maxPods": 50}}}},
+            {"etcd": {"restoreFrom": "old"}},
+        )))  # fmt: skip
+    body = declared(machine_set, **spec)
+    if draw(st.booleans()):
+        body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        body["metadata"]["finalizers"] = ["cluster.vmatrix.dev/reset"]
+    state: Json = {}
+    if draw(st.booleans()):
+        state = deployed(before, *map(given, names))
+    if draw(st.booleans()):
+        blame = draw(st.sampled_from(("product", "user", "infra")))
+        outcome = draw(st.sampled_from(("failed", "cancelled", "interrupted", "succeeded")))
+        operation = draw(st.sampled_from(("deploy", "reconfigure", "recover", "reset")))
+        past = {"sequence": 1, "operation": operation, "outcome": outcome, "blame": blame, "ended": stamp(NOW)}
+        past["digest"] = running(before, *map(given, names))["operation"]["digest"]
+        state = {**state, "sequence": 1, "history": [past, *state.get("history", [])]}
+    if draw(st.booleans()):
+        current = running(before, *map(given, names))["operation"]
+        operation = draw(st.sampled_from(("deploy", "reconfigure", "recover", "reset", "remove-node")))
+        state = {**state, "sequence": 2, "operation": {**current, "sequence": 2, "operation": operation}}
+    machines = [draw(machines_of(name)) for name in names]
+    view = seen(body, cluster(**state), *machines)
+    return view, summary(view)
+
+
+@st.composite
+def machines_of(draw: st.DrawFn, name: str) -> Json:
+    """Return a claimed Machine in some state."""
+    made = silent(name, since=draw(st.sampled_from((1.0, 999.0))))
+    made["status"]["phase"] = draw(st.sampled_from(("Ready", "NotReady", "Failed", "Deploying", "Lost", "Deployed")))
+    said = draw(st.sampled_from(((), (LOST,), (DOWN,))))
+    silences = made["status"]["conditions"] if draw(st.booleans()) else []
+    when = stamp(NOW - timedelta(hours=1))
+    made["status"]["conditions"] = [*silences, *({**one, "lastTransitionTime": when} for one in said)]
+    return made
+
+
+@settings(max_examples=60, deadline=None)
+@given_states(views())
+def test_no_status_contradicts_itself(drawn: tuple[DeclaredView, Json]) -> None:
+    view, status = drawn
+    conditions = {one["type"]: one for one in status["conditions"]}
+    for name, pair in CONTRADICTIONS.items():
+        found = [
+            conditions[kind]["status"] == state and reason in ("", conditions[kind]["reason"])
+            for kind, state, reason in pair
+        ]
+        assert not all(found), (name, conditions)
+    reasons = {one["reason"] for one in conditions.values()}
+    for reason in reasons & MISLEADING.keys():
+        others = [one["message"] for one in conditions.values()]
+        assert not [word for word in MISLEADING[reason] for text in others if word in text], (reason, others)
+    if "deletionTimestamp" in view.deployment["metadata"]:
+        assert conditions["Ready"]["status"] == "False"
+        assert conditions["Progressing"]["reason"] != "UpToDate"
+        running_one = view.observed.running
+        if running_one is not None and running_one.operation != "reset":
+            assert "the deletion waits for its end" in conditions["Progressing"]["message"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.operator.api.made import ZONE_LABEL
+from harness.operator.api.sets import ZONE_LABEL
 from harness.operator.controllers.machine_choice import (
     Claimant,
     WaitingSet,

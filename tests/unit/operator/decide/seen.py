@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
 from harness.operator.decide.backups import SeenBackup
 from tests.unit.operator.decide.wishes import UID

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,15 +140,38 @@ def test_members_grow_to_an_odd_number(replicas: int, refused: bool) -> None:
         assert text.endswith(f"{replicas} etcd members stand no more failures than {replicas - 1}: {instead}")
 
 
-def test_a_set_is_not_renamed() -> None:
-    before = (wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=2))
+def workers(name: str, **spec: Any) -> Desired:
+    """Return the wish for a control plane, and two workers of a set of this name."""
     machines = (claimed("m-9", "cp"), claimed("m-1", "w"), claimed("m-2", "w"))
-    deployed_one = wish(*before, machines=machines)
-    renamed = wish(before[0], wanted_set("workers", "worker", replicas=2), machines=machines)
-    assert said(renamed, deployed_one) == [
+    sets = [wanted_set("cp", "control-plane"), *([wanted_set(name, "worker", replicas=2)] if name else [])]
+    return wish(*sets, machines=machines, **spec)
+
+
+def test_a_set_is_not_renamed() -> None:
+    confirm = "or confirm with annotation cluster.vmatrix.dev/remove-sets=w"
+    assert said(workers("workers"), workers("w")) == [
         "spec.machineSets[1].name: the machines of set w would leave the cluster, and others would join as workers: "
-        "keep the name; to replace its machines, add workers first, and remove w afterwards"
+        f"keep the name; to replace its machines, add workers first, and remove w afterwards; {confirm}"
     ]
-    beside = wish(*before, wanted_set("workers", "worker", replicas=2), machines=machines)
-    assert said(beside, deployed_one) == []
-    assert said(wish(before[0], machines=machines), deployed_one) == [], "a set that is left out is what it says"
+    assert said(confirming(workers("workers"), "w"), workers("w")) == []
+
+
+def test_a_set_whose_machines_are_deployed_is_dropped_only_with_a_confirmation_of_it() -> None:
+    text = "spec.machineSets: set w is missing, and its machines would leave the cluster: m-1, m-2: put the set back, "
+    text += "with replicas 0 to have them leave; or confirm with annotation cluster.vmatrix.dev/remove-sets="
+    assert said(workers(""), workers("w")) == [f"{text}w"]
+    assert said(confirming(workers(""), "others"), workers("w")) == [f"{text}others,w"]
+    for confirmed in ("w", "others,w", "w, others"):
+        assert said(confirming(workers(""), confirmed), workers("w")) == []
+
+
+def test_a_set_is_dropped_freely_once_it_is_empty() -> None:
+    before = applied(workers("w"))
+    empty = before.model_copy(update={"hosts": before.hosts[:1], "machines": before.machines[:1]})
+    assert edit_mistakes(workers("").wish, empty) == []
+
+
+def confirming(one: Desired, sets: str) -> Desired:
+    """Return a wish with the annotation that confirms the removal of sets."""
+    meta = one.wish.metadata.model_copy(update={"annotations": {"cluster.vmatrix.dev/remove-sets": sets}})
+    return replace(one, wish=one.wish.model_copy(update={"metadata": meta}))

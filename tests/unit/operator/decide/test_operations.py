@@ -11,6 +11,7 @@ from harness.operator.api.cluster import CurrentOperation, PastOperation, Pendin
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
+from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import (
     DUTIES,
@@ -25,7 +26,6 @@ from harness.operator.decide.operations import (
     plan,
     withdrawn,
 )
-from harness.operator.decide.waits import Wait, WaitReason
 from tests.unit.operator.api import objects
 from tests.unit.operator.decide.products import GOOD, known
 from tests.unit.operator.decide.seen import seen
@@ -251,7 +251,7 @@ def test_a_machine_of_the_cluster_that_is_gone_is_named() -> None:
     found = operation(next_operation(wish(machines=MACHINES[:2]), deployed(wish())))
     assert (found.operation, found.why, found.machines) == (
         "remove-node",
-        "w-2 of the cluster: no such Machine",
+        "w-2 of the cluster: the cluster has claimed no Machine of that name",
         ("w-2",),
     )
 

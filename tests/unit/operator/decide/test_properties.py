@@ -16,11 +16,10 @@ from harness.operator.api.cluster import CurrentOperation, UnsettledState
 from harness.operator.api.clusterdeployment import DeletionPolicy
 from harness.operator.api.resources import APPROVE_ANNOTATION, RESTORE_ANNOTATION
 from harness.operator.decide.accepted import against
-from harness.operator.decide.desired import Desired, digest_of, digests_of
-from harness.operator.decide.hosts import applied_host
+from harness.operator.decide.desired import Desired, applied_host, digest_of, digests_of
+from harness.operator.decide.due import Wait
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import LONGEST_SECONDS, Nothing, Verdict, next_operation, plan
-from harness.operator.decide.waits import Wait
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.wishes import NOW, claimed, past, wish

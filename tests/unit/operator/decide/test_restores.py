@@ -14,9 +14,9 @@ from harness.operator.api.resources import RESTORE_ANNOTATION
 from harness.operator.decide.accepted import against
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
+from harness.operator.decide.due import Wait
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import Nothing, next_operation
-from harness.operator.decide.waits import Wait
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many

@@ -9,12 +9,11 @@ from harness.kube.objects import stamp
 from harness.operator.api.cluster import AppliedState, CurrentOperation, PastOperation
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.desired import Desired, desired
-from harness.operator.decide.due import whole
+from harness.operator.decide.due import Wait, whole
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.product_file import KnownProduct
-from harness.operator.decide.releases import load_releases
-from harness.operator.decide.waits import Wait
+from harness.operator.decide.variables import load_releases
 from tests.unit.operator.api import objects
 from tests.unit.operator.api.objects import defaulted
 

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from harness.operator.api.etcdbackup import OperationSnapshot
+from harness.operator.api.etcd import OperationSnapshot
 
 
 def snapshot_of(words: bytes = b"etcd", blocks: int = 3) -> bytes:

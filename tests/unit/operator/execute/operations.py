@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 from harness.operator.api.machine import KeyRef
-from harness.operator.decide.hosts import Host
-from harness.operator.execute.folder import HOSTS, KEY_FILE, files_of
-from harness.operator.execute.inputs import Execution, key_file
+from harness.operator.decide.desired import Host
+from harness.operator.execute.inputs import HOSTS, KEY_FILE, Execution, files_of, key_file
 
 OWNER = {"metadata": {"name": "prod", "uid": "5d7c0c5e-0000-4000-8000-000000000001"}}
 

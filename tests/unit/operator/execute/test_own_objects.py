@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 
 from harness.errors import InfraError
+from harness.kube.resources import JOB
 from harness.operator.execute.own_objects import OwnObjects
+from tests.unit.fake_cluster import FakeCluster
 
 
-class Api:
-    """An API with one Job, to which every patch is applied."""
-
-    def __init__(self, **annotations: str) -> None:
-        self.annotations = {f"cluster.vmatrix.dev/{name}": value for name, value in annotations.items()}
-
-    def merge(self, _kind: Any, _name: str, patch: Any, _namespace: str) -> Any:
-        self.annotations |= patch["metadata"]["annotations"]
-        return {"metadata": {"annotations": self.annotations}, "status": {}}
+def job(**annotations: str) -> FakeCluster:
+    """Return an API with the executor's Job."""
+    said = {f"cluster.vmatrix.dev/{name}": value for name, value in annotations.items()}
+    return FakeCluster({JOB: [{"metadata": {"name": "guest-1-deploy", "namespace": "ns", "annotations": said}}]})
 
 
 def own(api: Any) -> OwnObjects:
@@ -28,12 +25,12 @@ def own(api: Any) -> OwnObjects:
 
 
 def test_it_says_that_it_begins() -> None:
-    api = Api()
+    api = job()
     assert own(api).elapsed() == 0
-    assert "cluster.vmatrix.dev/progress" in api.annotations
+    assert "cluster.vmatrix.dev/progress" in api.all(JOB)[0]["metadata"]["annotations"]
 
 
 def test_what_was_given_up_does_not_begin() -> None:
-    given_up = Api(**{"given-up": "true"})
+    given_up = job(**{"given-up": "true"})
     with pytest.raises(InfraError, match="given up before it began"):
         own(given_up).elapsed()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.operator.execute.folder import HOSTS
+from harness.operator.execute.inputs import HOSTS
 from harness.operator.execute.termination import Termination
 from harness.until import Deadline, NotYet, until
 from tests.unit.operator.execute.etcd_files import place, snapshot_of, write

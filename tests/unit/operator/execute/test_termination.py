@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,16 @@ from hypothesis import strategies as st
 
 from harness.errors import Blame, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.operator.execute import termination
-from harness.operator.execute.progress import PlayProgress
-from harness.operator.execute.termination import MOST_BYTES, Termination, clipped, of_pod, waits_for
+from harness.operator.execute.termination import (
+    ANNOTATION,
+    MOST_BYTES,
+    PlayProgress,
+    Termination,
+    clipped,
+    of_pod,
+    progress_of,
+    waits_for,
+)
 from harness.paths import project_dir
 
 OUTCOMES = st.sampled_from(["succeeded", "failed", "interrupted"])
@@ -92,11 +102,11 @@ LOG = Path("/tmp/work/ansible.log")
 SHOW = "vmatrix operator log prod 3"
 
 
-def events(path: Path, event: str, play: str = "Etcd", task: str = "Start") -> Path:
+def events(path: Path, event: str, play: str = "Etcd", task: str = "Start", **result: Any) -> Path:
     """Write the events of a playbook that failed in a play before the last that began."""
     failed = {"event": event, "play": play, "task": task, "handler": False, "host": "cp-0", "pardon": ""}
     lines = [
-        {**failed, "tolerant": False, "item": None, "result": {"msg": "no"}},
+        {**failed, "tolerant": False, "item": None, "result": result or {"msg": "no"}},
         {"event": "end", "hosts": ["cp-0"], "failed": {"cp-0": 1}, "unreachable": {}},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -156,12 +166,78 @@ def test_a_request_that_is_refused_is_the_users(play: str, tmp_path: Path) -> No
     assert lost.blame == Blame.INFRA
 
 
+# Refusals that the author of an object cannot mend, and whose they are.
+NOT_BY_REQUEST = {
+    "etcd : Refuse to continue without the CA": "a machine lost a file that the playbooks wrote",
+    "etcd_backup : Refuse to run without a path for the snapshot": "the executor sets the path",
+    "etcd_backup_source : Refuse to continue without a healthy member": "no member answers",
+    "etcd_restore : Refuse to continue if only some machines see a quorum": "members answer differently",
+    "etcd_restore : Refuse to continue without a snapshot": "the executor sets the path",
+    "recover_lost : Refuse to continue if no control plane or no etcd member is left": "it is not begun then",
+    "recover_lost : Refuse unknown names": "the operator names the machines",
+    "removal : Refuse a value that is not a list of names": "the operator names the machines",
+    "removal : Refuse unknown names": "the operator names the machines",
+    "removal_ready : Refuse to start without a control plane that responds": "machines do not answer",
+    "removal_ready : Refuse to start without an etcd member that responds": "machines do not answer",
+    "scale_check : Refuse to scale without an existing cluster": "the cluster is gone",
+    "settings : Say that the former settings do not run either": "the way back failed",
+    "version_skew : Refuse a machine that is not ready": "a machine is not well",
+}
+REFUSES = {"ansible.builtin.fail", "ansible.builtin.assert"}
+
+
+def refusals(tasks: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the names of the tasks that refuse something, also those in blocks."""
+    for task in tasks:
+        if REFUSES & task.keys():
+            yield task["name"]
+        for part in ("block", "rescue", "always"):
+            yield from refusals(task.get(part, []))
+
+
+def test_every_refusal_of_the_playbooks_has_somebody_to_blame() -> None:
+    found = {
+        f"{path.parent.parent.name} : {name}"
+        for path in (project_dir() / "playbooks/roles").glob("*/tasks/*.yml")
+        for name in refusals(yaml.safe_load(path.read_text(encoding="utf-8")) or [])
+    }
+    assert found == NOT_BY_REQUEST.keys() | termination.REQUEST_TASKS
+    assert not NOT_BY_REQUEST.keys() & termination.REQUEST_TASKS
+
+
+def blame(task: str, path: Path, error: VmatrixError | None = None, **result: Any) -> Blame | str:
+    found = events(path / "events", "unreachable" if isinstance(error, InfraError) else "failed", task=task, **result)
+    return termination.end_of(error or ProductError("no"), at("", ""), found, "", SHOW).blame
+
+
 @pytest.mark.parametrize("task", sorted(termination.REQUEST_TASKS))
-def test_settings_that_were_taken_back_are_the_users(task: str, tmp_path: Path) -> None:
-    role, _, name = task.partition(" : ")
-    assert f"- name: {name}\n" in (project_dir() / f"playbooks/roles/{role}/tasks/main.yml").read_text(encoding="utf-8")
-    path = events(tmp_path / "events", "failed", task=task)
-    assert termination.end_of(ProductError("no"), at("", ""), path, "", SHOW).blame == Blame.USER
+def test_what_the_playbooks_refuse_for_the_object_is_the_users(task: str, tmp_path: Path) -> None:
+    assert blame(task, tmp_path) == Blame.USER
+    assert blame(task, tmp_path, InfraError("lost")) == Blame.INFRA
+
+
+@pytest.mark.parametrize("task", sorted(NOT_BY_REQUEST))
+def test_what_the_playbooks_refuse_for_themselves_is_not(task: str, tmp_path: Path) -> None:
+    assert blame(task, tmp_path) == Blame.PRODUCT
+
+
+@pytest.mark.parametrize(
+    ("task", "result", "whose"),
+    [
+        ("etcd : Validating arguments against arg spec 'main' - Deploy etcd", {}, Blame.USER),
+        ("Validating arguments against arg spec", {}, Blame.PRODUCT),
+        ("Validating arguments against arg spec 'main'", {}, Blame.USER),
+        ("kubernetes_binaries : Obtain them", {"msg": "404", "blame": "user"}, Blame.USER),
+        ("kubernetes_binaries : Obtain them", {"msg": "time-out"}, Blame.PRODUCT),
+        ("Initialise", {"msg": "no", "stderr_lines": ["[ERROR ImagePull]: failed: not found"]}, Blame.USER),
+        ("Initialise", {"msg": "x\n\t[ERROR ImagePull]: failed: manifest unknown"}, Blame.USER),
+        ("Initialise", {"msg": "no", "stderr_lines": ["[ERROR ImagePull]: connection refused"]}, Blame.PRODUCT),
+    ],
+)
+def test_what_others_refuse_for_the_object_is_the_users(
+    task: str, result: dict[str, Any], whose: Blame, tmp_path: Path
+) -> None:
+    assert blame(task, tmp_path, **result) == whose
 
 
 def pod(state: dict[str, Any], **status: Any) -> dict[str, Any]:
@@ -208,3 +284,63 @@ def test_an_image_that_cannot_be_had_is_told_and_a_slow_one_is_awaited() -> None
     assert of_pod(missing).blame == Blame.HARNESS
     assert waits_for(pod({"waiting": {"reason": "ContainerCreating"}})) is None
     assert waits_for(pod({"running": {}})) is None
+
+
+SECONDS = 60.0  # against hanging
+
+
+class Heard:
+    """What was written; the first `refusals` writes are refused."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.values: list[dict[str, str]] = []
+        self.refusals = refusals
+        self.told = threading.Event()
+
+    def write(self, value: str) -> None:
+        """Take a value."""
+        if self.refusals:
+            self.refusals -= 1
+            raise InfraRetriable("no API")
+        self.values.append(json.loads(value))
+        self.told.set()
+
+
+def test_the_newest_is_told_once_and_what_was_over_before_is_not() -> None:
+    heard = Heard()
+    progress = PlayProgress(heard.write, every=0.001)
+    progress.play, progress.task = "Etcd", "Start"
+    progress.play, progress.task = "Nodes", "Join"
+    progress.start()
+    assert heard.told.wait(SECONDS)
+    heard.told.clear()
+    progress.task = "Wait"
+    assert heard.told.wait(SECONDS)
+    progress.stop()
+    assert heard.values == [{"play": "Nodes", "task": "Join"}, {"play": "Nodes", "task": "Wait"}]
+
+
+def test_nothing_is_told_before_the_first_play() -> None:
+    heard = Heard()
+    progress = PlayProgress(heard.write, every=0.001)
+    progress.stop()
+    progress._tell()
+    assert heard.values == []
+
+
+def test_what_the_api_did_not_take_is_told_again() -> None:
+    heard = Heard(refusals=3)
+    progress = PlayProgress(heard.write, every=0.001, play="Nodes")
+    progress.start()
+    assert heard.told.wait(SECONDS)
+    progress.stop()
+    assert heard.refusals == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [('{"play": "a", "task": "b"}', ("a", "b")), ("{}", ("", "")), ("nonsense", ("", "")), ("[]", ("", ""))],
+)
+def test_an_annotation_is_read_whatever_it_is(value: str, found: tuple[str, str]) -> None:
+    assert progress_of({"metadata": {"annotations": {ANNOTATION: value}}}) == found
+    assert progress_of({"metadata": {}}) == ("", "")

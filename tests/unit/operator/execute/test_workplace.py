@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
-from harness.operator.execute.folder import OperationFolder
+from harness.operator.execute.inputs import OperationFolder
 from harness.operator.execute.termination import Termination
 from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
 from harness.paths import packaged_dir

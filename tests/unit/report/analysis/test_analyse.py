@@ -10,6 +10,7 @@ import pytest
 
 from harness.history.lines import forget
 from harness.history.record import AttemptRecord, Record, RunOrigin, StepRecord
+from harness.model import Outcome
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import nights_of
 from harness.report.analysis.planned import Counted, Planned
@@ -106,7 +107,7 @@ def test_of_a_failing_step_only_the_inner_one_is_told() -> None:
 
 
 def test_only_the_attempt_that_counts_fails() -> None:
-    attempts = (AttemptRecord(1, "failed", 9.0, "infra"), AttemptRecord(2, "passed", 9.0))
+    attempts = (AttemptRecord(1, Outcome.FAILED, 9.0, "infra"), AttemptRecord(2, Outcome.PASSED, 9.0))
     steps = (StepRecord("provision", "failed", 9.0, 1, "infra", "no room"), StepRecord("provision", "passed", 9.0, 2))
     (cell,) = judged([record(steps=steps, attempts=attempts)]).cells
     assert (cell.failing, cell.failures) == (False, {})
@@ -119,9 +120,9 @@ def test_cells_of_one_pipeline_are_one_night() -> None:
 
 
 def test_of_two_records_of_a_cell_in_a_night_the_later_counts() -> None:
-    first = record(0, outcome="failed", attempts=(AttemptRecord(1, "failed"),))
-    both = (AttemptRecord(1, "failed"), AttemptRecord(2, "passed"))
-    again = replace(first, id="again", outcome="passed", blame="", attempts=both)
+    first = record(0, outcome="failed", attempts=(AttemptRecord(1, Outcome.FAILED),))
+    both = (AttemptRecord(1, Outcome.FAILED), AttemptRecord(2, Outcome.PASSED))
+    again = replace(first, id="again", outcome=Outcome.PASSED, blame="", attempts=both)
     for order in ([first, again], [again, first]):
         assert nights_of(order)[0].cells[CELL].outcome == "passed"
 
@@ -291,3 +292,20 @@ def test_the_synthetic_year_is_judged_as_it_was_made() -> None:
     assert any(c.news == "new" for c in found.tonight)
     assert found.slower or not [c for c in found.cells if "c3w2" in c.id and "-fl-" in c.id]
     assert found.not_run[0].last == -1
+
+
+def by_hand(made: Record) -> Record:
+    return replace(made, where=replace(made.where, pipeline=""))
+
+
+def test_runs_by_hand_are_no_nights() -> None:
+    runs = [by_hand(made) for made in nights("ppp")]
+    later = NOW + timedelta(days=30)
+    alone = analyse(runs, Planned(every_hours=24.0), RecordFilter(), later)
+    assert (alone.unit, alone.freshness.stale, alone.freshness.missing) == ("run", False, ())
+    scheduled = nights("ppp")
+    later = NOW + timedelta(days=1)
+    beside = analyse([*scheduled[:2], by_hand(scheduled[2])], Planned(every_hours=24.0), RecordFilter(), later)
+    assert (beside.unit, beside.freshness.last) == ("run", scheduled[1].started)
+    assert beside.freshness.missing != ()
+    assert analyse(scheduled, Planned(), RecordFilter(), NOW).unit == "night"

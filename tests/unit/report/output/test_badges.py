@@ -10,7 +10,7 @@ import pytest
 from harness.errors import BadInput
 from harness.history.lines import History
 from harness.report.output.badges import BAD, FAIR, GOOD, UNKNOWN, FaultScore, SuiteScore, badge, read
-from harness.report.output.files import files
+from harness.report.output.files import Sources, files
 from tests.unit.history import synthetic
 
 SCORE = FaultScore("2026-11-23", 220, (SuiteScore("nodes", 100, 99, 98), SuiteScore("all", 200, 199, 195)))
@@ -53,7 +53,7 @@ def test_a_share_is_never_rounded_up_to_all() -> None:
 
 
 def test_it_is_in_every_format_of_the_report() -> None:
-    found = files(synthetic.analysis(10, 4, 1), History(), faults=SCORE)
+    found = files(Sources(synthetic.analysis(10, 4, 1), History(), faults=SCORE)).contents
     assert json.loads(found["report.json"])["faults"]["suites"][1]["shares"] == {
         "detected": "99.5 %",
         "explained": "97.5 %",
@@ -67,7 +67,7 @@ def test_it_is_in_every_format_of_the_report() -> None:
 
 
 def test_without_one_nothing_is_said_of_it() -> None:
-    found = files(synthetic.analysis(10, 4, 1), History())
+    found = files(Sources(synthetic.analysis(10, 4, 1), History())).contents
     assert json.loads(found["report.json"])["faults"] is None
     assert "ways to break" not in found["index.html"].decode()
     assert not [name for name in found if "faults" in name]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.page import MOST_BYTES, assemble, pack, render
+from harness.report.page import MOST_BYTES, assemble, render
 from harness.report.page.assemble import policy
 from tests.web.documents import Document, document, replace_texts
 
@@ -130,27 +130,27 @@ def crowded(messages: int, length: int) -> Document:
 
 def test_long_messages_are_cut_and_say_so() -> None:
     carried = unpacked(render(crowded(4, 20_000)))
-    assert all(len(message) <= pack.LONG + len(pack.CUT) for message in carried["messages"])
+    assert all(len(message) <= assemble.LONG + len(assemble.CUT) for message in carried["messages"])
     assert carried["messages"][0].startswith("first line 0\n")
-    assert carried["messages"][0].endswith(pack.CUT)
+    assert carried["messages"][0].endswith(assemble.CUT)
     assert carried["left_out"] == []
 
 
 def test_what_does_not_fit_is_left_out_and_the_page_says_what() -> None:
     sample = document()
     sample["messages"] = [incompressible(8_000 + n)[n:] + str(n) for n in range(4)]
-    whole = len(pack.pack(sample, MOST_BYTES))
-    packed = pack.pack(sample, whole - 1)
+    whole = len(assemble.pack(sample, MOST_BYTES))
+    packed = assemble.pack(sample, whole - 1)
     carried = json.loads(gzip.decompress(base64.b64decode(packed)))
     assert len(packed) < whole
-    assert f"messages are cut to {pack.SHORTER} characters" in carried["left_out"][0]
+    assert f"messages are cut to {assemble.SHORTER} characters" in carried["left_out"][0]
     assert carried["cells"] == sample["cells"]
 
 
 def test_when_little_fits_the_newest_stays() -> None:
     sample = document()
-    carried = json.loads(gzip.decompress(base64.b64decode(pack.pack(sample, 1))))
-    oldest = len(sample["nights"]) - pack.FAILURE_NIGHTS
+    carried = json.loads(gzip.decompress(base64.b64decode(assemble.pack(sample, 1))))
+    oldest = len(sample["nights"]) - assemble.FAILURE_NIGHTS
     flaky, newest = carried["cells"][3], carried["cells"][1]
     assert [failure["night"] for failure in flaky["failures"]] == [
         failure["night"] for failure in sample["cells"][3]["failures"] if failure["night"] >= oldest
@@ -162,8 +162,8 @@ def test_when_little_fits_the_newest_stays() -> None:
 
 def test_older_nights_lose_their_steps_first() -> None:
     step = {"name": "deploy", "seconds": [float(n) for n in range(100)], "trend": None}
-    recent = pack._recent(step, "seconds")
-    assert recent["seconds"][: 100 - pack.STEP_NIGHTS] == [None] * (100 - pack.STEP_NIGHTS)
+    recent = assemble._recent(step, "seconds")
+    assert recent["seconds"][: 100 - assemble.STEP_NIGHTS] == [None] * (100 - assemble.STEP_NIGHTS)
     assert recent["seconds"][-1] == 99.0
     assert len(recent["seconds"]) == 100
 

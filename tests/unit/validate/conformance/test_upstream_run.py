@@ -33,7 +33,7 @@ def test_a_spec_that_failed_without_an_image_that_is_known_to_be_missing_was_not
     failed = SpecVerdict(SpecOutcome.FAILED, 300.0, "timed out", unpulled=("10.0.0.1:5000/volume/nfs:1.6.0",))
     found = judged(failed, MISSING)
     assert found.outcome is SpecOutcome.NOT_RUN
-    assert unjudged(found) == "not run: image volume/nfs:1.6.0 is missing, because its server is a part of the kernel"
+    assert unjudged(found) == "image volume/nfs:1.6.0 is missing, because its server is a part of the kernel"
     assert properties(found) == {"spec": "not-run", "seconds": 300.0}
 
 

@@ -60,7 +60,8 @@ EXPECTED = guests.expected()
 
 def kept(**settings: Any) -> KeptApi:
     """Return an API that keeps kube-proxy's settings."""
-    data = {"config.conf": yaml.safe_dump({**PROXY, **settings})}
+    written = {"clientConnection": {"kubeconfig": "/var/lib/kube-proxy/kubeconfig.conf"}}
+    data = {"config.conf": yaml.safe_dump({**PROXY, **written, **settings})}
 
     def change(objects: Objects) -> None:
         objects["configmaps"] = [{"metadata": {"name": "kube-proxy", "namespace": "kube-system"}, "data": data}]
@@ -116,10 +117,36 @@ def test_the_form_of_before_1_36_is_understood() -> None:
         assert words in str([str(one) for one in wrong_proxy_settings(kept(), running(older(**settings)), EXPECTED)])
 
 
-def test_a_configmap_that_the_pods_do_not_obey_is_found() -> None:
-    found = wrong_proxy_settings(kept(clusterCIDR="10.8.0.0/16"), running(), EXPECTED)
-    assert len(found) == 2
-    assert "ConfigMap kube-system/kube-proxy: '10.8.0.0/16'" in str(found[0])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"clusterCIDR": "10.8.0.0/16"}, "clusterCIDR '10.243.0.0/16'; saw '10.8.0.0/16'"),
+        ({"mode": "iptables"}, "mode 'nftables'; saw 'iptables'"),
+        ({"bindAddress": "192.0.2.1"}, "bindAddress '0.0.0.0'; saw '192.0.2.1'"),
+        ({"clientConnection": {"kubeconfig": "/other"}}, "clientConnection.kubeconfig"),
+        ({"portRange": "1-2"}, "no portRange, for which nobody asked; saw '1-2'"),
+        ({"iptables": {"localhostNodePorts": False}}, "no iptables.localhostNodePorts"),
+        ({"ipvs": {"strictARP": True}}, "no ipvs.strictARP"),
+        ({"nodePortAddresses": ["primary"]}, "no nodePortAddresses"),
+    ],
+)
+def test_a_configmap_with_other_settings_is_wrong_and_not_the_pods(settings: Json, words: str) -> None:
+    (found,) = wrong_proxy_settings(kept(**settings), running(), EXPECTED)
+    assert found.where == "ConfigMap kube-system/kube-proxy"
+    assert words in str(found)
+
+
+@pytest.mark.parametrize("settings", [{"detectLocalMode": "ClusterCIDR"}, {"iptables": {"masqueradeAll": False}}])
+def test_a_default_that_is_written_out_is_no_finding(settings: Json) -> None:
+    assert wrong_proxy_settings(kept(**settings), running(), EXPECTED) == []
+
+
+def test_pods_that_do_not_obey_the_configmap_of_others_are_found_with_both() -> None:
+    wanted = replace(EXPECTED, leaves=EXPECTED.leaves.model_copy(update={"manifests": None}))
+    found = wrong_proxy_settings(kept(clusterCIDR="10.8.0.0/16"), running(), wanted)
+    said = [str(one) for one in found if "clusterCIDR" in one.expected]
+    assert len(said) == 2
+    assert "ConfigMap kube-system/kube-proxy: '10.8.0.0/16'" in said[0]
 
 
 def test_a_missing_rule_is_found() -> None:

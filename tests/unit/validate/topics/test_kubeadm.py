@@ -144,7 +144,7 @@ def test_flags_of_a_hardened_cell_are_asked_for(kubeconfig: Path) -> None:
         (edited("kubeadm-config", "10.95.0.0/16", "10.96.0.0/12"), "networking.serviceSubnet"),
         (edited("kubeadm-config", "cluster.local", "other"), "networking.dnsDomain"),
         (edited("kubeadm-config", "10.222.0.1:5000", "registry.example"), "imageRepository"),
-        (edited("kubeadm-config", "127.0.0.1:6445", "10.0.0.9:6443"), "server 'https://10.0.0.9:6443'"),
+        (edited("kubeadm-config", "127.0.0.1:6445", "10.0.0.9:6443"), "controlPlaneEndpoint '127.0.0.1:6445'"),
         (
             edited("kubeadm-config", "value: 5s", "value: 9s"),
             "apiServer.extraArgs shutdown-watch-termination-grace-period",
@@ -170,7 +170,15 @@ def test_other_settings_of_the_cluster_are_found(
     [
         (edited("kubelet-config", DNS, "10.96.0.10"), "clusterDNS ['10.95.0.10']; saw ['10.96.0.10']"),
         (edited("kubelet-config", "cgroupDriver: cgroupfs", "cgroupDriver: systemd"), "cgroupDriver 'cgroupfs'"),
-        (edited("kubelet-config", "maxParallelImagePulls: 4", "maxParallelImagePulls: 9"), "w-0 kubelet"),
+        (
+            edited("kubelet-config", "maxParallelImagePulls: 4", "maxParallelImagePulls: 9"),
+            "maxParallelImagePulls 4; saw 9",
+        ),
+        (
+            edited("kubelet-config", "healthzPort: 10248", "healthzPort: 1"),
+            "kubelet-config: expected healthzPort 10248",
+        ),
+        (edited("kubelet-config", "healthzPort", "maxPods: 20\nhealthzPort"), "no maxPods, for which nobody asked"),
         (edited("kubelet-config", "failCgroupV1: false", "failCgroupV1: true"), "failCgroupV1 False; saw True"),
         (gone("kubelet-config"), "to exist"),
     ],

@@ -6,15 +6,19 @@ import copy
 
 import pytest
 
+from harness.validate.findings import Unjudged
 from harness.validate.topics.nodes import (
     CONTROL_PLANE_LABEL,
+    OF_CONDITIONS,
+    UNSCHEDULABLE,
     strange_leases,
+    strange_metadata,
     unready_nodes,
     wrong_node_networks,
     wrong_node_versions,
     wrong_roles,
 )
-from tests.unit.validate import guests
+from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.kept import KeptApi
 from tests.unit.validate.views import (
@@ -152,3 +156,174 @@ def test_a_distributions_kubelet_has_upstreams_version(suffix: str) -> None:
             one["status"]["nodeInfo"]["kubeletVersion"] += suffix
 
     assert wrong_node_versions(view(change), guests.expected()) == []
+
+
+OURS = {"cp-0": "control-plane", "w-0": "worker"}
+FLANNEL = "flannel.alpha.coreos.com/"
+
+
+def labelled(raw: Json) -> None:
+    """Let the recorded nodes have what kubelets, kubeadm, the product and flannel of today give them."""
+    for one in raw["nodes"]:
+        name = one["metadata"]["name"]
+        address = next(a["address"] for a in one["status"]["addresses"] if a["type"] == "InternalIP")
+        one["metadata"]["labels"] = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            "beta.kubernetes.io/os": "linux",
+            "beta.kubernetes.io/arch": "amd64",
+            f"node-role.kubernetes.io/{OURS[name]}": "",
+        }
+        if name == "cp-0":
+            one["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"] = ""
+        one["metadata"]["annotations"] = {
+            "node.alpha.kubernetes.io/ttl": "0",
+            "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+            "kubeadm.alpha.kubernetes.io/cri-socket": "unix:///run/containerd/containerd.sock",
+            f"{FLANNEL}kube-subnet-manager": "true",
+            f"{FLANNEL}backend-type": "vxlan",
+            f"{FLANNEL}backend-data": '{"VNI":1}',
+            f"{FLANNEL}public-ip": address,
+        }
+        one["status"]["nodeInfo"].update(operatingSystem="linux", architecture="amd64")
+
+
+def described(change: Change = lambda _: None, *, name: str = "w-0", ours: bool = True) -> list[str]:
+    """Return what is said of the labels and annotations of a node that was changed."""
+
+    def both(raw: Json) -> None:
+        labelled(raw)
+        change(named(raw["nodes"], name))
+
+    wanted = guests.expected() if ours else guests.expected(leaves=foreign.SAID)
+    return [str(one) for one in strange_metadata(view(both), wanted) if not isinstance(one, Unjudged)]
+
+
+def test_nodes_with_the_labels_of_their_role_pass() -> None:
+    assert described() == []
+    assert described(ours=False) == []
+
+
+PLAIN = [
+    ("kubernetes.io/hostname", "other"),
+    ("kubernetes.io/os", "windows"),
+    ("kubernetes.io/arch", "arm64"),
+    ("beta.kubernetes.io/os", "windows"),
+    ("beta.kubernetes.io/arch", "arm64"),
+]
+
+
+@pytest.mark.parametrize("name", ["cp-0", "w-0"])
+@pytest.mark.parametrize(("label", "value"), PLAIN)
+@pytest.mark.parametrize("ours", [True, False])
+def test_every_label_of_a_kubelet_has_its_value(name: str, label: str, value: str, ours: bool) -> None:
+    right = {"kubernetes.io/hostname": name}.get(label, "linux" if label.endswith("os") else "amd64")
+    wrong = described(lambda one: one["metadata"]["labels"].update({label: value}), name=name, ours=ours)
+    assert wrong == [f"{name}: expected the label {label}={right}; saw {label}={value}"]
+    gone = described(lambda one: one["metadata"]["labels"].pop(label), name=name, ours=ours)
+    assert gone == [f"{name}: expected the label {label}={right}; saw no such label"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("cp-0", "node-role.kubernetes.io/control-plane"),
+        ("cp-0", "node.kubernetes.io/exclude-from-external-load-balancers"),
+        ("w-0", "node-role.kubernetes.io/worker"),
+    ],
+)
+def test_every_label_of_a_role_is_missed(name: str, label: str) -> None:
+    (said,) = described(lambda one: one["metadata"]["labels"].pop(label), name=name)
+    assert label in said
+    (said,) = described(lambda one: one["metadata"]["labels"].update({label: "false"}), name=name)
+    assert said.endswith(f"{label}=false")
+
+
+# kubernetes.io, "Well-Known Labels, Annotations and Taints", and what has one of Kubernetes' domains
+STRANGE = (
+    "node.kubernetes.io/exclude-from-external-load-balancers",
+    "node.kubernetes.io/exclude-disruption",
+    "node.kubernetes.io/instance-type",
+    "node.kubernetes.io/windows-build",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/zone",
+    "beta.kubernetes.io/instance-type",
+    "node-role.kubernetes.io/etcd",
+    "node-restriction.kubernetes.io/pool",
+    "kubelet.kubernetes.io/any",
+    "feature.node.k8s.io/cpu",
+    "storage.k8s.io/class",
+)
+
+
+@pytest.mark.parametrize("label", STRANGE)
+def test_a_label_of_kubernetes_that_nobody_gave_is_found(label: str) -> None:
+    def add(one: Json) -> None:
+        one["metadata"]["labels"][label] = "here"
+
+    assert described(add) == [f"w-0: expected no other label of Kubernetes' own; saw {label}=here"]
+    assert described(add, ours=False) == []
+
+
+@pytest.mark.parametrize("label", ["example.com/pool", "pool", "mykubernetes.io/pool"])
+def test_labels_of_others_are_theirs(label: str) -> None:
+    assert described(lambda one: one["metadata"]["labels"].update({label: "x"})) == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "words"),
+    [
+        ("node.alpha.kubernetes.io/ttl", "300", "ttl=0"),
+        ("volumes.kubernetes.io/controller-managed-attach-detach", "false", "=true"),
+        ("kubeadm.alpha.kubernetes.io/cri-socket", "unix:///var/run/dockershim.sock", "containerd.sock"),
+        ("alpha.kubernetes.io/provided-node-ip", "192.0.2.9", "10.222.1.3"),
+        (f"{FLANNEL}public-ip", "192.0.2.9", "10.222.1.3"),
+        (f"{FLANNEL}public-ip-overwrite", "192.0.2.9", "no annotation that changes"),
+        (f"{FLANNEL}backend-type", "udp", "vxlan"),
+        (f"{FLANNEL}kube-subnet-manager", "false", "true"),
+        ("scheduler.alpha.kubernetes.io/preferAvoidPods", "{}", "no annotation that changes"),
+        ("node.kubernetes.io/any", "x", "no annotation that changes"),
+    ],
+)
+def test_an_annotation_with_a_meaning_has_its_value(annotation: str, value: str, words: str) -> None:
+    (said,) = described(lambda one: one["metadata"]["annotations"].update({annotation: value}))
+    assert words in said
+    assert value in said
+
+
+def test_a_node_whose_volumes_nobody_attaches_is_found() -> None:
+    (said,) = described(lambda one: one["metadata"].update(annotations={}))
+    assert "controller-managed-attach-detach" in said
+
+
+def test_a_node_of_a_cloud_is_found_where_there_is_none() -> None:
+    assert described(lambda one: one["spec"].update(providerID="aws:///x")) == [
+        "w-0: expected no providerID: the cluster has no cloud; saw aws:///x"
+    ]
+
+
+@pytest.mark.parametrize("key", [*OF_CONDITIONS, UNSCHEDULABLE])
+def test_a_taint_for_a_condition_that_a_node_does_not_have_is_found(key: str) -> None:
+    taint = {"key": key, "effect": "NoExecute"}
+    (found,) = unready_nodes(view(node(lambda one: one["spec"].update(taints=[taint]))), guests.expected())
+    assert (found.where, found.seen) == ("w-0", f"{key}:NoExecute")
+
+
+def test_a_taint_that_follows_a_condition_is_no_finding_of_its_own() -> None:
+    def press(one: Json) -> None:
+        condition(one, "DiskPressure", "True")
+        one["spec"]["taints"] = [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]
+
+    (found,) = unready_nodes(view(node(press)), guests.expected())
+    assert "DiskPressure=False" in found.expected
+
+
+@pytest.mark.parametrize(
+    "key", ["node.kubernetes.io/out-of-service", "node.cloudprovider.kubernetes.io/uninitialized", "own"]
+)
+def test_any_other_taint_is_one_too_much(key: str) -> None:
+    taint = {"key": key, "value": "x", "effect": "NoExecute"}
+    (found,) = wrong_roles(view(node(lambda one: one["spec"].update(taints=[taint]))), guests.expected())
+    assert found.seen == f"{key}=x:NoExecute"

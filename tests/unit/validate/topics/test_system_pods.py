@@ -97,7 +97,8 @@ def test_an_add_on_that_is_missing_is_found() -> None:
 
 def test_an_add_on_of_another_version_is_found() -> None:
     wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS, "cluster_metrics_server_version": "1.2.4"})
-    assert [f.where for f in wrong_image_versions(view(with_add_ons), wanted)] == ["metrics-server"]
+    (found,) = wrong_image_versions(view(with_add_ons), wanted)
+    assert (found.where, found.expected) == ("pod kube-system/metrics-server", "metrics-server v1.2.4")
 
 
 def test_pods_of_checks_and_images_of_others_do_not_count() -> None:

@@ -1,0 +1,147 @@
+"""Every field of a ClusterDeployment, edited and taken back: refused, carried out, or without effect; then as it was.
+
+What a value does to a running cluster is in tests/embedded/playbooks/test_wrong_settings.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from harness.operator.api.rules import mistakes
+from harness.operator.decide.accepted import edit_mistakes
+from harness.operator.decide.desired import Desired
+from harness.operator.decide.due import Wait
+from harness.operator.decide.operations import Nothing, next_operation
+from harness.operator.decide.variables import load_releases
+from tests.unit.operator.api.objects import SOURCE, wanted_set
+from tests.unit.operator.api.test_fields import SPECS, leaves
+from tests.unit.operator.decide.wishes import CP, MACHINES, WORKERS, deployed, wish
+
+NOTHING, REFUSED = "nothing", "refused"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One edit. follows: what it does.  spec: fields afterwards.  sets: the machine sets, where they change."""
+
+    follows: str
+    spec: dict[str, Any]
+    sets: tuple[dict[str, Any], ...] = (CP, WORKERS)
+
+
+def field(path: str, value: Any, follows: str) -> tuple[str, Edit]:
+    """Return an edit of one field outside of the sets."""
+    spec = value
+    for step in reversed(path.split(".")):
+        spec = {step: spec}
+    return path, Edit(follows, {"source": SOURCE, **spec} if not path.startswith("source") else spec)
+
+
+def sets(path: str, follows: str, *after: dict[str, Any]) -> tuple[str, Edit]:
+    """Return an edit of the sets."""
+    return f"machineSets.0.{path}" if path else "machineSets", Edit(follows, {}, after)
+
+
+TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
+FLAG = {"v": "2"}
+OF_RACK_B = wanted_set("w", "worker", replicas=2, pool={"selector": {"matchLabels": {"rack": "b"}}})
+# Each field, another value that it may have, and what follows on a deployed cluster.
+EDITS = dict(
+    [
+        field("version", "1.35.4", REFUSED),
+        *(field(f"components.{name}", "9.9.9", REFUSED) for name in ("etcd",)),
+        *(field(f"components.{name}", "9.9.9", "upgrade") for name in ("coredns", "pause", "runc")),
+        *(field(f"components.{name}", "9.9.9", "upgrade") for name in ("cni-plugins", "flannel")),
+        field("adopt", True, NOTHING),
+        field("paused", True, NOTHING),
+        field("approval", "Manual", NOTHING),
+        field("network.plugin", "routes", REFUSED),
+        field("network.pods", "10.9.0.0/16", REFUSED),
+        field("network.services", "10.9.0.0/16", REFUSED),
+        field("network.dnsDomain", "other.local", REFUSED),
+        field("network.vxlan.port", 4789, "reconfigure"),
+        field("network.vxlan.mtu", 1400, "reconfigure"),
+        field("runtime.version", "2.0.5", "upgrade"),
+        field("runtime.config", {"max_concurrent_downloads": 9}, "reconfigure"),
+        field("etcd.extraArgs", {"snapshot-count": "5000"}, "reconfigure"),
+        field("etcd.backup.beforeDisruption", True, REFUSED),
+        field("etcd.backup.destination.claim", "backups", NOTHING),
+        field("etcd.backup.keep", 3, NOTHING),
+        field("etcd.restoreFrom", "monday", NOTHING),  # the world decides; tests/unit/operator/decide/test_restores.py
+        *(field(f"kubernetes.{name}.extraArgs", FLAG, "reconfigure") for name in ("apiServer", "scheduler")),
+        field("kubernetes.controllerManager.extraArgs", FLAG, "reconfigure"),
+        field("kubernetes.kubelet.config", {"maxPods": 50}, "reconfigure"),
+        field("kubernetes.kubeProxy.mode", "iptables", "reconfigure"),
+        field("kubernetes.kubeProxy.config", {"mode": "nftables"}, "reconfigure"),
+        field("addons", [{"name": "metrics-server"}], "addons"),
+        field("source.checksums", None, NOTHING),
+        field("loadBalancer.type", "Service", "reconfigure"),
+        field("health.remediation", "Restart", NOTHING),
+        field("health.afterSeconds", 60, NOTHING),
+        field("health.maxUnhealthy", 2, NOTHING),
+        field("access", "Direct", NOTHING),
+        field("variables", {"cluster_drain_timeout": 60}, "reconfigure"),
+        field("playbooks.image", "registry.invalid/ours:1", NOTHING),
+        field("jobs.retries", 5, NOTHING),
+        field("jobs.deadlineSeconds", 600, NOTHING),
+        field("jobs.keepFailed", 5, NOTHING),
+        field("jobs.keepSucceeded", 5, NOTHING),
+        field("deletion.machines", "Leave", NOTHING),
+        field("deletion.backups", "Delete", NOTHING),
+        ("source.type", Edit("reconfigure", {"source": {**SOURCE, "type": "Upstream"}})),
+        ("source.mirror", Edit("reconfigure", {"source": {**SOURCE, "mirror": "http://10.0.0.9:8080"}})),
+        ("source.registry", Edit("reconfigure", {"source": {**SOURCE, "registry": "10.0.0.9:5000"}})),
+        sets("", REFUSED, CP),
+        sets("name", REFUSED, CP, {**WORKERS, "name": "other"}),
+        sets("roles", REFUSED, CP, {**WORKERS, "roles": ["worker", "control-plane"]}),
+        sets("replicas", "remove-node", CP, {**WORKERS, "replicas": 1}),
+        sets("machines.pool.selector.matchLabels", NOTHING, CP, OF_RACK_B),
+        sets("labels", NOTHING, CP, {**WORKERS, "labels": {"a": "b"}}),
+        sets("taints", NOTHING, CP, {**WORKERS, "taints": [TAINT]}),
+    ]
+)
+# Fields that are a part of what one of the table is, or that are set once: why they have no row of their own.
+ELSEWHERE = {
+    "runtime.name": "there is one choice",
+    "addons.0": "by `addons`; tests/unit/operator/controllers/test_addons.py",
+    "playbooks.product.configMap": "tests/unit/operator/decide/test_product_file.py",
+    "machineSets.0.roles.0": "by `roles`",
+    "machineSets.0.machines.names": "the definition refuses another source; by `replicas`",
+    "machineSets.0.machines.kubevirt": "of Machines that are made later; tests/unit/operator/controllers",
+    "machineSets.0.taints.0": "by `taints`",
+}
+DEFAULTED = {"source.checksums"}
+
+
+def fields() -> list[str]:
+    return [".".join(path) for path, _ in leaves(SPECS["ClusterDeployment"][1])]
+
+
+def test_every_field_has_a_row_or_a_reason() -> None:
+    lacking = [name for name in fields() if name not in EDITS and not name.startswith(tuple(ELSEWHERE))]
+    assert lacking == []
+    assert EDITS.keys() <= set(fields())
+
+
+def outcome(one: Desired, world: Any) -> str:
+    """Return what follows of a wish in a world."""
+    found = mistakes(one.wish, load_releases().kubernetes, creating=False) + edit_mistakes(one.wish, world.applied)
+    if found:
+        return REFUSED
+    verdict = next_operation(one, world)
+    if isinstance(verdict, Wait):
+        return NOTHING if str(verdict.reason) == "Paused" else str(verdict.reason)
+    return NOTHING if isinstance(verdict, Nothing) else verdict.operation
+
+
+@pytest.mark.parametrize("path", EDITS)
+def test_an_edit_is_refused_or_carried_out_and_taking_it_back_leads_to_the_cluster_as_it_was(path: str) -> None:
+    edit, before = EDITS[path], wish()
+    world = deployed(before)
+    spec = {name: value for name, value in edit.spec.items() if path not in DEFAULTED or name != "source"}
+    after = wish(*edit.sets, machines=MACHINES, applied=world.applied, **spec)
+    assert outcome(after, world) == edit.follows
+    assert outcome(wish(applied=world.applied), world) == NOTHING, "taken back"

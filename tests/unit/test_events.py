@@ -1,0 +1,113 @@
+"""Lines of results.jsonl that no run wrote: read past and counted, whatever they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.events import Follower, Recorder, event_of, recorded
+from harness.report import terminal, words
+from harness.report.records import collect
+from harness.report.results import load
+from harness.rundir import RESULTS
+
+NOW = '"time": "2026-11-23T10:00:00.000Z"'
+FOREIGN = [
+    "null",
+    "[1, 2]",
+    '"x"',
+    "7",
+    "true",
+    "{}",
+    "rubbish",
+    '{"a": 1}',
+    '{"event": "signal"}',
+    f"{{{NOW}}}",
+    f'{{{NOW}, "event": 7}}',
+    f'{{{NOW}, "event": null}}',
+    '{"time": "2026", "event": "x", "cell": "c"}',
+    '{"time": "2026-11-23T10:00:00", "event": "x"}',
+    '{"time": 5, "event": "x"}',
+    f'{{{NOW}, "event": "step-end", "cell": "c"}}',
+    f'{{{NOW}, "event": "step-end", "cell": "c", "attempt": "one", "step": ["deploy"]}}',
+    f'{{{NOW}, "event": "step-end", "cell": "c", "attempt": 1, "step": []}}',
+    f'{{{NOW}, "event": "step-end", "cell": "c", "attempt": 1, "step": [1]}}',
+    f'{{{NOW}, "event": "step-start", "cell": ["c"], "attempt": 1, "step": ["deploy"]}}',
+    f'{{{NOW}, "event": "step-end", "cell": "c", "attempt": 1, "step": ["deploy"], "seconds": "long"}}',
+    f'{{{NOW}, "event": "check", "cell": "c", "name": "a"}}',
+    f'{{{NOW}, "event": "check", "cell": "c", "name": 1, "suite": "s", "outcome": "passed", "seconds": 1}}',
+    f'{{{NOW}, "event": "check", "cell": "c", "name": "a", "suite": "s", "outcome": "passed", "seconds": true}}',
+    f'{{{NOW}, "event": "check", "cell": "c", "name": "a", "suite": "s", "outcome": "passed", "seconds": 1, '
+    '"properties": {"not_judged": 5}}',
+    f'{{{NOW}, "event": "signal", "number": "SIGTERM"}}',
+    f'{{{NOW}, "event": "run-end", "exit_code": null}}',
+    f'{{{NOW}, "event": "run-start", "cells": "c"}}',
+    f'{{{NOW}, "event": "run-start", "cells": [1]}}',
+    "[" * 5000,
+]
+
+
+def run_with(directory: Path, *lines: str) -> Path:
+    recorder = Recorder(directory)
+    recorder.write("run-start", run="abcdef", cells=["c"], tier=None, parallel=1, command="x", cleanup="y")
+    with (directory / RESULTS).open("a", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    recorder.write("step-start", cell="c", attempt=1, step=["provision"])
+    recorder.write("step-end", cell="c", attempt=1, step=["provision"], outcome="passed", seconds=1.5)
+    return directory
+
+
+@pytest.mark.parametrize("line", FOREIGN, ids=lambda line: line[:60])
+def test_a_foreign_line_is_read_past_and_counted(tmp_path: Path, line: str) -> None:
+    result = load(run_with(tmp_path, line))
+    assert result.foreign == (2,)
+    assert [(step.name, step.seconds) for step in result.cells[0].steps] == [("provision", 1.5)]
+
+
+def test_every_report_says_how_many_and_which(tmp_path: Path) -> None:
+    run_with(tmp_path, *FOREIGN)
+    result = load(tmp_path)
+    (said,) = words.foreign(result)
+    assert said == f"{RESULTS}: read past {len(FOREIGN)} lines that no run wrote (2, 3, 4, 5, 6, 7, ...)"
+    assert said in [str(line) for line in terminal._run(result)]
+    collected = collect([tmp_path], quarantine=())
+    assert [(one.line, one.why) for one in collected.skipped[:2]] == [(2, "no run wrote it"), (3, "no run wrote it")]
+    assert len(collected.records) == 1
+
+
+def test_what_a_run_wrote_is_no_foreign_line(tmp_path: Path) -> None:
+    assert load(run_with(tmp_path)).foreign == ()
+
+
+def test_a_torn_last_line_is_no_foreign_one(tmp_path: Path) -> None:
+    run_with(tmp_path)
+    with (tmp_path / RESULTS).open("a", encoding="utf-8") as file:
+        file.write('{"time": "2026-')
+    assert recorded(tmp_path).foreign == ()
+    assert len(recorded(tmp_path).events) == 3
+
+
+def test_a_last_line_without_its_end_counts(tmp_path: Path) -> None:
+    run_with(tmp_path)
+    file = tmp_path / RESULTS
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    assert len(recorded(tmp_path).events) == 3
+
+
+def test_who_follows_a_run_reads_past_them_too(tmp_path: Path) -> None:
+    events = Follower(run_with(tmp_path, *FOREIGN)).read()
+    assert [event["event"] for event in events] == ["run-start", "step-start", "step-end"]
+
+
+def test_results_that_are_no_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / RESULTS).mkdir()
+    with pytest.raises(BadInput, match="is a folder"):
+        recorded(tmp_path)
+
+
+def test_fields_of_later_versions_are_no_reason_to_leave_a_line_out() -> None:
+    line = {"time": "2026-11-23T10:00:00Z", "event": "new", "anything": {"a": [1]}}
+    assert event_of(json.dumps(line).encode()) == line
