@@ -29,7 +29,18 @@ KEPT = {
     ("api_endpoint", "timeout server 10m"): "the same",
     ("api_endpoint", "retries 3"): "tries of a connection, each of which has its time",
     ("api_endpoint", "hard-stop-after 10s"): "open connections of an old process, which nothing waits for",
-    ("kubeadm_upgrade", 'if [ "$(runs "$component" "$work/began")" -ge 3 ]; then'): "a number of containers",
+    (
+        "kubeadm_upgrade",
+        'if [ "$(runs "$component" "$work/began")" -ge 3 ] || crashes "$component"; then',
+    ): "a number of containers",
+    (
+        "kubeadm_upgrade",
+        '[ "$(($(date +%s) - $(stat --format %Y "$manifests/$1.yaml")))" -ge 25 ]; then',
+    ): "the kubelet's own pause between containers",
+    (
+        "kubeadm_upgrade",
+        '[ "$(($(date +%s) - $(stat --format %Y "$work/ended-$1")))" -ge 2 ]',
+    ): "how long nothing runs, of the kubelet's own pause",
     (
         "kubeadm_upgrade",
         'until ! placed "$component" || { [ "$(runs "$component" "$work/began")" -ge 1 ] && serves "$component"; }; do',
