@@ -118,13 +118,13 @@ def enclosing_project() -> Path | None:
 
 def is_project(folder: Path) -> bool:
     """Tell whether a folder is a project; a folder matrix/ without YAML files may be anything."""
-    return os.path.isfile(folder / SETTINGS) or any((folder / MATRIX).glob("*.yml"))
+    return os.path.lexists(folder / SETTINGS) or any((folder / MATRIX).glob("*.yml"))
 
 
 def settings_dir() -> Path:
     """Return the folder of vmatrix.yml: the working directory if it has one, or else the project's, if there is one."""
     here = Path.cwd()
-    return here if (here / SETTINGS).exists() else named_project() or enclosing_project() or here
+    return here if os.path.lexists(here / SETTINGS) else named_project() or enclosing_project() or here
 
 
 def overlaid(*parts: str) -> Path:

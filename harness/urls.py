@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -82,3 +83,36 @@ def in_url(host: str) -> str:
 def wrong_token(text: str) -> str:
     """Return what is wrong with a token that goes into a header, "" when nothing is."""
     return "" if text.isascii() and text.isprintable() and " " not in text else "it has a blank or a strange character"
+
+
+# Names of registries, repositories and images: https://github.com/distribution/reference (grammar at its top)
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_REGISTRY_HOST = rf"(?P<host>{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::(?P<port>[0-9]{{1,5}}))?"
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+REGISTRY = re.compile(rf"{_REGISTRY_HOST}(?:/{_COMPONENT})*/?")
+TAG = re.compile(_TAG)
+IMAGE = re.compile(rf"(?:{_REGISTRY_HOST}/)?{_COMPONENT}(?:/{_COMPONENT})*(?::{_TAG})?(?:@sha256:[0-9a-f]{{64}})?")
+LONGEST_NAME = 255  # characters of an image's name without its tag
+LONGEST_PORT = 65535
+
+
+def is_registry(text: str) -> bool:
+    """Tell whether a text is HOST[:PORT][/PATH] of a registry that could exist."""
+    return _fits(REGISTRY, text)
+
+
+def is_image(text: str) -> bool:
+    """Tell whether a text names an image: [HOST[:PORT]/]PATH[:TAG][@DIGEST]."""
+    return _fits(IMAGE, text)
+
+
+def is_tag(text: str) -> bool:
+    """Tell whether a text can be the tag of an image."""
+    return TAG.fullmatch(text) is not None
+
+
+def _fits(pattern: re.Pattern[str], text: str) -> bool:
+    found = pattern.fullmatch(text)
+    port = found["port"] if found is not None else None
+    return found is not None and len(text) <= LONGEST_NAME and (port is None or 0 < int(port) <= LONGEST_PORT)

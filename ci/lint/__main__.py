@@ -30,7 +30,7 @@ def main() -> int:
             verdicts = list(map(show, pool.map(check, chosen)))
     if given.report is not None:
         write(given.report, (issue for verdict in verdicts for issue in verdict.issues))
-    return 1 if any(verdict.issues for verdict in verdicts) else 0
+    return 1 if any(issue.blocking for verdict in verdicts for issue in verdict.issues) else 0
 
 
 def show(verdict: Verdict) -> Verdict:

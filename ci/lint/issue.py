@@ -26,6 +26,11 @@ class Issue:
     message: str
     severity: str = "major"
 
+    @property
+    def blocking(self) -> bool:
+        """Tell whether it fails the linter; what is only information is shown."""
+        return self.severity != "info"
+
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.tool} {self.rule}: {self.message}"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ci.lint import read
 from ci.lint.issue import Issue
+from ci.nightly import TABLE as NIGHTLY
 from harness.proc import pasteable, run
 
 SECONDS = 900.0  # one tool over the whole checkout
@@ -117,6 +118,7 @@ def tools(scratch: Path) -> dict[str, Tool]:
             str(SITE),
             stderr=True,
         ),
+        Tool("nightly", lambda: [sys.executable, "-m", "ci.nightly", "check"], read.code_climate, str(NIGHTLY)),
         Tool("gitlab-schema", lambda: [*schema, *pipelines(scratch)], read.schema, str(PIPELINE)),
         *map(_scripts, (PIPELINE, *TEMPLATES)),
     )

@@ -1,13 +1,18 @@
-"""Required artifacts of a Kubernetes version, or of a cell: one complete list, obtained before anything starts."""
+"""Required artifacts of a Kubernetes version, a cell or a product: one complete list, obtained before anything starts.
+
+What vmatrix's own checks need is in it, too: upstream's tests, and the images that they and the probes run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
+from harness.artifacts.catalogue import IMAGE_PREFIX, KUBERNETES, Catalogue
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
+from harness.spec.models import ProductArtifacts
+from harness.spec.models.product import OwnImage, RenamedImage
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GUEST = ("kubeadm", "kubelet", "kubectl")
@@ -48,7 +53,7 @@ def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, A
     Raises:
         BadInput: the version is not in the catalogue.
     """
-    given = {variable("etcd"): catalogue.release(version).etcd} | dict(variables or {})
+    given = {version_variable("etcd"): catalogue.release(version).etcd} | dict(variables or {})
     programs = [Ref(name, version) for name in (*GUEST, *TESTING)]
     asked = OTHER_RUNTIMES.get(str(given.get(RUNTIME_NAME)), RUNTIME[:1])
     runtime = [_chosen(catalogue, name, given) for name in (*asked, *RUNTIME[1:], "etcd", "etcdutl")]
@@ -71,7 +76,9 @@ def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | No
     plugin = given.get(PLUGIN) or next(iter(catalogue.network_plugins), "")
     if plugin in catalogue.network_plugins:
         tags[plugin] = f"v{_chosen(catalogue, plugin, given).version}"
-    tags |= {name: f"v{given[variable(name)]}" for name in catalogue.add_ons if given.get(variable(name))}
+    tags |= {
+        name: f"v{given[version_variable(name)]}" for name in catalogue.add_ons if given.get(version_variable(name))
+    }
     return tuple(Ref(IMAGE_PREFIX + name, tag) for name, tag in tags.items())
 
 
@@ -99,11 +106,122 @@ def parse(catalogue: Catalogue, words: Sequence[str]) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(refs))
 
 
-def variable(name: str) -> str:
+def version_variable(name: str) -> str:
     """Return the variable of a cell that names the version of a program or image; without it the newest is taken."""
     return f"cluster_{SAME_VERSION.get(name, name).replace('-', '_')}_version"
 
 
 def _chosen(catalogue: Catalogue, name: str, variables: Mapping[str, Any]) -> Ref:
-    version = str(variables.get(variable(name), "") or "")
+    version = str(variables.get(version_variable(name), "") or "")
     return Ref(name, version) if version else newest(catalogue, name)
+
+
+VERSION = "cluster_kubernetes_version"
+CLIENT = "kubectl"  # with which upstream's tests are run
+
+
+def programs(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> tuple[Ref, ...]:
+    """Return the programs that a phase needs, by its variables.
+
+    Raises:
+        BadInput: the catalogue has no such program, or not in that version.
+    """
+    if asked is None:
+        _require_known(catalogue, str(given[VERSION]))
+        everything = for_kubernetes(catalogue, str(given[VERSION]), given)
+        return tuple(ref for ref in everything if not ref.name.startswith(IMAGE_PREFIX))
+    served = [program(catalogue, e if isinstance(e, str) else e.artifact, given) for e in asked.serve]
+    version = tested(catalogue, str(given[VERSION]))
+    own = [Ref(name, version) for name in (*TESTING, CLIENT)] if version else []
+    return tuple(dict.fromkeys((*own, *served)))
+
+
+def product_images(
+    catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any], probes: Iterable[str] = ()
+) -> tuple[Ref, ...]:
+    """Return the images that a phase needs, by its variables.
+
+    Args:
+        probes: what the checks run, as repository:tag; those that the catalogue does not have are left out.
+
+    Raises:
+        BadInput: the catalogue has no such image, or not with that tag.
+    """
+    if asked is None:
+        return images(catalogue, str(given[VERSION]), given)
+    words = [e if isinstance(e, str) else e.artifact for e in asked.images if not isinstance(e, OwnImage)]
+    wanted = [image(catalogue, word, given) for word in words]
+    return tuple(dict.fromkeys((*wanted, *(ref for each in probes if (ref := _known(catalogue, each)) is not None))))
+
+
+def renamed(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> dict[str, Ref]:
+    """Return what the registry has by another name, too: repository:tag -> the image."""
+    found = {}
+    for entry in asked.images if asked is not None else ():
+        if isinstance(entry, RenamedImage):
+            ref = image(catalogue, entry.artifact, given)
+            tagged = ":" in entry.as_.rpartition("/")[2]
+            found[entry.as_ if tagged else f"{entry.as_}:{ref.version}"] = ref
+    return found
+
+
+def program(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+    """Return a program that is asked for as NAME or NAME@VERSION. Raises BadInput when there is none."""
+    name, _, version = word.partition("@")
+    known = catalogue.program(name)
+    release = catalogue.kubernetes.get(str(given[VERSION]))
+    variable = given.get(version_variable(name))
+    if version:
+        pass
+    elif known.versions == KUBERNETES:
+        version = str(given[VERSION])
+    elif variable:
+        version = str(variable)
+    elif release is not None and SAME_VERSION.get(name, name) == "etcd":
+        version = release.etcd
+    else:
+        version = newest(catalogue, name).version
+    catalogue.require(name, version)
+    return Ref(name, version)
+
+
+def image(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+    """Return an image that is asked for as NAME or NAME@TAG. Raises BadInput when there is none."""
+    repository, _, tag = word.removeprefix(IMAGE_PREFIX).partition("@")
+    known = catalogue.image(repository)
+    release = catalogue.kubernetes.get(str(given[VERSION]))
+    variable = given.get(version_variable(repository))
+    if tag:
+        pass
+    elif known.tags == KUBERNETES:
+        tag = f"v{given[VERSION]}"
+    elif release is not None and repository in release.images:
+        tag = release.images[repository]
+    elif variable:
+        tag = f"v{variable}"
+    name = f"{IMAGE_PREFIX}{repository}"
+    found = Ref(name, tag) if tag else newest(catalogue, name)
+    catalogue.require(found.name, found.version)
+    return found
+
+
+def tested(catalogue: Catalogue, version: str) -> str:
+    """Return the release whose upstream tests fit a Kubernetes version: itself, or the newest of its minor; else ""."""
+    if version in catalogue.kubernetes:
+        return version
+    minor = version.rpartition(".")[0]
+    return next((known for known in catalogue.kubernetes if known.rpartition(".")[0] == minor), "")
+
+
+def _require_known(catalogue: Catalogue, version: str) -> None:
+    if version not in catalogue.kubernetes:
+        raise BadInput(
+            f"Kubernetes {version} is not in the catalogue (known: {', '.join(catalogue.kubernetes)})",
+            hint="if the product fetches it by itself, write `artifacts: {}` in product.yml (docs/artifacts.md)",
+        )
+
+
+def _known(catalogue: Catalogue, image: str) -> Ref | None:
+    repository, _, tag = image.rpartition(":")
+    known = repository in catalogue.images and tag in catalogue.tags(repository)
+    return Ref(f"{IMAGE_PREFIX}{repository}", tag) if known else None

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import paths
-from harness.artifacts import builds, release
+from harness.artifacts import builds, download
 from harness.artifacts import catalogue as entries
 from harness.artifacts.builds import Meter
 from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, LayeredImage
+from harness.artifacts.download import Download
 from harness.artifacts.gomod import Build, together
 from harness.artifacts.images import Assembly
 from harness.artifacts.own.image import Stack
@@ -44,7 +45,6 @@ from harness.artifacts.recipe import (
     silent,
     ticking,
 )
-from harness.artifacts.release import Download
 from harness.artifacts.workdir import LOCK, TEMPORARY, hold, working
 from harness.errors import BadInput, HarnessBug, InfraError
 from harness.files import if_unlocked, sha256_of
@@ -137,7 +137,7 @@ class Store:
         """Decide how an artifact comes: a cached one first, then release sites if they answer, then a build."""
         recipes = self._recipes(ref, self.recipe)
         cached = next((recipe for recipe in recipes if self._read(ref, recipe) is not None), None)
-        return cached or recipes[-1 if len(recipes) > 1 and not release.reachable() else 0]
+        return cached or recipes[-1 if len(recipes) > 1 and not download.reachable() else 0]
 
     def keys(self, ref: Ref) -> frozenset[str]:
         """Return every key under which a version may be kept, from whichever source; ask no site."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ Numbers = tuple[int, ...]
 MODULE = "k8s.io/kubernetes"
 CONSTANTS = Path("cmd/kubeadm/app/constants/constants.go")
 IMAGES = Path("test/utils/image/manifest.go")
+LISTS = 15  # lists of versions, each some kB, in the time for a module and its requirements
 SUPPORTED_MONTHS = 14  # https://kubernetes.io/releases/patch-releases/: a year, and two months of maintenance
 LAST_DAY = 28  # support ends on the 28th of a month, same page
 AXES = Path("matrix/axes.yml")
@@ -136,8 +138,18 @@ def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str,
     """Return the versions of each module by its path, and what was said of those that have none."""
     go = go_toolchain.find_go("1.21", limits)
     env = {**go.env(), "GOFLAGS": "-mod=mod"}
-    words: list[str | Path] = [go.path, "list", "-m", "-e", "-versions", "-json", *paths]
-    done = proc.run(words, cwd=Path("/"), env=env, timeout=limits.modules, check=False)
+    words: list[str | Path] = [go.path, "list", "-m", "-e", "-versions", "-json"]
+    seconds = limits.modules / LISTS
+    try:  # one list first: a proxy that is silent would be waited for once for each module
+        proc.run([*words, *paths[:1]], cwd=Path("/"), env=env, timeout=seconds, check=False)
+        done = proc.run([*words, *paths], cwd=Path("/"), env=env, timeout=limits.modules, check=False)
+    except proc.CommandFailed as error:
+        said = os.environ.get("GOPROXY") or "Go's default"
+        raise InfraError(
+            f"the Go module proxy ({said}) does not answer: no list of versions within {seconds:.0f} s",
+            hint="GOPROXY names the proxy; `go list -m -versions k8s.io/kubernetes` asks it by hand",
+            detail=error.detail,
+        ) from error
     answers = {str(one["Path"]): one for one in _objects(done.stdout)}
     found, unlisted = {}, {}
     for path in paths:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.cell.finalizers import DECLARED_KINDS
 from harness.cell.machines import SSH_PORT
-from harness.cell.place import LABEL_PROJECT, Place, expired, place_of, selector_of
+from harness.cell.place import LABEL_PROJECT, Place, expired, is_label_value, place_of, selector_of
 from harness.errors import BadInput
 from harness.kube.client import ApiFailure, Cluster, Infra, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, VM, VMI, Resource
@@ -148,7 +148,10 @@ class InfraAccess:
 
 @dataclass(frozen=True)
 class Existing:
-    """The newest attempt at a cell that exists: where its objects lie, and its files, if its run was started here."""
+    """An attempt at a cell that exists: where its objects lie, and its files, if its run was started here.
+
+    others: further runs that have the same cell, oldest first.
+    """
 
     infra: InfraAccess
     cell: str
@@ -156,6 +159,13 @@ class Existing:
     files: AttemptDir
     run: str = ""
     number: int = 1
+    others: tuple[str, ...] = ()
+
+    @property
+    def which(self) -> str:
+        """Say which cell this is, for a person, and how another one of that id is named."""
+        said = f"cell {self.cell} of run {self.run}, attempt {self.number}"
+        return f"{said}; --run names one of the others: {', '.join(self.others)}" if self.others else said
 
     def instances(self) -> dict[str, Json]:
         """Return the VirtualMachineInstances of the cell's machines, by the machines' names."""
@@ -241,22 +251,42 @@ class MachineState:
     address: str
 
 
-def existing(infra: InfraAccess, cell: str, runs: Path) -> Existing:
+def existing(infra: InfraAccess, cell: str, runs: Path, run: str | None = None) -> Existing:
     """Find the newest attempt at a cell.
 
     Args:
         runs: directory of run results, for the files of the cell.
+        run: the run that the attempt is of; None: the newest of all runs.
 
     Raises:
-        BadInput: none exists.
+        BadInput: none exists, or one of the words is not an id.
     """
-    found = find(infra.cluster, CellSelector(cell=cell, namespace=infra.namespace))
+    for what, word in (("cell", cell), ("run", run)):
+        if word is not None and not is_label_value(word):
+            raise BadInput(f"{word!r} is not a {what} id", hint="`vmatrix status` shows the ids of cells and runs")
+    everywhere = find(infra.cluster, CellSelector(cell=cell, namespace=infra.namespace))
+    found = [one for one in everywhere if run in (None, one.run)]
     if not found:
-        raise BadInput(f"cell {cell!r} does not exist in the infra cluster", hint="`vmatrix status` lists the cells")
+        raise _absent(infra, cell, run, everywhere)
     newest = found[-1]
+    others = tuple(dict.fromkeys(one.run for one in everywhere if one.run != newest.run))
     place = place_of(newest.run, newest.cell, newest.attempt, shared=infra.namespace)
     files = RunDir.of(runs, newest.run).attempt(cell, newest.attempt)
-    return Existing(infra, cell, place, files, newest.run, newest.attempt)
+    return Existing(infra, cell, place, files, newest.run, newest.attempt, others)
+
+
+def _absent(infra: InfraAccess, cell: str, run: str | None, elsewhere: Sequence[Found]) -> BadInput:
+    """Return the error about a cell that does not exist, with the runs of which there are cells."""
+    if run is None:
+        return BadInput(f"cell {cell!r} does not exist in the infra cluster", hint="`vmatrix status` lists the cells")
+    said = f"cell {cell!r} of run {run} does not exist in the infra cluster"
+    if elsewhere:
+        return BadInput(
+            said, hint=f"runs that have this cell: {', '.join(dict.fromkeys(one.run for one in elsewhere))}"
+        )
+    there = find(infra.cluster, CellSelector(namespace=infra.namespace))
+    names = ", ".join(dict.fromkeys(one.run for one in there)) or "none"
+    return BadInput(said, hint=f"runs that have cells: {names}; `vmatrix status` lists the cells")
 
 
 def machine_states(cluster: Cluster, cell: Found) -> list[MachineState]:

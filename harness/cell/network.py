@@ -22,8 +22,8 @@ from harness.kube.in_cluster import own_namespace
 from harness.machines.kubevirt.manifests import MASQUERADE
 from harness.model import Cell, Mirror, ip_version
 from harness.spec.base import Feature
-from harness.spec.needs import needs_of
 from harness.spec.networks import PODS
+from harness.spec.rules import needs_of
 from harness.spec.settings import Sourced
 
 

@@ -32,7 +32,7 @@ from harness.machines.reach.portforward import Tunnels
 from harness.machines.reach.ssh import control_directory, wait_for_cloud_init, wait_for_login
 from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.rundir import AttemptDir
-from harness.spec.needs import IPV6, needs_of
+from harness.spec.rules import IPV6, needs_of
 from harness.until import Deadline, NotYet, until
 
 STAGE = "machines"

@@ -13,9 +13,9 @@ from harness.cell.product.protocol import OuterCluster, ProductKind
 from harness.kube.client import Cluster, Infra
 from harness.machines.kubevirt.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.model import Access, Cell, Mirror
-from harness.spec.chaos import Blow
 from harness.spec.models import Product, Spec, Timeouts
 from harness.spec.project import TEMPLATES
+from harness.spec.settings import Blow
 
 
 @dataclass(frozen=True)

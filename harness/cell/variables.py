@@ -8,10 +8,9 @@ from typing import Any
 from harness.cell.network import mirror_of, needs_internet
 from harness.cell.site import Site
 from harness.model import Cell, Environment, Machine, Phase
-from harness.spec import product_sources
-from harness.spec.elections import ETCD_ARGS, ETCD_TIMES
+from harness.spec import product_files
 from harness.spec.networks import PODS
-from harness.spec.variables import merged, translated
+from harness.spec.variables import ETCD_ARGS, ETCD_TIMES, merged, translated
 
 WAY_OUT = "guest_internet"
 CONTROL_PLANE, ETCD = "control_plane", "etcd"  # groups of machines
@@ -51,7 +50,7 @@ def _host(machine: Machine, pods: str) -> dict[str, str]:
 def _sources(site: Site) -> dict[str, str]:
     """Return the variable by which the product finds the folder that `{sources}` stands for in product.yml."""
     given = site.spec.product.sources
-    folder = product_sources.folder(given.model_dump(), site.project) if given is not None else None
+    folder = product_files.folder(given.model_dump(), site.project) if given is not None else None
     return {"product_sources": str(folder)} if folder is not None else {}
 
 

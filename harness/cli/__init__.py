@@ -15,9 +15,10 @@ def __getattr__(name: str) -> Any:
     """Return `app`, all commands, loaded: whoever calls one of them does without the others."""
     if name != "app":
         raise AttributeError(name)
-    from harness.cli.commands import app
+    from harness.cli.front import together
 
-    return app
+    globals()[name] = together()
+    return globals()[name]
 
 
 def every_command() -> Any:
@@ -30,7 +31,7 @@ def every_command() -> Any:
 def _command(words: list[str]) -> Any:
     """Return what a command line calls. What is loaded for it stays, so it is no garbage to search for."""
     with unsearched():
-        from harness.cli.programs import program
+        from harness.cli.front import program
 
         return program(words) or every_command()
 

@@ -21,7 +21,7 @@ from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import Supply, serving
 from harness.artifacts.store import Store, remove_stale, stale_artifacts
 from harness.cell.product import kinds as products
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
 from harness.cli.output import show_rows
@@ -207,7 +207,7 @@ def serve(
         typer.Option(
             metavar="TIER",
             help="Serve what the product of this project asks for in this tier's cells instead.",
-            autocompletion=complete.tiers,
+            autocompletion=options.tiers,
         ),
     ] = None,
     source: SourceOption = Source.AUTO,

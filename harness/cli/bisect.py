@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import options_of
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def bisect(
     given: Given,
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=complete.planned)],
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=options.planned)],
     good: Annotated[
         str | None,
         typer.Option(metavar="REV", help="Revision at which it passed; default: the last one of the history."),

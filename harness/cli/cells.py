@@ -15,7 +15,7 @@ from harness import providers
 from harness.cell import teardown
 from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
 from harness.cell.place import is_label_value, own_project
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import Countdown, show_rows, wide_console
 from harness.errors import BadInput
@@ -76,10 +76,10 @@ class ReapRequest:
     """Which cells to delete."""
 
     run: Annotated[
-        str | None, typer.Option(help="Delete the cells of this run.", metavar="RUN", autocompletion=complete.runs)
+        str | None, typer.Option(help="Delete the cells of this run.", metavar="RUN", autocompletion=options.runs)
     ] = None
     cell: Annotated[
-        str | None, typer.Option(help="Delete the cells with this id.", metavar="CELL", autocompletion=complete.made)
+        str | None, typer.Option(help="Delete the cells with this id.", metavar="CELL", autocompletion=options.made)
     ] = None
     expired: Annotated[bool, typer.Option("--expired", help="Delete expired cells.")] = False
     all: Annotated[bool, typer.Option("--all", help="Delete all cells.")] = False

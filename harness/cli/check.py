@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness.cli import complete
-from harness.cli.options import CLUSTER, Given, takes
+from harness.cli import options
+from harness.cli.options import CLUSTER, Given, OfRun, takes
 from harness.cli.run import checks_of, options_of, refuse_expression
 from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
@@ -36,7 +36,7 @@ def check(
         typer.Argument(
             metavar="CELL",
             help="Cell id; `vmatrix status` lists the cells that exist.",
-            autocompletion=complete.made,
+            autocompletion=options.made,
         ),
     ] = None,
     inventory: Annotated[
@@ -53,6 +53,7 @@ def check(
         list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
     ] = None,
     select: Annotated[str | None, typer.Option("-k", help="Only matching checks (as pytest -k).")] = None,
+    run: OfRun = None,
 ) -> None:
     """Check a kept cell again, any number of times: after a repair by hand, or with changed checks.
 
@@ -61,7 +62,7 @@ def check(
     vmatrix did not make.
     """
     refuse_expression(select)
-    _refuse_unclear(cell, inventory, facts)
+    _refuse_unclear(cell, inventory, facts, run)
     if inventory:
         if named_project() is None and enclosing_project() is None:
             os.environ[PROJECT] = str(packaged_dir())  # a cluster can be checked from anywhere
@@ -71,7 +72,8 @@ def check(
     else:
         resolved = RunRequest.of(given).sourced()
         os.environ[RESOLVED] = resolved.dump()
-        plan, what = plan_again(project_of(given, resolved), str(cell), suite or ()).plan, ["--again", str(cell)]
+        plan, what = plan_again(project_of(given, resolved), str(cell), suite or (), run).plan, ["--again", str(cell)]
+        what += ["--again-run", run] if run is not None else []
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []
@@ -79,7 +81,9 @@ def check(
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
 
 
-def _refuse_unclear(cell: str | None, inventory: list[Path] | None, facts: Path | None) -> None:
+def _refuse_unclear(cell: str | None, inventory: list[Path] | None, facts: Path | None, run: str | None) -> None:
+    if run is not None and cell is None:
+        raise BadInput("--run says which run a kept cell is of; give CELL", hint="leave it out with --inventory")
     if cell is not None and inventory:
         raise BadInput(
             "CELL and --inventory exclude each other",

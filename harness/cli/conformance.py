@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from harness.artifacts.store import Store
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.artifacts_progress import showing
 from harness.cli.plain import CommandSet
 from harness.paths import settings_dir
@@ -43,12 +43,12 @@ def list_(
 @app.command()
 def export(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Run, by its id or its directory.", autocompletion=complete.runs)
+        str, typer.Argument(metavar="RUN", help="Run, by its id or its directory.", autocompletion=options.runs)
     ],
     cell: Annotated[
         str,
         typer.Argument(
-            metavar="CELL", help="Cell in which the suite certification ran.", autocompletion=complete.planned
+            metavar="CELL", help="Cell in which the suite certification ran.", autocompletion=options.planned
         ),
     ],
     product: Annotated[Path, typer.Option(metavar="FILE", help="PRODUCT.yaml of your product.")],

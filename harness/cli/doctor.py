@@ -21,8 +21,8 @@ from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding, fatal, remedies
 from harness.schedule.demand import need_of
 from harness.session.choice import choose
-from harness.spec.needs import IPV6, needed
 from harness.spec.project import Project
+from harness.spec.rules import IPV6, needed
 from harness.spec.settings import Settings
 
 CHECKED = ("provider", "infra_name", "kubevirt", "kvm", "kubeconfig", "context", "namespace", "storage_class")

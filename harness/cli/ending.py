@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -17,12 +19,52 @@ from harness.streams import ERRORS, OUTPUT, READER_GONE, Muted, drop, escaping
 if TYPE_CHECKING:
     from rich.console import Console
 
+SIGNALS = 128  # a shell reports a signal as 128 and its number
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 LOOP = "Symlink loop from "  # how pathlib says it of a path that it resolves
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal that ends the command, as Ctrl-C does: what it has started is ended first, such as a compiler."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def _terminate(number: int, _frame: object) -> None:
+    for other in ENDING:
+        signal.signal(other, signal.SIG_IGN)  # the end is under way
+    raise Terminated(number)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end the body by way of an exception, unless they are ignored, as by nohup.
+
+    A command with handlers of its own replaces these; a program that this process becomes has none.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    ours = [number for number in ENDING if main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _terminate)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _terminated(error: BaseException | None) -> Terminated | None:
+    """Return the signal that an exception comes from, None where it comes from none."""
+    while error is not None and not isinstance(error, Terminated):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 @contextmanager
 def spoken() -> Iterator[None]:
-    """Run a command whose output has to arrive.
+    """Run a command whose output has to arrive; a signal ends what it has started, too.
 
     Raises:
         BadInput: standard output is closed.  OSError: it cannot be written to.  SystemExit: the command's end.
@@ -34,8 +76,13 @@ def spoken() -> Iterator[None]:
     plain = sys.stdout
     sys.stdout = cast(TextIO, _Named(plain))
     try:
-        yield
+        with _ended_by_signals():
+            yield
+    except Terminated as ended:
+        sys.exit(SIGNALS + ended.number)
     except SystemExit as ended:
+        if (by := _terminated(ended)) is not None:
+            sys.exit(SIGNALS + by.number)
         if isinstance(ended.__context__, BrokenPipeError):
             drop(OUTPUT)
             sys.exit(READER_GONE)

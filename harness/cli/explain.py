@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import wide_console
 from harness.plan.select import Selected
@@ -35,7 +35,7 @@ def explain(
         typer.Argument(
             metavar="CELL",
             help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.",
-            autocompletion=complete.planned,
+            autocompletion=options.planned,
         ),
     ],
     as_json: AsJson = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,20 +12,28 @@ import typer
 import harness
 from harness import providers
 from harness.cli import doctor, run
-from harness.cli.gitlab_doctor import doctor as gitlab_doctor
+from harness.cli.doctor import show, use_of_plan
 from harness.cli.output import show_rows, wide_console
 from harness.cli.plain import CommandSet
-from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
+from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.files import read_text
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget, without_authority
 from harness.gitlab.child import job_times
-from harness.gitlab.doctor import refuse_other_release
+from harness.gitlab.doctor import (
+    USUAL_MIB,
+    clock_findings,
+    job_findings,
+    refuse_other_release,
+    token_findings,
+    upload_findings,
+)
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
+from harness.infra.findings import Finding, fatal
 from harness.plan.changed import Changes
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
@@ -38,7 +47,6 @@ MARK = "vmatrix"
 # Variables of a pipeline that its child's jobs need, too.
 PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))
 out = wide_console()
-app.command("doctor")(gitlab_doctor)
 
 
 @app.command()
@@ -196,3 +204,36 @@ def note_(
     hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
     shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
     links.add(report, {MARK: [*shown, *hints]})
+
+
+@app.command("doctor")
+def gitlab_doctor(
+    tag: Annotated[str, typer.Option(envvar="MATRIX_RUNNER_TAG", help="Tag of the runners for cells.")] = "vmatrix",
+    artifacts_limit: Annotated[int, typer.Option(min=1, help="GitLab's maximum artifacts size (MiB).")] = USUAL_MIB,
+) -> None:
+    """Check what a job needs of GitLab, its runner, its image and the infra cluster, and print how to fix it.
+
+    Run it in a job of the pipeline, or with a job's variables. Exits with code 2 if something is missing.
+    """
+    job = read_job(os.environ)
+    found = [
+        *job_findings(os.environ, tag=tag, version=harness.__version__),
+        *token_findings(os.environ),
+        *clock_findings(os.environ),
+        *upload_findings(job.directory, limit_mib=artifacts_limit, prefix=job.prefix),
+        *_infra(os.environ, job.run),
+    ]
+    show("this job", found)
+    raise typer.Exit(EXIT_BAD_INPUT if fatal(found) else EXIT_OK)
+
+
+def _infra(environment: Mapping[str, str], run: str) -> Iterator[Finding]:
+    """Yield what the infra cluster lacks, the job's rights among it, or this host."""
+    try:
+        context = job_context(environment)
+        settings = context.project.settings
+        yield from providers.of(settings).check(settings, None, lambda: use_of_plan(settings, None, pods=False))[1]
+    except BadInput as wrong:
+        yield Finding(wrong.summary, "the job cannot run cells", wrong.hint or wrong.summary)
+    finally:
+        forget(run)

@@ -46,8 +46,9 @@ MODULES = {
     **{name: name for name in KNOWN},
     "list": "listing",
     **dict.fromkeys(("status", "reap"), "cells"),
-    **dict.fromkeys(("login", "proxy", "kubeconfig", "kubectl"), "reach"),
+    **dict.fromkeys(("login", "proxy", "kubeconfig", "kubectl", "logs"), "reach"),
     **dict.fromkeys(("config", "schema"), "settings"),
+    "history": "report",
 }
 
 
@@ -82,6 +83,11 @@ class LateGroup(WordedGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
         return list(KNOWN)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words begin with; where there is none, the names that look like it are said."""
+        self.commands = {name: self.get_command(ctx, name) for name in KNOWN}
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command that is loaded later; None where there is none of that name."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import folding, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
@@ -20,8 +20,7 @@ from harness.plan.select import Selected
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.spec import Spec
-from harness.spec.origin import origins
-from harness.spec.project import Project
+from harness.spec.project import Project, origins
 from harness.startup import unplugged, unsearched
 
 out = wide_console()
@@ -40,7 +39,7 @@ def list_cells(
         typer.Argument(
             metavar="CELL",
             help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS; default: all.",
-            autocompletion=complete.planned,
+            autocompletion=options.planned,
         ),
     ] = None,
     as_json: AsJson = False,

@@ -1,25 +1,184 @@
-"""`vmatrix operator`: the group of commands of the operator, and `crds`."""
+"""`vmatrix operator crds | explain | releases | image | log`, and the group of all commands of the operator.
+
+What pods run is in modules of its own (`front`).
+"""
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from harness.cli import (
-    operator_execute,
-    operator_explain,
-    operator_image,
-    operator_log,
-    operator_manifests,
-    operator_run,
-)
+from harness.artifacts.own import push as pushing
+from harness.artifacts.own.push import check_name
+from harness.artifacts.recipe import ArtifactLimits
+from harness.artifacts.store import FILES, Store
+from harness.cli import operator_execute, operator_manifests, operator_run
+from harness.cli.artifacts_progress import showing
+from harness.cli.options import AsJson
+from harness.cli.output import folding, wide_console
 from harness.cli.plain import CommandSet
+from harness.errors import BadInput
 from harness.files import write_atomically
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.crds import files, with_tables
-from harness.paths import packaged_dir
+from harness.operator.decide.due import Wait
+from harness.operator.decide.explain import Against, ClusterOutlook
+from harness.operator.decide.explain import explain as outlooks
+from harness.operator.decide.variables import FILE, as_text, load_releases, of_matrix
+from harness.operator.execute.logs import show_log
+from harness.operator.usual import open_usual, usual_namespace
+from harness.paths import packaged_dir, settings_dir
+from harness.spec.project import timeouts_of
+from harness.spec.settings import load_settings
 
 app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
+out = wide_console()
+
+
+@app.command()
+def explain(
+    file: Annotated[
+        Path,
+        typer.Option("--file", "-f", metavar="FILE", help="ClusterDeployments, and Machines; -: standard input."),
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER", help="Compare this ClusterDeployment of the file with what there is."),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="NAMESPACE", help="Namespace of objects that name none; default: as kubectl's."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the operator would do for a ClusterDeployment, and why, without doing it.
+
+    Without --against, nothing is deployed yet; if the file has no Machines, each set has as many as it wants.
+    """
+    if kubeconfig is not None and against is None:
+        raise BadInput("--kubeconfig needs --against CLUSTER", hint="name the cluster to compare the file with")
+    source = Path("/dev/stdin") if str(file) == "-" else file
+    compared = Against(against, kubeconfig) if against is not None else None
+    found = outlooks(source, namespace or usual_namespace(kubeconfig), compared, datetime.now(UTC))
+    if as_json:
+        out.print_json(json.dumps([one.json() for one in found]))
+        return
+    for one in found:
+        _show(one)
+
+
+@app.command()
+def releases(
+    write: Annotated[bool, typer.Option("--write", help="Write the table from matrix/axes.yml instead.")] = False,
+) -> None:
+    """Print the Kubernetes versions that the operator knows, and the versions of what belongs to each."""
+    if write:
+        write_atomically(FILE, as_text(of_matrix()))
+        out.print(str(FILE), markup=False)
+        return
+    known = load_releases()
+    names = list(dict.fromkeys(name for versions in known.kubernetes.values() for name in versions))
+    table = folding("kubernetes", *names)
+    for version, versions in known.kubernetes.items():
+        table.add_row(version, *(versions.get(name, "") for name in names))
+    out.print(table)
+    others = folding("component or add-on", "version unless you name another")
+    for name, version in known.defaults.items():
+        others.add_row(name, version)
+    out.print(others)
+
+
+def _show(one: ClusterOutlook) -> None:
+    """Print what is to do for one cluster, with the reasons."""
+    wanted = one.desired
+    meta = wanted.wish.metadata
+    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {wanted.spec.version}", markup=False)
+    machines = folding("machine", "address", "set", "groups")
+    for host in wanted.hosts:
+        machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))
+    out.print("machines, assumed as the sets ask:" if one.assumed else "machines:")
+    out.print(machines)
+    out.print("to do:" if one.steps else "to do: nothing")
+    for number, step in enumerate(one.steps, 1):
+        disruptive = ", disruptive" if step.disruptive else ""
+        out.print(f"  {number}. {step.operation}{disruptive}: {step.why}", markup=False)
+        out.print(f"     machines: {', '.join(step.machines) or 'none yet'}", markup=False)
+    out.print(f"now: {_now(one)}", markup=False)
+
+
+def _now(one: ClusterOutlook) -> str:
+    if isinstance(one.verdict, CurrentOperation):
+        return f"{one.verdict.operation} begins"
+    if isinstance(one.verdict, Wait):
+        later = one.verdict.again_seconds
+        again = f" (again in {later:.0f} s)" if later is not None else ""
+        return f"waits: {one.verdict.reason}: {one.verdict.message}{again}"
+    return "nothing begins"
+
+
+plain_out = Console(soft_wrap=True, highlight=False)
+
+
+@app.command()
+def image(
+    push: Annotated[str, typer.Option(metavar="HOST[:PORT][/PATH]", help="Push it there, as PATH/vmatrix:TAG.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="Push it under this tag, too; can be repeated.")] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Serve it in the registries of this host's infra clusters.")
+    ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="The registry speaks plain HTTP, or its certificate is not trusted.")
+    ] = False,
+    user: Annotated[str, typer.Option(envvar="CI_REGISTRY_USER", help="User of the registry.")] = "",
+    password: Annotated[
+        str, typer.Option(envvar="CI_REGISTRY_PASSWORD", show_default=False, help="The user's password or token.")
+    ] = "",
+) -> None:
+    """Make vmatrix's own image, for the operator, its executors and pipelines; print its name, size and digest."""
+    if (tag or insecure) and not push:
+        raise BadInput("--tag and --insecure say how the image is pushed; --push says where")
+    if push:
+        check_name(push, tag or ())
+    if push and bool(user) != bool(password):
+        raise BadInput(f"--{'user' if user else 'password'} is given alone", hint="give both --user and --password")
+    store = Store(limits=ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings)))
+    with showing(Console(stderr=True)) as progress:
+        made = pushing.obtain_image(store, progress)
+    name = f"{pushing.REPOSITORY}:{made.ref.version}"
+    if push:
+        login = pushing.Login(user, password)
+        pushing.push(made, push.rstrip("/"), [made.ref.version, *(tag or [])], store, login=login, insecure=insecure)
+    if publish:
+        pushing.publish(made, store)
+    plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}", markup=False)
+    plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB", markup=False)
+    plain_out.print(f"digest     {made.facts['digest']}", markup=False)
+    plain_out.print(f"layout     {made.directory / FILES}", markup=False)
+
+
+@app.command()
+def log(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the ClusterDeployment.")],
+    sequence: Annotated[
+        int | None, typer.Argument(metavar="SEQUENCE", help="Number of the operation; default: the newest.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the cluster; default: as kubectl's.")
+    ] = None,
+) -> None:
+    """Print the log of an operation; while its executor runs, follow it to its end."""
+    show_log(open_usual(kubeconfig), namespace or usual_namespace(kubeconfig), cluster, sequence, typer.echo)
 
 
 @app.command()
@@ -43,5 +202,5 @@ def crds(
         typer.echo(path)
 
 
-for command in (operator_execute, operator_explain, operator_image, operator_log, operator_manifests, operator_run):
+for command in (operator_execute, operator_manifests, operator_run):
     command.register(app)

@@ -13,6 +13,7 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator import manifests as made
 from harness.paths import packaged_dir
+from harness.urls import is_image
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -75,7 +76,7 @@ def manifests(
 
 
 def _refuse_wrong(image: str | None, namespace: str | None) -> None:
-    if image and any(not c.isprintable() or c in " \"'" for c in image):
-        raise BadInput(f"--image {image!r} is no image", hint="REGISTRY/PATH/vmatrix:TAG")
+    if image and not is_image(image):
+        raise BadInput(f"--image {image!r} is not an image", hint="REGISTRY/PATH/vmatrix:TAG")
     if namespace is not None and not NAMESPACE.fullmatch(namespace):
-        raise BadInput(f"--namespace {namespace!r} is no name", hint="use lower-case letters, digits and hyphens")
+        raise BadInput(f"--namespace {namespace!r} is not a name", hint="use lower-case letters, digits and hyphens")

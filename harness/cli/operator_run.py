@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +15,12 @@ from harness.operator.context import OperatorOptions
 from harness.operator.manager import HEALTH_PORT, ManagerSettings
 from harness.operator.manager import run as run_manager
 from harness.operator.registry import ALL, NAMES, WEBHOOKS
+from harness.urls import is_image
 
 HINT = f"default: {ALL} ({', '.join(NAMES)}); with {WEBHOOKS}, it serves the webhooks"
 WAYS = ("Auto", "Direct", "PortForward")
 SHORTEST_LEASE = 1.0  # second: an API server writes it as whole seconds
+LONGEST_LEASE = 3600.0  # seconds, after which nobody waits for a manager that is gone
 
 
 def register(app: typer.Typer) -> None:
@@ -62,8 +65,7 @@ def run(
 
     Of several managers one works and the others wait. Operations are run by Jobs, which go on without the manager.
     """
-    if lease_seconds < SHORTEST_LEASE:
-        raise BadInput(f"--lease-seconds {lease_seconds:g} is too short", hint=f"use at least {SHORTEST_LEASE:g}")
+    _refuse_wrong(lease_seconds, timeout_scale, executor_image)
     if access not in WAYS:
         raise BadInput(f"--access {access} is no way to machines", hint=f"use {', '.join(WAYS)}")
     logging.basicConfig(
@@ -72,3 +74,13 @@ def run(
     options = OperatorOptions(executor_image=executor_image, access=access, stretch=timeout_scale)
     names = [name.strip() for name in controllers.split(",") if name.strip()]
     run_manager(ManagerSettings(kubeconfig, namespace, tuple(names), options, health_port, lease_seconds))
+
+
+def _refuse_wrong(lease_seconds: float, timeout_scale: float, executor_image: str) -> None:
+    if not SHORTEST_LEASE <= lease_seconds <= LONGEST_LEASE:
+        said = f"--lease-seconds {lease_seconds:g} is not a time that a lease can have"
+        raise BadInput(said, hint=f"use {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds")
+    if not 0 < timeout_scale < math.inf:
+        raise BadInput(f"--timeout-scale {timeout_scale:g} is not a factor", hint="use a number above 0, such as 2")
+    if executor_image and not is_image(executor_image):
+        raise BadInput(f"--executor-image {executor_image!r} is not an image", hint="REGISTRY/PATH/vmatrix:TAG")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import show_rows, tell_idle, wide_console
 from harness.errors import BadInput
@@ -43,7 +43,7 @@ class PlanRequest:
 
     tier: Annotated[
         str | None,
-        typer.Option(metavar="TIER", help="Plan only this tier, and list its cells.", autocompletion=complete.tiers),
+        typer.Option(metavar="TIER", help="Plan only this tier, and list its cells.", autocompletion=options.tiers),
     ] = None
     infra_profile: Annotated[str | None, typer.Option(metavar="PROFILE", help="Plan only for this infra profile.")] = (
         None

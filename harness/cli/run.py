@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness.cli import complete
+from harness.cli import options
 from harness.cli.options import Given, takes
 from harness.cli.output import tell_idle
 from harness.errors import BadInput
@@ -25,6 +25,7 @@ from harness.spec.project import checks_dir
 from harness.spec.settings import RESOLVED
 
 AUTO = "auto"
+LONGEST_SAID = 60  # characters of an expression that a message repeats
 SELECTING = ("tier", "rerun_failed", "failed", "changed_since")
 
 
@@ -40,7 +41,7 @@ def run(
         typer.Argument(
             metavar="CELL",
             help="Cell ids, globs of ids, AXIS=VALUE; default: all cells of the tier.",
-            autocompletion=complete.planned,
+            autocompletion=options.planned,
         ),
     ] = None,
     select: Annotated[str | None, typer.Option("-k", help="Run only matching checks (as pytest -k).")] = None,
@@ -98,11 +99,14 @@ def refuse_expression(select: str | None) -> None:
         return
     from _pytest.mark.expression import Expression  # pytest's own, which has no public name; loads half of pytest
 
+    words = select if len(select) <= LONGEST_SAID else f"{select[:LONGEST_SAID]}..."
     try:
         Expression.compile(select)
-    except SyntaxError as error:
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:  # also Python's own, which pytest calls
+        deep = "it is nested too deeply, or has a character that no expression has"
+        said = error.msg if isinstance(error, SyntaxError) else deep
         raise BadInput(
-            f"-k {select!r} is no expression: {error.msg}", hint='for example -k "nodes and not dns"'
+            f"-k {words!r} is not an expression: {said}", hint='for example -k "nodes and not dns"'
         ) from error
 
 

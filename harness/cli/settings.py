@@ -15,8 +15,7 @@ from harness.cli.options import AsJson
 from harness.cli.output import folding
 from harness.errors import BadInput
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir, settings_dir
-from harness.spec.origin import files_used
-from harness.spec.project import write_in_project
+from harness.spec.project import files_used, write_in_project
 from harness.spec.schemas import schemas
 from harness.spec.settings import load_settings
 from harness.spec.shape import unknown

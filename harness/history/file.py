@@ -16,7 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import BadInput, InfraError
+from harness import system
+from harness.errors import BadInput, InfraError, VmatrixError
 from harness.files import MIB, read_bytes, refuse_irregular, write_atomically
 
 if TYPE_CHECKING:  # most commands only ask for the end of the file, as bytes
@@ -42,7 +43,7 @@ class FileStore:
         """Return the history; an empty one without a file."""
         from harness.history.lines import read
 
-        return read([(str(self.path), content(self.path))] if self.path.exists() else [])
+        return read([(str(self.path), content(self.path))] if os.path.lexists(self.path) else [])
 
     def recent(self) -> bytes:
         """Return the end of the file, nothing without one; BadInput when it cannot be read."""
@@ -57,7 +58,7 @@ class FileStore:
             raise _unreadable(self.path, error) from error
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records, those that are there too; InfraError when that fails, and the file is as it was."""
+        """Add records, those that are there too; InfraError or BadInput when that fails, and the file is as it was."""
         if records:
             with self._locked():
                 self._write(records)
@@ -67,15 +68,15 @@ class FileStore:
         from harness.history.lines import missing
 
         with self._locked():
-            new = missing(records, content(self.path) if self.path.exists() else b"")
+            new = missing(records, content(self.path) if os.path.lexists(self.path) else b"")
             self._write(new)
         return len(new)
 
     def compact(self, *, days: float, now: datetime) -> int:
-        """Drop the details of records older than so many days, return of how many; InfraError as `append`."""
+        """Drop the details of records older than so many days, return of how many; an error as `append`."""
         from harness.history.lines import cut_down
 
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return 0
         with self._locked():
             before = content(self.path)
@@ -133,7 +134,7 @@ def content(path: Path) -> bytes:
 
 
 def replace_file(path: Path, after: bytes) -> None:
-    """Replace a file so that any reader has the old or the new one whole; InfraError when it cannot be written."""
+    """Replace a file so that any reader has the old or the new one whole; An error when it cannot be written."""
     try:
         write_atomically(path, after, durable=True)
     except OSError as error:
@@ -154,5 +155,10 @@ def _unreadable(path: Path, error: OSError) -> BadInput:
     return BadInput(f"cannot read the history {path}: {error.strerror}", hint="pass another file with --history")
 
 
-def _refused(path: Path, error: OSError) -> InfraError:
-    return InfraError(f"cannot write the history {path}: {error.strerror}", hint="the results are still in runs/")
+def _refused(path: Path, error: OSError) -> VmatrixError:
+    """Return the error of a file that cannot be written: the host's where it lacks something, else the user's."""
+    kind = InfraError if isinstance(system.of(error), InfraError) else BadInput
+    return kind(
+        f"cannot write the history {path}: {error.strerror}",
+        hint="the results are still in runs/; the setting report_file names another file",
+    )

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.spec.elections import ETCD_ARGS, ETCD_TIMES
+from harness.spec.variables import ETCD_ARGS, ETCD_TIMES
 
 PREFIX = "guest_"  # of the variables
 

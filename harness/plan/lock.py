@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import cell_id, chosen_of
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
-from harness.spec import lines, starts
+from harness.spec import lines, sense
 from harness.spec.base import NAME, Model, Name
 from harness.spec.lines import TEXT, Location
 from harness.spec.loader import refuse, validate
@@ -234,8 +235,8 @@ def load_lock(directory: Path) -> Lock:
         BadInput: with a line `file:line: path: what is wrong` per error.
     """
     own, packaged = directory / FILE, packaged_dir() / MATRIX / FILE
-    file = own if own.exists() else packaged
-    if not file.exists():
+    file = own if os.path.lexists(own) else packaged  # a link that leads nowhere is refused, not taken for absent
+    if not os.path.lexists(file):
         return Lock(lines.Document(own, None, {}), own=False)
     document, problems = _read(file)
     parsed: LockFile | None = None
@@ -305,7 +306,7 @@ def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str
 
     def lacks(cell: Mapping[str, str]) -> str:
         found = [f"{axis} {value} {gone[axis, value]}" for axis, value in cell.items() if (axis, value) in gone]
-        why = "" if found else starts.lost(spec, cell)
+        why = "" if found else sense.lost(spec, cell)
         return f"scenario {cell['scenario']} {why}" if why else "; ".join(found)
 
     return [(cell, lacks(cell)) for cell in pinned]

@@ -11,8 +11,7 @@ from harness.check_result import CheckResult, Finding, FindingKind, because
 from harness.errors import VmatrixError
 from harness.model import Outcome
 from harness.plugin.state import CURRENT, OWN, PLAN, cell_of, message
-from harness.spec.left_out import fits
-from harness.spec.suites import ON_REQUEST
+from harness.spec.suites import ON_REQUEST, fits
 
 if TYPE_CHECKING:
     from harness.model import Cell

@@ -31,6 +31,9 @@ def add_options(group: pytest.OptionGroup) -> None:
     )
     group.addoption("--again", metavar="CELL", help="Check a kept cell again; `vmatrix check` is this.")
     group.addoption(
+        "--again-run", metavar="RUN", help="With --again: the run that the cell is of; default: the newest."
+    )
+    group.addoption(
         "--inventory",
         action="append",
         default=[],

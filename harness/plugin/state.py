@@ -77,7 +77,8 @@ def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
         config.stash[AGAIN] = plan_foreign(where, config.getoption("suite"))
         return config.stash[AGAIN]
     project = project_of(given, config.stash.get(RESOLVED, None))
-    config.stash[AGAIN] = plan_again(project, config.getoption("again"), config.getoption("suite"))
+    cell, run = config.getoption("again"), config.getoption("again_run")
+    config.stash[AGAIN] = plan_again(project, cell, config.getoption("suite"), run)
     return config.stash[AGAIN]
 
 

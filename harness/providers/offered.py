@@ -12,7 +12,6 @@ from harness.artifacts import e2e_images, refs
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.download import ABSENT, trouble
-from harness.artifacts.product import wanted
 from harness.artifacts.product.files import FOLDER, SUMS
 from harness.artifacts.product.offer import Offer, Trees
 from harness.artifacts.recipe import Ref
@@ -20,7 +19,7 @@ from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
 from harness.providers.definition import Definition
-from harness.spec import product_sources
+from harness.spec import product_files
 from harness.spec.project import Project
 from harness.spec.suites import PERFORMANCE, UPSTREAM
 from harness.validate.conformance.curated import load_curated
@@ -45,7 +44,7 @@ def offer_of(
         BadInput: the product asks for what vmatrix does not have, or for two things of one name.
     """
     moments = _moments(cells)
-    product = product_sources.located(project.spec.product, project.directory)
+    product = product_files.located(project.spec.product, project.directory)
     known = catalogue or load_catalogue()
     offer = Offer.of(known, product, project.directory, moments, _probes)
     return replace(offer, images=tuple(dict.fromkeys((*offer.images, *of_suites(known, suites or (), cells)))))
@@ -66,7 +65,7 @@ def _of_suite(catalogue: Catalogue, suite: str, moments: Sequence[Mapping[str, A
     """Return the images that only the checks of one suite run."""
     if suite == PERFORMANCE:
         return [Ref(IMAGE_PREFIX + pods.TOOLS_IMAGE.partition(":")[0], pods.TOOLS_IMAGE.partition(":")[2])]
-    versions = dict.fromkeys(str(given[wanted.VERSION]) for given in moments) if suite in UPSTREAM else ()
+    versions = dict.fromkeys(str(given[refs.VERSION]) for given in moments) if suite in UPSTREAM else ()
     return [ref for version in versions for ref in e2e_images.refs(catalogue, version)]
 
 
@@ -89,8 +88,8 @@ def refuse_unusable(project: Project, cells: Sequence[Cell]) -> None:
         BadInput: as `offer_of`.
     """
     given = project.spec.product.model_dump(include={"sources", "artifacts"})
-    where = product_sources.folder(given["sources"], project.directory)
-    if where is None or where.is_dir() or not product_sources.marked(given["artifacts"]):
+    where = product_files.folder(given["sources"], project.directory)
+    if where is None or where.is_dir() or not product_files.marked(given["artifacts"]):
         offer_of(project, cells)
         controllers(project, cells)
 

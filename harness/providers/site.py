@@ -45,12 +45,10 @@ from harness.paths import MATRIX
 from harness.providers import offered, registry
 from harness.providers.definition import Opening, Provider
 from harness.providers.on_host import KUBERNETES
-from harness.spec.chaos import blows
-from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import DiskImage, Timeouts, UrlSource
-from harness.spec.needs import needed
 from harness.spec.project import Project, anywhere, matrix_dir, timeouts_of
-from harness.spec.settings import Settings, networks_of
+from harness.spec.rules import needed
+from harness.spec.settings import ImageMirror, Settings, blows, networks_of
 from harness.spec.suites import FROM_UPSTREAM
 from harness.until import stand_on
 

@@ -264,7 +264,7 @@ def keep(
     records = records_of(run_dir, quarantine=quarantine, cells=estimates)
     records = tuple(replace(record, estimate=(estimates or {}).get(record.cell, 0.0)) for record in records)
     own = RunDir(run_dir).history
-    before = content(own) if own.exists() else b""
+    before = content(own) if os.path.lexists(own) else b""
     replace_file(own, united(before, *map(to_line, records)))
     if not os.environ.get(JOB):
         FileStore(file_of(settings)).append(records)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.artifacts.catalogue import KUBERNETES
-from harness.artifacts.product.wanted import tested
+from harness.artifacts.refs import tested
 from harness.cell.life import Life
 from harness.cell.network import mirror_of
 from harness.cell.provision import Attempt

@@ -24,9 +24,9 @@ from harness.session import refusals
 from harness.session.choice import LAST, choose, failures, find_run, measured_memory, sizes_of
 from harness.session.refusals import Cost, Wish
 from harness.spec.models.space import MeasuredMemory
-from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
+from harness.spec.rules import needed
 from harness.spec.settings import Settings
 from harness.spec.suites import CONFORMANCE
 from harness.validate.conformance.curated import load_curated

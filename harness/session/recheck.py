@@ -54,15 +54,19 @@ class KeptCell:
         return self.cell.stage(self.index)
 
 
-def kept_cell(project: Project, name: str) -> KeptCell:
-    """Find a cell in the infra cluster, and what its run wrote down. Raises BadInput when it cannot be checked."""
+def kept_cell(project: Project, name: str, run: str | None = None) -> KeptCell:
+    """Find a cell in the infra cluster, and what its run wrote down. Raises BadInput when it cannot be checked.
+
+    Args:
+        run: the run that it is of; None: the newest.
+    """
     settings = project.settings
     infra = providers.of(settings).infra(settings)
     cluster = providers.open_cluster(settings, project.timeouts)
     access = InfraAccess(cluster, infra, settings.namespace, settings.access)
-    there = existing(access, name, settings.runs)
-    run, number = there.run, there.number
-    directory = RunDir.of(settings.runs, run).path
+    there = existing(access, name, settings.runs, run)
+    number = there.number
+    directory = RunDir.of(settings.runs, there.run).path
     events = recorded(directory).events
     cell = _cell(project, name, events, directory)
     index = _phase(cell, [e for e in events if e.get("cell") == name and e.get("attempt") == number])
@@ -70,7 +74,7 @@ def kept_cell(project: Project, name: str) -> KeptCell:
     there.file(there.files.variables, f"the file of variables of {name}")
     tier = next((e.get("tier") for e in events if e["event"] == "run-start"), None)
     known = project.spec.tiers.get(str(tier))
-    return KeptCell(there, cell, run, number, index, frozenset(known.suites) if known is not None else None)
+    return KeptCell(there, cell, there.run, number, index, frozenset(known.suites) if known is not None else None)
 
 
 def _cell(project: Project, name: str, events: tuple[Event, ...], directory: Path) -> Cell:
@@ -154,7 +158,7 @@ class CheckAgain:
     @property
     def subject(self) -> str:
         """Return what is checked, for a person."""
-        return f"{self.kept.cell.id} as it is after {self.kept.stage}"
+        return f"{self.kept.there.which}, as it is after {self.kept.stage}"
 
     @property
     def started(self) -> dict[str, Any]:
@@ -184,8 +188,11 @@ class CheckAgain:
         return joined(self.kept, site, recorder)
 
 
-def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> CheckAgain:
+def plan_again(project: Project, name: str, suites: Sequence[str] = (), run: str | None = None) -> CheckAgain:
     """Plan to check a cell again; nothing is written.
+
+    Args:
+        run: the run that the cell is of; None: the newest.
 
     Raises:
         BadInput: there is no such cell or suite, or nothing of the cell to check.
@@ -199,7 +206,7 @@ def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> Check
             )
         if suite not in known:
             raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
-    kept = kept_cell(project, name)
+    kept = kept_cell(project, name, run)
     unasked = kept.suites or frozenset(known) - ON_REQUEST
     meant = frozenset(suites) or frozenset(known) & unasked - {IDEMPOTENCE}  # which runs the phase once more
     directory = next_directory(kept.there.files)

@@ -18,8 +18,9 @@ from harness.artifacts import listening
 from harness.errors import BadInput
 from harness.infra.findings import Finding, raise_if_any
 from harness.model import Cell
+from harness.paths import packaged_dir
 from harness.schedule.demand import Limits, Rules, demand_of
-from harness.spec.project import Project
+from harness.spec.project import TEMPLATES, Project, templates_dir
 from harness.spec.settings import Settings
 
 RUN, CELL, UP, SERVE = "run", "gitlab cell", "infra up", "artifacts serve"
@@ -113,6 +114,15 @@ def _limits(wish: Wish) -> Iterator[Finding]:
     return iter(())
 
 
+def _templates(wish: Wish) -> Iterator[Finding]:
+    """Refuse a project's own templates of machines that cannot be rendered, by way of one cell."""
+    if wish.project is not None and wish.cells and templates_dir() != packaged_dir() / TEMPLATES:
+        from harness.session.explain import example_manifests  # loads much that most commands do without
+
+        example_manifests(wish.cells[0])
+    return iter(())
+
+
 def _may_bring_up(wish: Wish) -> Iterator[Finding]:
     if not wish.settings.infra_up:
         providers.of(wish.settings).infra(wish.settings)  # says that it is not up
@@ -145,6 +155,7 @@ CHECKS = (
     Precheck(Cost.GIVEN, frozenset({RUN, CELL}), _settings),
     Precheck(Cost.GIVEN, frozenset({RUN}), _results),
     Precheck(Cost.GIVEN, frozenset({RUN}), _limits),
+    Precheck(Cost.GIVEN, frozenset({RUN, CELL}), _templates),
     Precheck(Cost.HOST, frozenset({RUN}), _may_bring_up),
     Precheck(Cost.HOST, frozenset({RUN, CELL, UP}), _user),
     Precheck(Cost.HOST, frozenset({SERVE}), _listening),

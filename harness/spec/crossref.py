@@ -6,19 +6,22 @@ Works on the files' plain data, so that an error elsewhere in a file hides none 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harness.paths import MATRIX, packaged_dir
-from harness.spec import left_out, networks, phases, playbook_variables, product_files, product_kinds, starts, variables
+from harness.spec import networks, phases, playbook_variables, product_files, product_kinds, sense, variables
 from harness.spec.controls import controls
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
+from harness.spec.layers import removals
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.phases import broken
 from harness.spec.shape import unknown
-from harness.spec.suites import KIND, misnamed, suites_of
+from harness.spec.suites import KIND, fits_any, misnamed, suites_of
+from harness.spec.suites import check as check_left_out
 
 RECIPES = Path("vm-templates", "images")
 RECIPE = "recipe.yml"
@@ -48,7 +51,7 @@ def check(
         directory: of the matrix; the product's playbooks and the suites are looked for beside it.
         products: those beside product.yml.
     """
-    known = declared(documents)
+    known = replace(declared(documents), removed=removals(documents["axes.yml"].file))
     suites = tuple(suites_of(directory.parent))
     found: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(documents["axes.yml"].content, known),
@@ -79,7 +82,7 @@ def check(
 def _product(content: Any, directory: Path, documents: Mapping[str, Document]) -> Iterator[Finding]:
     return chain(
         product_kinds.check(content, directory.parent, documents["topologies.yml"].content),
-        left_out.check(content, directory.parent),
+        check_left_out(content, directory.parent),
         variables.check_names(content),
         phases.of_product(content, documents["scenarios.yml"].content),
         product_files.check(content, directory.parent),
@@ -149,7 +152,7 @@ def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
         yield from _known(at, "network plugin (network_plugins.yml)", plugin, known.network_plugins)
     siblings = known.axes[axis].values if known.axes is not None and axis in known.axes else ()
     for at, word in texts(value, "before", EACH):
-        yield from _known(("before", *at[1:]), f"value of axis {axis}", word, siblings)
+        yield from _value_known(("before", *at[1:]), axis, word, siblings, known.removed)
 
 
 def _cycles(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
@@ -212,7 +215,7 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
             yield at, unknown("axis", axis, known.axes)
         elif known.axes is not None:
             words = [steps] if isinstance(steps, str) else [word for _, word in texts(steps, EACH)]
-            here = dict.fromkeys((*known.axes[axis].words, *starts.words_of(str(at[1]), axis)))
+            here = dict.fromkeys((*known.axes[axis].words, *sense.words_of(str(at[1]), axis)))
             for word in words:
                 yield from _known(at, f"word of `before` on axis {axis}", word, here)
     yield from broken(content)
@@ -221,10 +224,11 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
 def _constraints(document: Document, known: Declared) -> Iterator[Finding]:
     """Find unknown words; one that ships may allow what ships, though the project's axes do not have it any more."""
     ours = packaged_dir() / MATRIX / "constraints.yml"
+    yield from _twice(texts(document.content, "constraints", EACH, "id"), "id")
     for part in ("if", "then"):
         for at, wanted in find(document.content, "constraints", EACH, part, EACH):
             shipped = part == "then" and document.place_of(at)[0] == ours
-            yield from _condition(at, wanted, known, gone=starts.ships if shipped else _none)
+            yield from _condition(at, wanted, known, gone=sense.ships if shipped else _none)
 
 
 def _none(_axis: str, _word: str) -> bool:
@@ -258,15 +262,26 @@ def _tiers(content: Any, known: Declared, suites: tuple[str, ...]) -> Iterator[F
         if isinstance(strength, int) and strength > len(known.axes):
             yield at, f"strength {strength} is more than the number of axes ({len(known.axes)})"
     for at, cell in find(content, "tiers", EACH, "pinned", EACH):
-        yield from below(at, _pinned(cell, known.axes))
+        yield from below(at, _pinned(cell, known.axes, known.removed))
 
 
-def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
+def _value_known(
+    at: Location, axis: str, word: str, values: Collection[str], removed: Mapping[tuple[str, str], str]
+) -> Iterator[Finding]:
+    """Find a value that an axis does not have, or that the project has removed from it."""
+    place = removed.get((axis, word))
+    if place is not None and word not in values:
+        yield at, f"{word!r} is removed from axis {axis} in {place}; remove it here, too, or keep the value there"
+    else:
+        yield from _known(at, f"value of axis {axis}", word, values)
+
+
+def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis], removed: Mapping[tuple[str, str], str]) -> Iterator[Finding]:
     for at, value in texts(cell, EACH):
         axis = str(at[-1])
         yield from _known(at, "axis", axis, axes)
         if axis in axes:
-            yield from _known(at, f"value of axis {axis}", value, axes[axis].values)
+            yield from _value_known(at, axis, value, axes[axis].values, removed)
     needed = [axis for axis, known in axes.items() if known.default is None]
     missing = [axis for axis in needed if isinstance(cell, Mapping) and axis not in cell]
     if missing:
@@ -283,7 +298,7 @@ def _quarantine(content: Any, project: Path, suites: tuple[str, ...]) -> Iterato
         suite = (pair[1] or "").partition(":")[0]
         if suite and not any(fnmatchcase(known, suite) for known in suites):
             yield (*at, "check"), unknown(KIND, suite, suites)
-        elif pair[1] and not left_out.fits_any(project, pair[1]):
+        elif pair[1] and not fits_any(project, pair[1]):
             yield (*at, "check"), f"{pair[1]!r} matches no check; `vmatrix explain CELL --full` lists their files"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as field_of
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -100,6 +101,7 @@ class Declared:
     """What can be referred to; None for what an unreadable file would have said.
 
     every_check: whether every check must be able to judge the product.
+    removed: where the project removes values, as FILE:LINE by axis and id.
     """
 
     axes: Mapping[str, DeclaredAxis] | None
@@ -109,6 +111,7 @@ class Declared:
     images: tuple[str, ...] | None
     network_plugins: tuple[str, ...] | None
     every_check: bool
+    removed: Mapping[tuple[str, str], str] = field_of(default_factory=dict)
 
 
 REQUIRE_ALL = ("product", "checks", "require_all")

@@ -72,14 +72,17 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
     problems: list[lines.Problem] = []
     parts: dict[str, Any] = {}
     documents: dict[str, lines.Document] = {}
+    wrong_by_name: dict[str, list[lines.Problem]] = {}
+    for name in FILES:
+        documents[name], wrong_by_name[name] = layers.read(directory, name)
+    documents = layers.without_removed(documents)
     for name, model in FILES.items():
-        documents[name], found = layers.read(directory, name)
-        if documents[name].content is not None or not found:
+        problems += wrong_by_name[name]
+        if documents[name].content is not None or not wrong_by_name[name]:
             parsed, wrong = validate(documents[name], model)
-            found = found + wrong
+            problems += wrong
             if parsed is not None:
                 parts.update(dict(parsed))
-        problems += found
     others, found = layers.read_products(directory, documents)
     refuse_matrix(directory, {*FILES, *(document.file.name for document in others.values())})
     parts["products"], wrong = _products(others)

@@ -16,11 +16,10 @@ from typing import Any
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.paths import MATRIX, packaged_dir
-from harness.spec import product_sources
-from harness.spec.ansible_configuration import Configuration, configuration
+from harness.spec import product_files
 from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding, below
-from harness.spec.playbook_files import PlaybookFiles
+from harness.spec.playbook_files import Configuration, PlaybookFiles, configuration
 from harness.spec.plays import Groups, Unclear, made_later, mentions, patterns
 
 FILES = ("install", "requirements", "config")
@@ -173,10 +172,15 @@ def program(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
             yield at, why
 
 
-def _not_run(program: str, directory: Path) -> str:
+def _path_of_printers() -> str:
+    """Return the PATH of programs that print objects: vmatrix's own come first."""
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+
+
+def _not_run(program: str, directory: Path, path: str | None = None) -> str:
     """Say why a program cannot be run; "" when it can."""
     if "/" not in program:
-        found = which(program) if "\0" not in program else None
+        found = which(program, path=path) if "\0" not in program else None
         return "" if found else f"no folder of the PATH has the program {program}; install it, or write ./{program}"
     file = directory / program
     if not is_there(file.exists):
@@ -204,6 +208,9 @@ def declared_options(product: Any, directory: Path) -> Iterator[Finding]:
     for where in ("cluster", "namespace"):
         for at, name in texts(product, "declared", "install", where, EACH):
             yield from below(at, _template(name, directory))
+        for at, name in texts(product, "declared", "install", where, EACH, "command", EACH):
+            if at[-1] == 0 and "{{" not in name and (why := _not_run(name, directory, _path_of_printers())):
+                yield at, why
     for at, name in texts(product, "declared", "makes", "apply"):
         yield from below(at, _template(name, directory))
 
@@ -256,35 +263,50 @@ def check(content: Any, project: Path, topologies: Any = None) -> Iterator[Findi
 
 def _product(product: Any, project: Path, topologies: Any) -> Iterator[Finding]:
     given = next((found for _, found in find(product, "sources")), None)
-    folder = product_sources.folder(given, project)
+    folder = product_files.folder(given, project)
     if folder is None and given is None:
         yield from _marks_without_sources(product)
     there = folder is not None and is_there(folder.is_dir)
-    if folder is not None and not there and not product_sources.fetched_later(given, folder):
-        yield ("sources",), f"the folder {folder} does not exist; {product_sources.VARIABLE} or `path` names it"
-    product = product_sources.put(product, folder if there else None)
+    if folder is not None and not there and not product_files.fetched_later(given, folder):
+        yield ("sources",), f"the folder {folder} does not exist; {product_files.VARIABLE} or `path` names it"
+    product = product_files.put(product, folder if there else None)
     for at, name in texts(product, "directory"):
-        if product_sources.marked(name):  # it is judged once it is there
+        if product_files.marked(name):  # it is judged once it is there
             return
         directory = project / name
         if not is_there(directory.is_dir):
             yield at, f"the directory {directory} does not exist"
             return
+        yield from _globs(product, project)
         yield from _files(product, directory, topologies, folder if there else None)
+
+
+def _globs(product: Any, project: Path) -> Iterator[Finding]:
+    """Find paths of changes that no change can have: outside of the project, or of a file that is not there."""
+    globs = (*texts(product, "phases", EACH, "paths", EACH), *texts(product, "without_effect", EACH))
+    for at, glob in globs:
+        if product_files.marked(glob) or Path(glob).is_relative_to(packaged_dir()):  # of the packaged product
+            continue
+        if Path(glob).is_absolute() or ".." in Path(glob).parts:
+            yield at, f"{glob!r} leads out of the project; name files by their paths in it, such as deploy/*.sh"
+        elif not set("*?[") & set(glob) and not any(
+            is_there((root / glob).exists) for root in (project, packaged_dir())
+        ):
+            yield at, f"the file {project / glob} does not exist; correct the path, or remove it"
 
 
 def _files(product: Any, directory: Path, topologies: Any, sources: Path | None) -> Iterator[Finding]:
     kind = next((word for _, word in texts(product, "kind")), DEFAULT)
     found: list[Finding] = []
     for where, phase in find(product, "phases", EACH):
-        if kind in KINDS and isinstance(phase, Mapping) and not product_sources.marked(phase):
+        if kind in KINDS and isinstance(phase, Mapping) and not product_files.marked(phase):
             found += below(where, _ways(phase, directory, kind))
-    marked = any(product_sources.marked(part) for _, part in find(product, "phases"))
+    marked = any(product_files.marked(part) for _, part in find(product, "phases"))
     for other in (name for name in OPTIONS if name != kind):
         found += ((at, f"belongs to kind {other}; this product is of kind {kind}") for at, _ in find(product, other))
     if kind == DECLARED:
         found += declared_options(product, directory)
-    elif kind == DEFAULT and not any(product_sources.marked(part) for _, part in find(product, DEFAULT)):
+    elif kind == DEFAULT and not any(product_files.marked(part) for _, part in find(product, DEFAULT)):
         found += ansible_options(product, directory)
     yield from found
     if kind == DEFAULT and not found and not marked:
@@ -296,8 +318,8 @@ def _files(product: Any, directory: Path, topologies: Any, sources: Path | None)
 def _marks_without_sources(product: Any) -> Iterator[Finding]:
     if isinstance(product, Mapping):
         for key, inner in product.items():
-            if key not in product_sources.NOT_PATHS and product_sources.marked(inner):
-                said = f"{product_sources.MARK} stands for the folder of `sources`, which this product does not have"
+            if key not in product_files.NOT_PATHS and product_files.marked(inner):
+                said = f"{product_files.MARK} stands for the folder of `sources`, which this product does not have"
                 yield (str(key),), f"{said}; add `sources`"
 
 

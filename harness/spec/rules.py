@@ -1,11 +1,15 @@
-"""The constraints with their conditions resolved to sets of value ids, and the rules that scenarios imply."""
+"""Constraints with their conditions resolved to sets of value ids, and what scenarios and values ask for.
+
+Scenarios imply rules. Values need features of an infra cluster (matrix/infras.yml).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.model import Cell
 from harness.spec.base import Condition, Feature, Group, OfClass, Unlike, UnlikeClass
 from harness.spec.models import AxisValue, Scenario, ScenarioPhase, Space, Topology
 
@@ -214,3 +218,19 @@ def conflict(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> tu
         if not Rulebook.of(fewer).feasible(domains):
             kept = fewer
     return tuple(kept)
+
+
+IPV6: Feature = "ipv6"
+
+
+def needed(spec: Space, cells: Iterable[Cell]) -> frozenset[Feature]:
+    """Return what at least one of the cells needs, in any of its phases."""
+    return frozenset(feature for cell in cells for feature in needs_of(spec, cell))
+
+
+def needs_of(spec: Space, cell: Cell) -> frozenset[Feature]:
+    """Return what one cell needs: its values, and the earlier ones that it starts from."""
+    moments: list[Mapping[str, str]] = [cell.values, *(phase.values for phase in cell.phases)]
+    chosen = {pair for values in moments for pair in values.items()}
+    values = (value for axis in spec.axes for value in axis.values if (axis.name, value.id) in chosen)
+    return frozenset(feature for value in values for feature in value.needs)

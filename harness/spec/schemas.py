@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from harness.spec.amend import DEFAULT, EXTENDS, NAMES, REMOVE
+from harness.spec.layers import DEFAULT, EXTENDS, NAMES, REMOVE
 from harness.spec.models import FILES
 from harness.spec.models.facts import FactsFile
 from harness.spec.settings import Settings

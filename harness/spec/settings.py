@@ -1,27 +1,159 @@
-"""Settings from vmatrix.yml, then VMATRIX_* variables, then options: the later wins; each knows where it came from."""
+"""Settings from vmatrix.yml, then VMATRIX_* variables, then options: the later wins; each knows where it came from.
+
+The setting `chaos` says which programs of a declared product are ended, and at which task of its executor. The
+setting `image_mirror` says from which addresses `url` images of matrix/images.yml come instead of their own: what
+an image is does not change, its checksum must still fit.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError, field_validator
 
 from harness.errors import BadInput
 from harness.files import wrong_path
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
-from harness.spec import lines, loader, product_sources, renamed
+from harness.spec import lines, loader, product_files, renamed
 from harness.spec.base import Model, Name
-from harness.spec.chaos import checked
-from harness.spec.image_mirror import ImageMirror
 from harness.spec.loader import refuse, validate
+from harness.spec.models import DiskImage, UrlSource
 from harness.spec.phase_environment import is_ours
 from harness.urls import wrong_address, wrong_url
+
+Part = Literal["executor", "manager", "eviction"]
+SEPARATOR = ";"  # names of tasks have commas
+FORM = re.compile(r"(?P<part>executor|manager|eviction)(?::(?P<stage>[a-z][a-z0-9-]*))?@(?P<task>\S.*)")
+FIRST = "deploy"  # the stage of whatever names none
+HINT = "docs/chaos.md explains the setting `chaos`"
+
+
+@dataclass(frozen=True)
+class Blow:
+    """One program's end.
+
+    part: an executor or the manager, killed; or the eviction of an executor.
+    stage: the phase, as steps and logs name it.  task: when the executor begins it.
+    """
+
+    part: Part
+    stage: str
+    task: str
+
+    @property
+    def text(self) -> str:
+        """Return it as it is written in the setting."""
+        return f"{self.part}:{self.stage}@{self.task}"
+
+
+def blows(text: str | None) -> tuple[Blow, ...]:
+    """Read the setting: PART@TASK or PART:STAGE@TASK, with semicolons.
+
+    Raises:
+        ValueError: it is written in another way.
+    """
+    found = []
+    for word in filter(None, (each.strip() for each in (text or "").split(SEPARATOR))):
+        match = FORM.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{word!r} is not executor@TASK, manager@TASK or eviction@TASK, or PART:STAGE@TASK")
+        found.append(Blow(match["part"], match["stage"] or FIRST, match["task"]))  # type: ignore[arg-type] # by FORM
+    if text is not None and not found:
+        raise ValueError("it names nothing; leave it out")
+    return tuple(found)
+
+
+def checked(text: str) -> str:
+    """Return the setting as it is. Raises ValueError as `blows`."""
+    blows(text)
+    return text
+
+
+def refuse_unreachable(text: str | None, stages: Iterable[str], *, on_host: bool) -> None:
+    """Refuse what can never happen in a run.
+
+    Args:
+        stages: of the cells whose product has executors.
+        on_host: whether pods of the infra cluster are processes of this host.
+
+    Raises:
+        BadInput: it cannot, and why.
+    """
+    wanted, there = blows(text), list(dict.fromkeys(stages))
+    if wanted and not on_host:
+        raise BadInput("the setting chaos kills processes of this host, and pods run elsewhere", hint=HINT)
+    if wanted and not there:
+        raise BadInput("the setting chaos is about executors, and no cell of the run has any", hint=HINT)
+    strange = [blow for blow in wanted if blow.stage not in there]
+    if strange:
+        known = ", ".join(there)
+        raise BadInput(f"the setting chaos: {strange[0].text}: no cell has a phase {strange[0].stage}", hint=known)
+
+
+BASE = re.compile(r"^https?://[^\s/]+(/\S*)?$")
+
+
+@dataclass(frozen=True)
+class ImageMirror:
+    """Where images come from instead.
+
+    rules: the beginning of an address, and what to put in its place; the longest that fits is used. "" fits every
+        address and stands for a mirror with one folder per host: its place comes before host and path.
+    credentials, certificates: a Secret and a ConfigMap in the golden images' namespace that imports from it need.
+    """
+
+    rules: tuple[tuple[str, str], ...]
+    credentials: str | None = None
+    certificates: str | None = None
+
+    @staticmethod
+    def parse(text: str, credentials: str | None = None, certificates: str | None = None) -> ImageMirror:
+        """Read the setting: `URL`, or `PREFIX=URL`, or several of them with commas in between.
+
+        Raises:
+            ValueError: a part is neither.
+        """
+        rules = []
+        for part in text.split(","):
+            prefix, equals, place = part.strip().rpartition("=")
+            if not BASE.match(place) or (equals and not BASE.match(prefix)):
+                raise ValueError(f"{part.strip()!r} is neither URL nor PREFIX=URL, both http(s)")
+            rules.append((prefix, place))
+        return ImageMirror(tuple(rules), credentials, certificates)
+
+    def address(self, url: str) -> str:
+        """Return the mirror's address of a file, or the file's own where no rule fits."""
+        fitting = [rule for rule in self.rules if _below(url, rule[0])]
+        if not fitting:
+            return url
+        prefix, place = max(fitting, key=lambda rule: len(rule[0]))
+        parts = urlsplit(url)
+        rest = url.removeprefix(prefix) if prefix else f"{parts.netloc}{parts.path}"
+        return f"{place.rstrip('/')}/{rest.lstrip('/')}"
+
+    def image(self, image: DiskImage) -> DiskImage:
+        """Return an image with its mirror's addresses; an image that is built here stays as it is."""
+        source = image.source
+        if not isinstance(source, UrlSource) or self.address(source.url) == source.url:
+            return image
+        listed = self.address(source.checksum_url) if source.checksum_url else None
+        changed: dict[str, str | None] = {"url": self.address(source.url), "checksum_url": listed}
+        changed |= {"credentials": self.credentials, "certificates": self.certificates}
+        return image.model_copy(update={"source": source.model_copy(update=changed)})
+
+
+def _below(url: str, prefix: str) -> bool:
+    """Tell whether an address is below another one, by whole names: /a is not below it of /ab."""
+    return url.startswith(prefix) and (not prefix or prefix.endswith("/") or url[len(prefix) :][:1] in {"", "/"})
+
 
 FILE = SETTINGS
 PREFIX = "VMATRIX_"
@@ -32,7 +164,7 @@ RESOLVED = "VMATRIX_RESOLVED_SETTINGS"  # variable by which `vmatrix run` hands 
 # The last two: of vmatrix's own image, and of the tests with a real GitLab Runner.
 NOT_SETTINGS = frozenset(
     {
-        *(PRODUCT, PROJECT, RESOLVED, product_sources.VARIABLE),
+        *(PRODUCT, PROJECT, RESOLVED, product_files.VARIABLE),
         *("VMATRIX_INSTANCE", "VMATRIX_REVISION", "VMATRIX_GITLAB_RUNNER"),
     }
 )
@@ -314,7 +446,7 @@ def _meant(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    if not file.exists():
+    if not os.path.lexists(file):
         loader.refuse_settings(file)
         return {}, {}
     document, problems = lines.read(file)

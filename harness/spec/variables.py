@@ -235,3 +235,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     """Return a version as numbers, none for what is no version."""
     found = VERSION.match(version)
     return tuple(map(int, found.groups())) if found else ()
+
+
+ETCD_ARGS = "cluster_etcd_extra_args"
+ETCD_TIMES = {"heartbeat-interval": "500", "election-timeout": "5000"}  # ms; etcd's own are 100 and 1000

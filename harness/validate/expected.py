@@ -274,8 +274,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     etcd = tuple(m.name for m in environment.group(ETCD))
     text = {name: str(value) for name, value in guest.expected.items() if value not in (None, "")}
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
-    pods = text.get("cluster_pod_cidr", "")
-    plugin = plugin_named(network_plugin, leaves.network_plugins)
+    pods, plugin = text.get("cluster_pod_cidr", ""), plugin_named(network_plugin, leaves.network_plugins)
     versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
     own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(

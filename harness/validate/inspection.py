@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,17 +23,21 @@ from harness.validate.conformance.curated import ConformanceList, curated_path, 
 from harness.validate.expected import ExpectedGuest, expected_of, plugins
 from harness.validate.facts.cluster import ClusterView, view_of
 from harness.validate.facts.files import MachineFiles, files_of
+from harness.validate.facts.keys import MachineKeys, keys_of
 from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
 from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from harness.validate.findings import Mismatch, NotJudged, eventually
 from harness.validate.hosts import MACHINE, open_hosts, run_on_each
 from harness.validate.topics.addons import unavailable_deployments, unready_daemon_sets
-from harness.validate.topics.certificates import MachineKeys, keys_of
+from harness.validate.topics.boot import NextBoot, next_boot_of
 from harness.validate.topics.customised import CustomisedFacts, customised_of
 from harness.validate.topics.external_ca import MachineAuthority, authority_of
 from harness.validate.topics.hardening.facts import HardeningLook, look_at_hardening
 from harness.validate.topics.kube_proxy import MachinePackets, packets_of, wrong_proxy_mode
+from harness.validate.topics.kubelet import kubelet_configurations
+from harness.validate.topics.node_state import NodeState, node_state_of
 from harness.validate.topics.nodes import unready_nodes
+from harness.validate.topics.operating_system import KERNEL, RESERVED
 from harness.validate.topics.system_pods import unready_pods
 from harness.validate.variables import asked_volumes
 
@@ -40,6 +45,7 @@ T = TypeVar("T")
 STATE = MACHINE / "state.py"
 DIALS = MACHINE / "dials.py"
 OK = 200
+AT_ONCE = 3  # programs on each machine; sshd allows ten sessions of a connection (MaxSessions)
 RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
 JOURNAL = "systemd-journald.service"  # without which programs of the machine write no logs
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
@@ -75,6 +81,7 @@ def _asked_of_node(expected: ExpectedGuest) -> dict[str, Any]:
         "cni_plugins": leaves.cni_plugins or "",
         "tools": {name: tool.path for name, tool in tools.items() if tool is not None and tool.path is not None},
         "environment_file": leaves.etcd.environment_file or "",
+        "settings": sorted({RESERVED, *(rule.setting for rule in KERNEL)}),
     }
 
 
@@ -109,6 +116,8 @@ def _certificates(expected: ExpectedGuest) -> dict[str, Any]:
     return {"certificates": expected.leaves.certificates or ""}
 
 
+BOOT = MachineProgram(MACHINE / "boot.py", next_boot_of, lambda _: {})
+STATES = MachineProgram(MACHINE / "node_state.py", node_state_of, lambda _: {})
 FILES = MachineProgram(MACHINE / "files.py", files_of, _certificates)
 KEYS = MachineProgram(MACHINE / "keys.py", keys_of, _certificates)
 PROGRAMS = MachineProgram(MACHINE / "programs.py", programs_of, asked_of_programs)
@@ -245,6 +254,21 @@ class Inspection:
         return program.run(hosts, self.expected, self.timeouts)
 
     @cached_property
+    def _begun(self) -> dict[Path, Future[dict[str, Any]]]:
+        """Run what looks at machines for the suite nodes alone, side by side: programs mostly wait for commands."""
+        self.settled()
+        pool = ThreadPoolExecutor(AT_ONCE)
+        together: tuple[MachineProgram[Any], ...] = (FILES, KEYS, BOOT, STATES, PACKETS)
+        begun = {one.file: pool.submit(self._gathered, one, self.hosts) for one in together}
+        pool.shutdown(wait=False)
+        return begun
+
+    def _looked(self, program: MachineProgram[T]) -> dict[str, T]:
+        """Return what a program of `_begun` saw; when it is asked for a second time, run it anew."""
+        begun = self._begun.pop(program.file, None)
+        return begun.result() if begun is not None else self._gathered(program, self.hosts)
+
+    @cached_property
     def hosts(self) -> dict[str, Any]:
         """Return the guest's machines as testinfra hosts, by name."""
         return open_hosts(self.guest.environment, self._ssh_options)
@@ -263,7 +287,22 @@ class Inspection:
     @cached_property
     def files(self) -> dict[str, MachineFiles]:
         """Return every machine's files, gathered after the guest has settled."""
-        return self._gathered(FILES, self.hosts)
+        return self._looked(FILES)
+
+    @cached_property
+    def boots(self) -> dict[str, NextBoot]:
+        """Return what every machine's next start does, gathered after the guest has settled."""
+        return self._looked(BOOT)
+
+    @cached_property
+    def states(self) -> dict[str, NodeState]:
+        """Return what programs keep on every machine, gathered after the guest has settled."""
+        return self._looked(STATES)
+
+    @cached_property
+    def kubelets(self) -> dict[str, Mapping[str, Any]]:
+        """Return the configuration that each running kubelet reports, by node; without those that do not answer."""
+        return kubelet_configurations(self.api, self.expected)
 
     @cached_property
     def running(self) -> dict[str, RunningPrograms]:
@@ -273,12 +312,12 @@ class Inspection:
     @cached_property
     def packets(self) -> dict[str, MachinePackets]:
         """Return what every machine does with packets, gathered after the guest has settled."""
-        return self._gathered(PACKETS, self.hosts)
+        return self._looked(PACKETS)
 
     @cached_property
     def keys(self) -> dict[str, MachineKeys]:
         """Return every machine's keys and kubeconfigs, gathered after the guest has settled."""
-        return self._gathered(KEYS, self.hosts)
+        return self._looked(KEYS)
 
     @cached_property
     def setups(self) -> dict[str, MachineSetup]:

@@ -80,14 +80,13 @@ def type_all(patient: Patient, tell: Callable[[str], None]) -> int:
         if LITERAL in line.split() or not line.startswith(("vmatrix ", "kubectl ")) or "--serve" in line:
             continue  # what a check fills in as it runs, and what serves until it is ended
         done = subprocess.run(
-            ["/bin/sh", "-c", line],
+            ["/usr/bin/timeout", f"{SECONDS:.0f}", "/bin/sh", "-c", line],
             cwd=directory,
             env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=SECONDS,
             check=False,
         )
         said = done.stdout + done.stderr

@@ -36,7 +36,7 @@ SUITES = (
 OF_INSPECTION = ("expected", "api", "view", "facts", "hosts")
 
 
-GATHERED = ("facts", "files", "running", "setups", "packets", "keys")
+GATHERED = ("facts", "files", "running", "setups", "packets", "keys", "boots", "states", "kubelets")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from tests.tutorial.page import parted, section
 from tests.tutorial.reader import Reader
 
 INSTANCE = "tutorial"
-MINUTES = 15  # what the page promises
+MINUTES = 15  # what the page promises, of a host that does nothing else
+OWN_LOAD = 2.0  # of a cell and its checks, on each processor
 LAST_STEP = "### 8. Delete it"
 UP = "vmatrix infra up"  # the step that obtains artifacts where no cache has them
 
@@ -39,12 +40,17 @@ def read(name: str) -> str:
     return (CHECKOUT / "docs" / name).read_text(encoding="utf-8")
 
 
+def others() -> float:
+    """Return by what this host is slower than one that does nothing else, as its load of the last 15 minutes tells."""
+    return max(1.0, os.getloadavg()[2] / (OWN_LOAD * (os.cpu_count() or 1)))
+
+
 def test_the_page_is_true(reader: Reader) -> None:
     wrong = reader.does(read("tutorial.md"))
     assert not wrong, "\n".join(wrong)
     assert list(reader.folder.glob("runs/*/summary.md")), "the reader has run cells"
     took = sum(seconds for line, seconds in reader.seconds.items() if line != UP)
-    assert took < MINUTES * 60, f"the commands took {took:.0f} s"
+    assert took < MINUTES * 60 * others(), f"the commands took {took:.0f} s"
 
 
 def test_the_operators_pages_are_true_one_after_the_other(reader: Reader) -> None:

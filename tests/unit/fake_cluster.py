@@ -35,8 +35,6 @@ class FakeCluster(Cluster):
     request so far, as "VERB plural NAME").
     """
 
-    server = "https://fake"
-
     def __init__(self, objects: Mapping[Resource, list[Json]] | None = None) -> None:
         self.refusals: dict[str, ApiFailure] = {}
         self.asked: list[str] = []
@@ -45,6 +43,11 @@ class FakeCluster(Cluster):
         for resource, bodies in (objects or {}).items():
             for body in bodies:
                 self.put(resource, body)
+
+    @property
+    def server(self) -> str:
+        """Return the URL of the API."""
+        return "https://fake"
 
     def put(self, resource: Resource, body: Json) -> Json:
         """Put an object there as it is, in the place of one of its name."""
@@ -85,7 +88,8 @@ class FakeCluster(Cluster):
     def _answer(
         self, method: str, kind: dict[tuple[str, str], Json], key: tuple[str, str], sub: str, options: RequestOptions
     ) -> Json:
-        there, body = kind.get(key), copy.deepcopy(options.get("body"))
+        there = kind.get(key)
+        body: Json = copy.deepcopy(options.get("body")) or {}
         applies = "apply" in options.get("content_type", "")
         if method == "POST" and there is not None:
             raise ApiFailure(409, "AlreadyExists", f"{key[1]} already exists", [], request=method)

@@ -13,7 +13,7 @@ from harness.cli import app
 from harness.plan.cells import make_cell
 from harness.plan.changed import effects
 from harness.spec import load_spec
-from harness.spec.needs import needed
+from harness.spec.rules import needed
 from tests.unit.pages import ROOT
 
 SCRIPT = ROOT / "examples" / "script"

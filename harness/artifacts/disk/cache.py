@@ -25,9 +25,9 @@ from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.artifacts.workdir import LOCK, half_done, hold, working
 from harness.errors import BadInput, InfraError
 from harness.files import if_unlocked, sha256_of, write_atomically
-from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import BuildSource, DiskImage, UrlSource
 from harness.spec.project import templates_dir
+from harness.spec.settings import ImageMirror
 
 GIB = 1 << 30
 CHECKSUM_HINT = "check matrix/images.yml"

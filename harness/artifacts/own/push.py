@@ -19,9 +19,8 @@ from harness.artifacts.registry import digest_in, writable
 from harness.artifacts.store import FILES, Artifact, Store
 from harness.errors import BadInput, InfraError, VmatrixError
 from harness.proc import CommandFailed
+from harness.urls import is_registry, is_tag
 
-# HOST[:PORT][/PATH] as registries take it: https://github.com/distribution/reference (path components, domain)
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*/?")
 REPOSITORY = "vmatrix"
 
 
@@ -139,11 +138,14 @@ REASONS = (
 OTHER = Reason(re.compile(""), InfraError, "the registry did not take it", "see what it answered")
 
 
-def check_name(registry: str) -> None:
-    """Refuse what cannot be the name of a registry. Raises BadInput."""
-    if not NAME.fullmatch(registry):
+def check_name(registry: str, tags: Sequence[str] = ()) -> None:
+    """Refuse what cannot be the name of a registry, and tags that none takes. Raises BadInput."""
+    for tag in tags:
+        if not is_tag(tag):
+            raise BadInput(f"--tag {tag!r} is not a tag", hint="use up to 128 letters, digits and _.-")
+    if not is_registry(f"{registry.rstrip('/')}/{REPOSITORY}") or not is_registry(registry):
         raise BadInput(
-            f"{registry} is no registry",
+            f"{registry!r} is not a registry",
             hint="use HOST[:PORT][/PATH] without https://, the path in lower case, such as registry.example.org/group",
         )
 

@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, cast
 
 from harness.artifacts.catalogue import Catalogue, ReleaseRecipe, fill
-from harness.artifacts.product.wanted import program
 from harness.artifacts.recipe import Ref
+from harness.artifacts.refs import program
 from harness.artifacts.store import FILES, Artifact
 from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput

@@ -12,7 +12,6 @@ from typing import Any
 from harness.artifacts import refs
 from harness.artifacts.catalogue import Catalogue
 from harness.artifacts.mirror import archive_of
-from harness.artifacts.product import wanted
 from harness.artifacts.product.files import FOLDER, LaidOut, Tree, layout, of_phase, publish_tree, refs_of
 from harness.artifacts.product.images import Upload, own_images
 from harness.artifacts.recipe import Progress, Ref, silent
@@ -59,11 +58,11 @@ class Offer:
             BadInput: the catalogue does not have what is asked for, or two things would have one name.
         """
         asked = product.artifacts
-        programs = dict.fromkeys(ref for given in moments for ref in wanted.programs(catalogue, asked, given))
+        programs = dict.fromkeys(ref for given in moments for ref in refs.programs(catalogue, asked, given))
         images = dict.fromkeys(
-            ref for given in moments for ref in wanted.images(catalogue, asked, given, probes(given))
+            ref for given in moments for ref in refs.product_images(catalogue, asked, given, probes(given))
         )
-        renamed = [item for given in moments for item in wanted.renamed(catalogue, asked, given).items()]
+        renamed = [item for given in moments for item in refs.renamed(catalogue, asked, given).items()]
         return Offer(
             product,
             tuple(programs),
@@ -93,7 +92,7 @@ class Offer:
         catalogue, asked = store.catalogue, self.product.artifacts
         told: dict[str, Any] = {}
         if ours and given.get(SOURCE, FROM_MIRROR) == FROM_MIRROR:
-            programs = [ref for ref in wanted.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
+            programs = [ref for ref in refs.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
             here = checksums(artifact for ref in programs if (artifact := store.cached(ref)) is not None)
             told["cluster_checksums"] = {**here, **given.get("cluster_checksums", {})}
         served = found.get(_name(layout(catalogue, asked, given)))

@@ -22,7 +22,7 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.paths import cache_dir
 from harness.proc import CommandFailed, run
-from harness.spec import product_sources
+from harness.spec import product_files
 from harness.spec.models import Product, Timeouts
 
 FINISHED = ".finished"
@@ -158,8 +158,8 @@ def entry_of(product: Product, project: Path) -> Path | None:
     sources = product.sources
     if sources is None or sources.git is None or sources.revision is None:
         return None
-    folder = product_sources.folder(sources.model_dump(), project)
-    return folder if folder == product_sources.cached(sources.git, sources.revision) else None
+    folder = product_files.folder(sources.model_dump(), project)
+    return folder if folder == product_files.cached(sources.git, sources.revision) else None
 
 
 def fetch(product: Product, project: Path, tell: Tell, timeouts: Timeouts) -> bool:
@@ -181,17 +181,17 @@ def revision_of(product: Product, project: Path) -> Revision | None:
     sources = product.sources
     if sources is None:
         return None
-    folder = product_sources.folder(sources.model_dump(), project)
+    folder = product_files.folder(sources.model_dump(), project)
     here = folder is not None and (folder / ".git").exists()
     commit = run(_git(folder, "rev-parse", "HEAD"), timeout=GIT_SECONDS, check=False).stdout.strip() if here else ""
-    replaced = sources.git is None or folder != product_sources.cached(sources.git, str(sources.revision))
+    replaced = sources.git is None or folder != product_files.cached(sources.git, str(sources.revision))
     return Revision(product.name, sources.git or "", sources.revision or "", commit, str(folder) if replaced else "")
 
 
 def _fetch(git: str, revision: str, folder: Path, seconds: float) -> None:
     """Check a tag or a commit out into a folder; not a branch, which moves: results tell what was tested."""
     wanted = revision if COMMIT.fullmatch(revision) else f"refs/tags/{revision}"
-    hint = f"product.sources in product.yml; {product_sources.VARIABLE}=FOLDER uses a folder instead"
+    hint = f"product.sources in product.yml; {product_files.VARIABLE}=FOLDER uses a folder instead"
     try:
         run(["git", "init", "--quiet", folder], timeout=seconds)
         run(_git(folder, "fetch", "--quiet", "--depth", "1", git, wanted), timeout=seconds, env=ALONE)

@@ -22,7 +22,7 @@ from harness.kube.informer import Informer, revision_of
 from harness.kube.objects import condition, dig, is_condition, phase
 from harness.kube.resources import JOB, POD
 from harness.machines.runner.playbook_output import task_of
-from harness.spec.chaos import HINT, Blow
+from harness.spec.settings import HINT, Blow
 from harness.until import Deadline, NotYet, until
 
 PROC = Path("/proc")

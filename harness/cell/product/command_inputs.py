@@ -17,7 +17,7 @@ from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.model import Cell, Environment, Machine
 from harness.spec import phase_environment as names
 from harness.spec.models import Product
-from harness.spec.product_sources import VARIABLE as SOURCES
+from harness.spec.product_files import VARIABLE as SOURCES
 
 
 def ssh_config(environment: Environment, control: Path) -> str:

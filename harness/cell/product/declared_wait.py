@@ -14,7 +14,6 @@ from harness.errors import HarnessBug, InfraError, ProductError, VmatrixError
 from harness.kube.client import Cluster, Json, resource_of
 from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import JOB, POD, Resource
-from harness.spec.jsonpath import value_at
 from harness.spec.models.product_declared import (
     AlsoDone,
     Confirmation,
@@ -22,6 +21,7 @@ from harness.spec.models.product_declared import (
     DoneWhen,
     InObject,
     MadeMachines,
+    value_at,
 )
 from harness.until import Deadline, NotYet, TimedOut, until
 

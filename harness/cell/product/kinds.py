@@ -18,11 +18,11 @@ from harness.errors import BadInput
 from harness.files import if_unlocked
 from harness.model import Cell
 from harness.paths import MATRIX
-from harness.spec.chaos import refuse_unreachable
 from harness.spec.loader import load_spec
 from harness.spec.models import Product, Spec
-from harness.spec.product_sources import located
+from harness.spec.product_files import located
 from harness.spec.project import Project
+from harness.spec.settings import refuse_unreachable
 
 KINDS: dict[str, Callable[[Product, Path], ProductKind]] = {
     "ansible": Playbooks,

@@ -14,8 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from harness.kube.client import Cluster
 from harness.model import Environment, Mirror, Phase
-from harness.spec.chaos import Blow
 from harness.spec.models import Timeouts
+from harness.spec.settings import Blow
 
 Tell = Callable[[str], None]
 

@@ -17,7 +17,7 @@ from harness.errors import BadInput
 from harness.kube.client import Json
 from harness.model import LABEL_MACHINE, PlannedMachine
 from harness.paths import packaged_dir
-from harness.spec.amend import DEFAULT, EXTENDS, amended_data
+from harness.spec.layers import DEFAULT, EXTENDS, amended_data
 from harness.spec.project import TEMPLATES
 
 GOLDEN_NAMESPACE = "vmatrix-images"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from harness.machines.runner import callbacks
 from harness.machines.runner.playbook_output import play_of, task_of
-from harness.spec import ansible_configuration as cfg
-from harness.spec.ansible_configuration import Configuration, configuration
+from harness.spec import playbook_files as cfg
+from harness.spec.playbook_files import Configuration, configuration
 
 VARS_FOLDERS = ("group_vars", "host_vars")  # Ansible reads them beside an inventory
 

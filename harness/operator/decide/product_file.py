@@ -19,8 +19,8 @@ from harness.spec import variables
 from harness.spec.declared import find
 from harness.spec.lines import Document, Finding, Problem, below, parse
 from harness.spec.models import FILES, Product
+from harness.spec.product_files import marked
 from harness.spec.product_kinds import wrong_groups
-from harness.spec.product_sources import marked
 from harness.spec.shape import validate
 
 KEY = "product.yml"

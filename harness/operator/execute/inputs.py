@@ -10,6 +10,8 @@ keys/SECRET/KEY   private SSH keys
 from __future__ import annotations
 
 import json
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from harness import yaml_text
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.kube.failures import Json
@@ -138,13 +141,19 @@ class OperationFolder:
             BadInput: a file is missing or does not say what it should.
         """
         told, inventory, variables = (_mapping(path / name) for name in (OPERATION, HOSTS, VARIABLES))
-        hosts = (inventory.get("all") or {}).get("hosts")
+        whole = inventory.get("all")
+        hosts = whole.get("hosts") if isinstance(whole, dict) else None
         if not isinstance(hosts, dict) or not hosts:
             raise BadInput(f"{path / HOSTS}: all.hosts has no machine", hint=HINT)
-        inventory["all"]["hosts"] = {name: dict(said or {}) for name, said in hosts.items()}
+        for name, given in hosts.items():
+            if given is not None and not isinstance(given, dict):
+                raise BadInput(f"{path / HOSTS}: all.hosts.{name} is not a mapping of variables", hint=HINT)
+        inventory["all"]["hosts"] = {name: dict(given or {}) for name, given in hosts.items()}
         try:
             words: dict[str, Any] = {key: str(told[key]) for key in WORDS}
             seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
+            if not 0 < seconds < math.inf:
+                raise ValueError(f"deadlineSeconds is {seconds}; use a number of seconds")
             snapshot = OperationSnapshot.model_validate(told["snapshot"]) if "snapshot" in told else None
         except KeyError as missing:
             raise BadInput(f"{path / OPERATION}: {missing} is missing", hint=HINT) from missing
@@ -158,7 +167,7 @@ class OperationFolder:
 
 
 def _product(file: Path) -> KnownProduct | None:
-    if not file.is_file():
+    if not os.path.lexists(file):
         return None
     product, mistakes = read_product(read_text(file), file.name)
     if product is None:
@@ -167,12 +176,9 @@ def _product(file: Path) -> KnownProduct | None:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadInput(f"{file}: {error}", hint=HINT) from error
+    found = yaml_text.document(read_text(file), file, hint=HINT)
     if not isinstance(found, dict):
-        raise BadInput(f"{file}: it is no mapping", hint=HINT)
+        raise BadInput(f"{file}: it is not a mapping", hint=HINT)
     return found
 
 

@@ -241,6 +241,16 @@ class ClusterLeaves(Model):
         description="kernel modules that modules-load.d names on nodes, where sysctl.d has the kernel settings; "
         "else it is not judged what the next start of a machine sets",
     )
+    boot_files: tuple[Folder, ...] | None = Field(
+        default=None,
+        description="globs of files that the product writes and a boot reads: units, sysctl.d, modules-load.d and the "
+        "like. No other such file is newer than the machine's start. Else only what forbids something is judged",
+    )
+    secrets: tuple[Folder, ...] | None = Field(
+        default=None,
+        description="globs of files with secrets of the cluster besides those of kubeadm and kubelet; there is no "
+        "other copy on machines. Else only files that any user reads are judged",
+    )
     firewall: FirewallLeaves | None = Field(
         default=None,
         description="tables and chains of rules for packets that machines may have; no other rule drops, changes or "
@@ -268,6 +278,11 @@ class ClusterLeaves(Model):
         default=None,
         description="files that amend units: of kubelet, the container runtime, the proxy before the API, etcd, the "
         "network plugin. Nothing else limits kubelet and the runtime. Else not judged",
+    )
+    unit_settings: dict[Text, dict[Text, str]] | None = Field(
+        default=None,
+        description="properties that services of the cluster have, by unit, as `systemctl show` prints them, or globs; "
+        "all others are systemd's defaults. Else only restarts and limits of processes are judged",
     )
     admission: tuple[Text, ...] | None = Field(
         default=None,

@@ -23,9 +23,11 @@ from harness.spec.renamed import current_provider
 class Constraint(Model):
     """A rule of matrix/constraints.yml that every cell obeys: where all of `if` holds, all of `then` holds.
 
-    if: conditions by axis.  then: conditions by axis.  why: the reason, in words; it identifies the rule.
+    id: the name by which a project changes or removes it.
+    if: conditions by axis.  then: conditions by axis.  why: the reason, in words.
     """
 
+    id: Name | None = None
     if_: dict[Name, Condition] = Field(alias="if", min_length=1)
     then: dict[Name, Condition] = Field(min_length=1)
     why: Text

@@ -1,4 +1,4 @@
-"""Files of a machine, its listeners and next boot, as machine/files.py prints them."""
+"""Files of a machine and its listeners, as machine/files.py prints them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 class FileRights:
     """A file, a socket or a folder: its permissions, its owner (numbers), and whether a private key is in it.
 
-    kind: file, socket, folder (of etcd), or place: what root runs, and where that is.
+    kind: file, socket, folder, data (a folder of etcd's data), above (a folder that those are in), or place: what root
+    runs, and where that is.
     """
 
     kind: str
@@ -51,11 +52,20 @@ class OpenSocket:
 
 @dataclass(frozen=True)
 class Room:
-    """A folder that programs write to: whether it is read-only, and which shares of its space and files are free."""
+    """A folder that programs write to, or a mount below one.
 
-    read_only: bool
+    closed: why nothing can be written, "" where something can.  space, files: which shares are free.
+    locked: files in it that cannot be changed.  runs: whether programs are run from there.  noexec: whether that is
+    forbidden.  passing: whether the next boot empties it, although it has to last.
+    """
+
+    closed: str
     space: float
     files: float
+    locked: tuple[str, ...] = ()
+    runs: bool = False
+    noexec: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,8 +73,7 @@ class MachineFiles:
     """One machine.
 
     newer: by program, by how many seconds each file that it read when it started is newer than the process.
-    os_release: ID and VERSION_ID.  boot_settings, boot_modules, boot_swaps: what the next start of the machine sets.
-    boot_target, boot_hostname: where it leads, and the name in /etc/hostname ("" where there is none).
+    os_release: ID and VERSION_ID.
     written: folders that programs write to, by path.
     """
 
@@ -73,17 +82,11 @@ class MachineFiles:
     executables: Mapping[str, RunningFile]
     os_release: Mapping[str, str]
     listening: tuple[OpenSocket, ...]
-    boot_settings: Mapping[str, str]
-    boot_modules: tuple[str, ...]
-    boot_swaps: tuple[str, ...]
-    boot_target: str
-    boot_hostname: str
     written: Mapping[str, Room]
 
 
 def files_of(raw: Mapping[str, Any]) -> MachineFiles:
     """Read what machine/files.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
-    boot = raw["at_boot"]
     return MachineFiles(
         files={path: FileRights(*row) for path, row in raw["files"].items()},
         newer=raw["newer"],
@@ -93,10 +96,5 @@ def files_of(raw: Mapping[str, Any]) -> MachineFiles:
         },
         os_release=raw["os_release"],
         listening=tuple(OpenSocket(*row) for row in raw["listening"]),
-        boot_settings=boot["settings"],
-        boot_modules=tuple(boot["modules"]),
-        boot_swaps=tuple(boot["swaps"]),
-        boot_target=boot["target"],
-        boot_hostname=boot["hostname"],
-        written={path: Room(*row) for path, row in raw["written"].items()},
+        written={path: Room(**{**row, "locked": tuple(row["locked"])}) for path, row in raw["written"].items()},
     )

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Where a certificate lies, its subject (RFC 4514), its beginning and end, its alternative names, its text."""
+    """Where a certificate lies, its subject (RFC 4514), its beginning and end, its alternative names, its text.
+
+    usages: what it may be used for, in the words of RFC 5280: key usages that are set, and extended ones
+    (serverAuth, clientAuth; others as their numbers).
+    """
 
     path: str
     subject: str
@@ -23,6 +29,7 @@ class Certificate:
     not_after: datetime
     names: tuple[str, ...]
     pem: str = ""
+    usages: frozenset[str] = frozenset()
 
     def signed_by(self, authority: Certificate) -> bool:
         """Tell whether an authority has signed it."""
@@ -49,7 +56,25 @@ def certificate_of(path: str, pem: str) -> Certificate:
         not_after=read.not_valid_after_utc,
         names=names,
         pem=pem.strip(),
+        usages=frozenset(_usages(read)),
     )
+
+
+KEY_USAGES = {
+    "digital_signature": "digitalSignature",
+    "key_encipherment": "keyEncipherment",
+    "key_cert_sign": "keyCertSign",
+}
+EXTENDED = {ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth", ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth"}
+
+
+def _usages(read: x509.Certificate) -> Iterator[str]:
+    with suppress(x509.ExtensionNotFound):
+        usage = read.extensions.get_extension_for_class(x509.KeyUsage).value
+        yield from (word for name, word in KEY_USAGES.items() if getattr(usage, name))
+    with suppress(x509.ExtensionNotFound):
+        for one in read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value:
+            yield EXTENDED.get(one, one.dotted_string)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,14 @@ OK = 200
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """What a program loaded from files when it started; `fresh` tells whether it started after they last changed."""
+    """What a program loaded from files when it started; `fresh` tells whether it started after they last changed.
+
+    usual: what it would have without any file; None where it does not tell.
+    """
 
     content: Any
     fresh: bool
+    usual: Any = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,16 @@ def _shims(raw: Mapping[str, Any]) -> tuple[Shim, ...]:
 def _loaded(raw: Mapping[str, Any] | None, content: Any) -> LoadedConfig | None:
     if raw is None:
         return None
-    return LoadedConfig(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]))
+    usual = _defaults(raw.get("default", ""))
+    return LoadedConfig(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]), usual)
+
+
+def _defaults(text: str) -> Mapping[str, Any] | None:
+    """Return the settings that a program prints as its defaults, None where it prints none that can be read."""
+    try:
+        return tomllib.loads(text) or None
+    except tomllib.TOMLDecodeError:
+        return None
 
 
 def _api_version(answer: Mapping[str, Any] | None) -> str:
@@ -125,6 +138,35 @@ Rule = tuple[str, str, int]  # a Service's address, its protocol, its port
 
 
 @dataclass(frozen=True)
+class UnitSettings:
+    """A service: the properties that its unit sets, as `systemctl show` prints them, and what became of it.
+
+    limits: those of processes, by their names there.  restarts: how often systemd restarted it by itself since somebody
+    started it.  reload: whether its files are newer than what systemd has read.
+    """
+
+    settings: Mapping[str, str]
+    limits: Mapping[str, str]
+    restarts: int
+    reload: bool
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """What limits a process.
+
+    limits: soft and hard one, by the names in /proc/PID/limits without "Max".  oom: its score for the kernel that
+    chooses whom to kill.  state: T for one that is stopped.  cpus: the processors that it may run on.
+    """
+
+    limits: Mapping[str, tuple[str, str]]
+    oom: int
+    nice: int
+    state: str
+    cpus: str
+
+
+@dataclass(frozen=True)
 class MachineSetup:
     """One machine.
 
@@ -134,10 +176,12 @@ class MachineSetup:
     kubelets_api: what answers at the API's address that kubelet uses, and that address; None where no kubelet runs.
     cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
     rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
-    images: digests by name.  kubelet: the settings in its file.
+    images: digests by name.  kubelet: the settings in its file.  unread: why that cannot be read, "" where it can.
     drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.
     registries: registries with a file for containerd.  servers: the URLs in each such file.
     registries_conf: what CRI-O's files for registries say, by path.
+    units: the cluster's services.  processes: their main processes by unit, those of the cluster's programs by name and
+    id, and the machine's first one as "1".
     """
 
     api: Mapping[str, HttpAnswer]
@@ -155,11 +199,15 @@ class MachineSetup:
     limits: tuple[tuple[str, str, str], ...]
     servers: Mapping[str, tuple[str, ...]]
     registries_conf: Mapping[str, Mapping[str, Any]]
+    units: Mapping[str, UnitSettings]
+    processes: Mapping[str, ProcessLimits]
+    unread: str = ""
 
 
 def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
     """Read what machine/setup.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
     rules, api = raw["rules"], raw["kubelets_api"]
+    kubelet, unread = _yaml_settings(raw["kubelet"])
     return MachineSetup(
         api={path: HttpAnswer(int(a["status"]), a["body"]) for path, a in raw["api"].items()},
         resolvers=tuple(raw["resolvers"]),
@@ -167,7 +215,8 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         bridged={name: int(count) for name, count in raw["bridged"].items()},
         rules=None if rules is None else frozenset((address, name, int(port)) for address, name, port in rules),
         images=raw["images"],
-        kubelet=yaml.safe_load(raw["kubelet"]) or {},
+        kubelet=kubelet,
+        unread=unread,
         drop_ins={unit: tuple(files) for unit, files in raw["drop_ins"].items()},
         registries=tuple(raw["registries"]),
         search=tuple(raw["search"]),
@@ -176,4 +225,30 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         limits=tuple((program, path, value) for program, path, value in raw["limits"]),
         servers={path: tuple(urls) for path, urls in raw["servers"].items()},
         registries_conf={path: tomllib.loads(text) for path, text in raw["registries_conf"].items()},
+        units={
+            name: UnitSettings(one["settings"], one["limits"], int(one["restarts"]), bool(one["reload"]))
+            for name, one in raw["units"].items()
+        },
+        processes=_limits(raw["processes"]["pids"], raw["processes"]["seen"]),
     )
+
+
+def _yaml_settings(text: str) -> tuple[Mapping[str, Any], str]:
+    """Return the settings in a file, and why it cannot be read: that is a finding and not the machine's fault."""
+    try:
+        content = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        return {}, f"it is not YAML: {' '.join(str(error).split())[:200]}"
+    return (content, "") if isinstance(content, dict) else ({}, "it is not a file of settings")
+
+
+def _limits(pids: Mapping[str, int], seen: Mapping[str, Mapping[str, Any]]) -> dict[str, ProcessLimits]:
+    """Return what limits processes, by their names; one that has ended meanwhile is left out."""
+    return {
+        name: ProcessLimits(
+            {key: (soft, hard) for key, (soft, hard) in seen[str(pid)]["limits"].items()},
+            *(seen[str(pid)][key] for key in ("oom", "nice", "state", "cpus")),
+        )
+        for name, pid in {"1": 1, **pids}.items()
+        if str(pid) in seen
+    }

@@ -1,4 +1,4 @@
-"""Prints of a guest's machine who may use which files, what is older than its files, who listens, and what boots.
+"""Prints of a guest's machine who may use which files, what is older than its files, and who listens.
 
 facts/files.py reads it. No content of a file leaves the machine, only whether there is a private key in it.
 """
@@ -6,6 +6,7 @@ facts/files.py reads it. No content of a file leaves the machine, only whether t
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import json
 import os
@@ -15,6 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from harness.validate.machine.library import PATH, PROCESSES, age, effective, flag, processes, read, said
@@ -33,9 +35,47 @@ FILES = [
 ]
 # Whoever may write here runs what he likes as root.
 PLACES = ["/etc/cni/net.d", "/opt/cni/bin", "/opt/cni/bin/*", "/etc/systemd/system", "/etc/systemd/system/*.service"]
-# What programs of the cluster write while they run.
-WRITTEN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/lib/containers", "/var/lib/cni", "/var/log", "/run"]
+# Whoever may write to these, or to a folder above one, may put another in its place. With what is in those before **.
+FOLDERS = [
+    *("/etc/kubernetes/**", "/etc/ssl/etcd/**", "/etc/etcd/**", "/etc/cni/**", "/etc/containerd/**", "/etc/crio/**"),
+    *("/etc/containers/**", "/etc/api-endpoint/**", "/etc/systemd/system", "/etc/systemd/system/*.d/**"),
+    *("/var/lib/kubelet", "/var/lib/kubelet/*", "/var/lib/kubelet/device-plugins/*", "/var/lib/cni/**"),
+    *("/var/lib/containerd", "/var/lib/containerd/*", "/var/lib/containers", "/var/lib/containers/storage"),
+    *("/var/lib/crio", "/var/lib/calico", "/var/lib/cilium", "/var/log/pods", "/var/log/containers"),
+    *("/run/containerd", "/run/crio", "/run/flannel", "/run/netns", "/opt/cni", "/opt/cni/bin", "/usr/local/bin"),
+    *("/usr/local/sbin", "/usr/local/lib", "/etc/sysctl.d", "/etc/modules-load.d", "/usr/libexec/kubernetes/**"),
+]
+# What programs of the cluster write while they run, and what renewal, upgrades, joins and network plugins write later.
+WRITTEN = [
+    *("/etc", "/etc/kubernetes", "/etc/kubernetes/manifests", "/etc/kubernetes/tmp", "/etc/kubernetes/pki"),
+    *("/etc/kubernetes/pki/etcd", "/etc/cni/net.d", "/etc/containerd", "/etc/crio", "/etc/systemd/system"),
+    *("/var/lib/kubelet", "/var/lib/kubelet/pki", "/var/lib/kubelet/pods", "/var/lib/kubelet/plugins"),
+    *("/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources"),
+    *("/var/lib/containerd", "/var/lib/containers", "/var/lib/containers/storage", "/var/lib/crio"),
+    *("/var/lib/cni", "/var/lib/cni/networks", "/var/lib", "/var/log", "/var/log/pods", "/var/log/containers"),
+    *("/run", "/run/containerd", "/run/crio", "/run/netns", "/run/flannel", "/run/systemd", "/run/xtables.lock"),
+    *("/opt/cni/bin", "/usr/local/bin", "/usr/libexec/kubernetes", "/etc/hosts", "/root", "/tmp", "/var/tmp"),  # noqa: S108
+]
+# From where programs run.
+RUN = ("/opt/cni/bin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/usr/libexec/kubernetes")
+# What a boot must not empty.
+LASTING: tuple[str, ...] = (
+    "/etc/kubernetes",
+    "/etc/cni",
+    "/etc/containerd",
+    "/etc/crio",
+    "/etc/systemd",
+    "/var/lib/kubelet",
+)
+LASTING += ("/var/lib/containerd", "/var/lib/containers", "/var/lib/etcd", "/var/lib/cni")
+# Mounts that come and go with pods, and are written by nobody else.
+OF_PODS = re.compile(
+    r"^/var/lib/kubelet/(pods|plugins)/|^/run/(netns/|credentials/|user/|host/|lock|systemd/)"
+    r"|^/(run|var/lib)/(containerd|containers|crio)/.*(/rootfs|/shm|/merged|overlay|userdata|sandboxes)"
+)
 SECRET = re.compile(r"PRIVATE KEY-----|client-key-data:|^\s*token:", re.MULTILINE)
+LARGE = 1 << 20  # bytes: no file with a key is as large
+CROWDED = ("/tmp", "/var/tmp", "/etc", "/run", "/root", "/var/lib", "/var/log", "/run/netns")  # noqa: S108 - not the cluster's alone
 PROXIES = {"haproxy", "nginx"}
 CRIO = (
     "/etc/crio/crio.conf",
@@ -44,37 +84,35 @@ CRIO = (
     "/etc/containers/registries.conf.d/*",
 )
 CONTAINERD = ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml")
-SETTINGS = (
-    "net.ipv4.ip_forward",
-    "net.bridge.bridge-nf-call-iptables",
-    "net.ipv6.conf.all.forwarding",
-    "net.bridge.bridge-nf-call-ip6tables",
-)
 RELEASE = ("ID", "VERSION_ID", "VERSION_CODENAME")
 LISTENER = re.compile(r"^\S+\s+\S+\s+\S+\s+(?P<address>\S+):(?P<port>\d+)\s+\S+(?P<users>.*)$")
 PID = re.compile(r"pid=(\d+)")
 
 
 def files(running: Iterable[dict[str, Any]], folder: str) -> dict[str, list[Any]]:
-    """Return kind, permissions, owner, group and whether there is a private key, of every file of the cluster."""
-    patterns = [*FILES, *([f"{folder}/**"] if folder else [])]
+    """Return kind, permissions, owner, group and whether there is a private key, of every file of the cluster.
+
+    Also of the folders that they are in, and of those above.
+    """
+    patterns = [*FILES, *FOLDERS, *([f"{folder}/**"] if folder else [])]
+    data = [text for one in running if one["name"] == "etcd" if (text := effective(one, "data-dir"))]
+    patterns += [one for text in data for one in (text, f"{text}/**")]
     for process in running:
-        if process["name"] == "etcd":
-            data = effective(process, "data-dir")
-            patterns += [data, f"{data}/member"] if data else []
         if process["name"] == "kubelet":
             patterns += filter(None, [flag(process["argv"], "config"), flag(process["argv"], "kubeconfig")])
-    found = {}
-    for path in {one for pattern in patterns for one in glob.glob(pattern, recursive=True)}:
+    found, own = {}, {one.rstrip("/") for pattern in patterns for one in glob.glob(pattern, recursive=True)}
+    above = {str(parent) for path in own for parent in PurePath(path).parents if not path.startswith("/home/")} - own
+    for path in {*own, *above}:
         try:
             seen = os.lstat(path)
         except OSError:  # it is gone meanwhile
             continue
-        if stat.S_ISLNK(seen.st_mode) or (stat.S_ISDIR(seen.st_mode) and "etcd" not in path):
+        if stat.S_ISLNK(seen.st_mode):
             continue
-        secret = stat.S_ISREG(seen.st_mode) and bool(SECRET.search(read(path) or ""))
-        kind = "folder" if stat.S_ISDIR(seen.st_mode) else "socket" if stat.S_ISSOCK(seen.st_mode) else "file"
-        found[path.rstrip("/")] = [kind, stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, secret]
+        secret = stat.S_ISREG(seen.st_mode) and seen.st_size < LARGE and bool(SECRET.search(read(path) or ""))
+        folder_of = "above" if path in above else "data" if any(map(PurePath(path).is_relative_to, data)) else "folder"
+        kind = folder_of if stat.S_ISDIR(seen.st_mode) else "socket" if stat.S_ISSOCK(seen.st_mode) else "file"
+        found[path] = [kind, stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid, secret]
     return found
 
 
@@ -99,18 +137,74 @@ def places(running: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
     return found
 
 
-def written(running: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return of each folder that programs write: whether it is read-only, and the free shares of space and files."""
-    data = [effective(process, "data-dir") for process in running if process["name"] == "etcd"]
+def written(running: Iterable[dict[str, Any]], folder: str) -> dict[str, dict[str, Any]]:
+    """Return of each folder that programs write, and of each mount below, what is in the way of writing there.
+
+    closed: why nothing can be written (the kernel's error for root), "" where something can.  space, files: free
+    shares.  locked: files in it that cannot be changed.  runs: whether programs are run from there; noexec: whether
+    that is forbidden.  passing: whether a boot empties it although it has to last.
+    """
+    etcd = [effective(process, "data-dir") for process in running if process["name"] == "etcd"]
+    own = [folder, f"{folder}/etcd"] if folder else []
+    data = [
+        one for text in filter(None, etcd) for one in (text, *(f"{text}/member/{name}" for name in ("snap", "wal")))
+    ]
+    places = {one for one in [*WRITTEN, *own, *data, *RUN] if os.path.exists(one)}
+    mounts = mounted()
+    apart = [one for one in places if one not in CROWDED]
+    below = {where for where in mounts if not OF_PODS.search(where) and any(is_below(where, one) for one in apart)}
+    return {path: room(path, mounts, (*LASTING, *filter(None, [*own, *data]))) for path in {*places, *below} - {"/"}}
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Tell whether a path is in a folder, or the folder itself."""
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def mounted() -> dict[str, tuple[str, str]]:
+    """Return the options and the type of the topmost mount at each place (proc_pid_mountinfo(5))."""
     found = {}
-    for path in filter(os.path.isdir, [*WRITTEN, *data]):
-        seen = os.statvfs(path)
-        shares = [
-            seen.f_bavail / seen.f_blocks if seen.f_blocks else 1.0,
-            seen.f_favail / seen.f_files if seen.f_files else 1.0,
-        ]
-        found[path] = [bool(seen.f_flag & os.ST_RDONLY), *shares]
+    for line in (read("/proc/self/mountinfo") or "").splitlines():
+        words, _, rest = line.partition(" - ")
+        fields = words.split()
+        found[fields[4].replace("\\040", " ")] = (fields[5], rest.split()[0])
     return found
+
+
+def room(path: str, mounts: dict[str, tuple[str, str]], lasting: Sequence[str]) -> dict[str, Any]:
+    """Return what is in the way of writing to a place; see `written`."""
+    seen = os.statvfs(path)
+    options, kind = mounts[max((where for where in mounts if is_below(path, where.rstrip("/"))), key=len)]
+    return {
+        "closed": unwritable(path),
+        "space": seen.f_bavail / seen.f_blocks if seen.f_blocks else 1.0,
+        "files": seen.f_favail / seen.f_files if seen.f_files else 1.0,
+        "locked": locked(path),
+        "runs": any(is_below(path, one) for one in RUN),
+        "noexec": "noexec" in options.split(","),
+        "passing": kind in ("tmpfs", "ramfs") and any(is_below(path, one) for one in lasting),
+    }
+
+
+def unwritable(path: str) -> str:
+    """Return the kernel's reason why root cannot write to a place, "" where it can; nothing is written."""
+    try:
+        if os.access(path, os.W_OK):
+            return ""
+        os.close(os.open(path, os.O_WRONLY | os.O_DIRECTORY if os.path.isdir(path) else os.O_WRONLY))
+    except OSError as error:
+        if error.errno != errno.EISDIR:
+            return error.strerror or str(error)
+    return "read-only" if os.statvfs(path).f_flag & os.ST_RDONLY else "it is immutable (chattr)"
+
+
+def locked(path: str) -> list[str]:
+    """Return the files of a folder that root cannot change: immutable ones, or mounted read-only."""
+    if not os.path.isdir(path) or path in CROWDED:
+        return []
+    with os.scandir(path) as entries:
+        plain = [one.path for one in entries if one.is_file(follow_symlinks=False)]
+    return sorted(one for one in plain if not os.access(one, os.W_OK))
 
 
 def newer_files(process: dict[str, Any]) -> dict[str, float]:
@@ -186,48 +280,26 @@ def listeners() -> list[list[Any]]:
     return found
 
 
-def at_boot() -> dict[str, Any]:
-    """Return what the next start of the machine sets: kernel settings, modules, swap."""
-    text = said(["systemd-analyze", "cat-config", "sysctl.d"]) or ""
-    pairs = (line.lstrip("-").partition("=") for line in text.splitlines() if not line.lstrip().startswith(("#", ";")))
-    given = {key.strip().replace("/", "."): value.strip() for key, _, value in pairs}
-    folders = ("/etc/modules-load.d/*.conf", "/run/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf")
-    texts = [read(path) or "" for folder in folders for path in glob.glob(folder)]
-    lines = [line.strip() for one in texts for line in one.splitlines()]
-    fstab = [line.split() for line in (read("/etc/fstab") or "").splitlines() if not line.lstrip().startswith("#")]
-    units = [os.path.basename(path) for path in glob.glob("/etc/systemd/system/*.wants/*.swap")]
-    swaps = units + [words[0] for words in fstab if len(words) > 3 and words[2] == "swap" and "noauto" not in words[3]]
-    masked = said(["systemctl", "is-enabled", "swap.target"]) == "masked"
-    return {
-        "settings": {name: given.get(name, "") for name in SETTINGS},
-        "modules": sorted({line for line in lines if line and line[0] not in "#;"}),
-        "swaps": [] if masked else swaps,
-        "target": said(["systemctl", "get-default"]) or "",
-        "hostname": (read("/etc/hostname") or "").strip(),
-    }
-
-
 def main(argv: Sequence[str]) -> None:
     """Print everything.
 
     Args:
         argv: one JSON object: the folder `certificates` ("" where the product does not say).
     """
-    running = processes()
+    running, folder = processes(), json.loads(argv[0])["certificates"]
     agents = [process for process in running if process["name"] in ("kubelet", "containerd", "crio")]
     # of a proxy the newest worker counts: a reload starts one
     readers = {one["name"]: one for one in [*agents, *of_units(running), *sorted(processes("haproxy"), key=by_age)]}
     release = (line.partition("=") for line in (read("/etc/os-release") or "").splitlines())
     seen = {
-        "files": {**places(running), **files(running, json.loads(argv[0])["certificates"])},
-        "written": written(running),
+        "files": {**files(running, folder), **places(running)},
+        "written": written(running, folder),
         "newer": {name: newer_files(process) for name, process in readers.items()},
         "executables": executables(agents),
         "os_release": {
             key: value.strip("\"'") for key, _, value in release if key in ("ID", "VERSION_ID", "VERSION_CODENAME")
         },
         "listening": listeners(),
-        "at_boot": at_boot(),
     }
     print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
 

@@ -40,12 +40,6 @@ COMMANDS = {
     "runc": ["runc", "--version"],
 }
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState"
-SYSCTLS = [
-    "net.ipv4.ip_forward",
-    "net.bridge.bridge-nf-call-iptables",
-    "net.ipv6.conf.all.forwarding",
-    "net.bridge.bridge-nf-call-ip6tables",
-]
 ENDPOINTS = {
     "kube-proxy": "http://127.0.0.1:10256/healthz",
 }
@@ -55,6 +49,7 @@ CERTIFICATE_FILES = [
     "/etc/kubernetes/*.conf",
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
     "/var/lib/kubelet/pki/kubelet.crt",
+    "/var/lib/kubelet/pki/kubelet-server-current.pem",
     "/etc/ssl/etcd/*.crt",
 ]
 # Flags that name certificates, and those that name kubeconfigs with one in them or beside them.
@@ -203,6 +198,13 @@ def with_units(running: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**process, "main_of": units.get(str(process["pid"]), "")} for process in running]
 
 
+def kernel_settings(names: Sequence[str]) -> dict[str, str]:
+    """Return the values of kernel settings that exist, with single spaces, by their names; `*` stands for any part."""
+    root = "/proc/sys/"
+    paths = sorted({path for name in names for path in glob.glob(root + name.replace(".", "/"))})
+    return {path[len(root) :].replace("/", "."): " ".join((read(path) or "").split()) for path in paths}
+
+
 def disk() -> dict[str, int]:
     """Return the free and the total bytes of the root file system."""
     seen = shutil.disk_usage("/")
@@ -215,7 +217,7 @@ def main(argv: Sequence[str]) -> None:
     Args:
         argv: one JSON object: `units`, the names of the systemd units to report; the folders `certificates`,
             `manifests` and `cni_plugins` ("" where the product does not say); `tools`, files by program;
-            `environment_file` of etcd.
+            `environment_file` of etcd; `settings` of the kernel, by name.
     """
     given, began = json.loads(argv[0]), time.time()
     running = with_units(processes())
@@ -236,7 +238,7 @@ def main(argv: Sequence[str]) -> None:
         "system_state": said(["systemctl", "is-system-running"]),
         "failed_units": failed_units(),
         "processes": running,
-        "sysctls": {name: (read("/proc/sys/" + name.replace(".", "/")) or "").strip() for name in SYSCTLS},
+        "sysctls": kernel_settings(given["settings"]),
         "swaps": (read("/proc/swaps") or "").splitlines()[1:],
         "certificates": certificates(running, given["certificates"]),
         "whose_certificates": whose(running),

@@ -40,6 +40,7 @@ SHIM = "containerd-shim-runc-v2"
 OF_A_MOMENT = ("start", "delete")  # what containerd runs a shim's program for, besides the shim itself
 PINNED = 'labels."io.cri-containerd.pinned"==pinned'
 FILE_VERSION = re.compile(r"^version\s*=\s*(\d+)", re.MULTILINE)
+SETTING = re.compile(r"^(?P<key>[a-z_]+) = (?P<value>\S.*)$")  # of CRI-O
 SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
     "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
@@ -113,13 +114,11 @@ def containerd() -> dict[str, Any] | None:
     for process in processes("containerd"):
         path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
         files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
-        dump = [f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"]
-        # without standard error, where it warns
-        done = subprocess.run(dump, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
-        text = done.stdout.decode(errors="replace")
+        text = output_of([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
         seen = {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
         written = FILE_VERSION.search(read(path) or "")
-        return {**seen, "file_version": written.group(1) if written else ""}
+        usual = output_of([f"/proc/{process['pid']}/exe", "config", "default"])
+        return {**seen, "file_version": written.group(1) if written else "", "default": usual}
     return None
 
 
@@ -134,15 +133,37 @@ def crio() -> dict[str, Any] | None:
             flag(process["argv"], "listen") or CRIO_SOCKET,
             "config",
         ]
-        try:  # without standard error, where it warns
-            done = subprocess.run(
-                asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False
-            )
-            text = done.stdout.decode(errors="replace")
-        except (OSError, subprocess.TimeoutExpired):
-            text = ""  # one that does not answer has none of the settings that are wanted
-        return {"config": text, "changed": max(map(changed, files), default=0.0), "started": started(process["pid"])}
+        text = output_of(asked)  # one that does not answer has none of the settings that are wanted
+        usual = uncommented(output_of([f"/proc/{process['pid']}/exe", "config", "--default"]))
+        newest = max(map(changed, files), default=0.0)
+        return {"config": text, "changed": newest, "started": started(process["pid"]), "default": usual}
     return None
+
+
+def output_of(argv: Sequence[str]) -> str:
+    """Return a command's standard output, without what it warns of; "" where it cannot be run."""
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+def uncommented(text: str) -> str:
+    """Return CRI-O's defaults as TOML: it prints them as comments, among others that explain them."""
+    lines: list[str] = []
+    known: set[str] = set()
+    inside = False
+    for line in text.splitlines():
+        bare = line[2:] if line.startswith("# ") else line.removeprefix("#")
+        setting = SETTING.match(bare)
+        if line.startswith("["):
+            lines, known, inside = [*lines, line], set(), False
+        elif inside or (setting and setting["key"] not in known):
+            lines.append(bare)
+            known |= {setting["key"]} if setting and not inside else set()
+            inside = (inside or bool(setting and setting["value"].startswith("["))) and not bare.rstrip().endswith("]")
+    return "\n".join(lines)
 
 
 def pinned() -> list[str] | None:

@@ -32,6 +32,21 @@ LIMITS = {
     "cpu,cpuacct": {"cpu.cfs_quota_us": "-1"},
     "memory": {"memory.limit_in_bytes": "9223372036854"},
 }
+CORE = ("kubelet", "containerd", "crio", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+NO_UNIT = "vmatrix-none.service"  # what has no file: systemd shows what every unit has
+# Properties that tell of a unit's state, and what follows from other properties.
+STATE_OF_UNIT = re.compile(
+    r"Timestamp|Monotonic$|PID$|Current$|Peak$|^CPUUsage|^Effective|^Exec(Main|\w*Ex$|Start$)|^NRestarts|Result$|^[UG]ID$"
+    r"|^Status|Invocation|^ControlGroup|State$|^(Id|Names|Description|Documentation|FragmentPath|SourcePath|DropInPaths)$"
+    r"|^UnitFile|^Can[A-Z]|^Job$|^NeedDaemonReload|^Memory(Available|Pressure)|^IP(In|E)gress|^IO(Read|Write)[BO]|Next$"
+    r"|^(Before|After|Wants|WantedBy|RequiredBy|TriggeredBy|ConsistsOf|BoundBy|Triggers|ReferencedBy|References)$"
+    r"|^(RequiresMountsFor|WantsMountsFor|OnFailureOf|OnSuccessOf|PropagatesReloadTo|ReloadPropagatedFrom|Following)$"
+    r"|^WatchdogUSec|^(Transient|Perpetual|SetLoginEnvironment|DelegateControllers|DebugInvocation)|^NFileDescriptor"
+    r"|Ex$|^Slice$|^(CPU|Memory|Tasks|IO|BlockIO|IP)Accounting$|^DefaultMemory|^LoadError|^Restart(Steps|MaxDelay)|^TTYRe"
+)
+DEPENDENCIES = ("Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "Upholds", "OnFailure", "OnSuccess")
+ADDED_UNIT = re.compile(r"^(sysinit|basic|shutdown|umount)\.target$|\.slice$|\.mount$|^systemd-journald")
+SHOWN_COMMAND = re.compile(r"\{ path=\S+ ; argv\[\]=(.*?) ; [^}]*\}")
 # kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
 NFTABLES = re.compile(r"([0-9a-f.:]+) \. (tcp|udp|sctp) \. (\d+) :")
 IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9a-f.:]+)/(?:32|128) .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
@@ -129,6 +144,69 @@ def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
     return {unit: (said(["systemctl", "show", "--value", "-p", "DropInPaths", unit]) or "").split() for unit in units}
 
 
+def properties(text: str) -> dict[str, str]:
+    """Return the properties that `systemctl show` prints; of one that is printed several times, all values."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        found[key] = f"{found[key]}; {value}" if key in found else value
+    return found
+
+
+def unit_settings(units: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return of each service what its unit sets, and what became of it.
+
+    settings: the properties that differ from a unit's without any setting.  limits: those of processes (LimitNOFILE and
+    so on) as they are.  restarts: how often systemd restarted it by itself.  reload: whether its files are newer than
+    what systemd has read.  pid: of its main process.
+    """
+    names = [unit for unit in units if unit.endswith(".service")]
+    show = ["systemctl", "show", "--no-pager"]
+    blocks = map(properties, (said([*show, *names, NO_UNIT]) or "").split("\n\n"))
+    seen = {one.get("Id", ""): one for one in blocks}
+    manager = properties(said(show) or "")
+    usual = {key[len("Default") :]: value for key, value in manager.items() if key.startswith("Default")}
+    usual = {**seen.get(NO_UNIT, {}), **usual}
+    found = {}
+    for unit in names:
+        one = seen.get(unit, {})
+        if one.get("LoadState") == "loaded":
+            own = {key: SHOWN_COMMAND.sub(r"\1", value) for key, value in one.items() if not STATE_OF_UNIT.search(key)}
+            own |= {key: linked(value) for key, value in own.items() if key in DEPENDENCIES}
+            found[unit] = {
+                "settings": {key: value for key, value in own.items() if value and value != usual.get(key, "")},
+                "limits": {key: value for key, value in one.items() if key.startswith("Limit")},
+                "restarts": int(one.get("NRestarts", "0")),
+                "reload": one.get("NeedDaemonReload") == "yes",
+                "pid": int(one.get("MainPID", "0")),
+            }
+    return found
+
+
+def linked(value: str) -> str:
+    """Return the units that a unit names without those that systemd adds to every one."""
+    return " ".join(sorted(name for name in value.split() if not ADDED_UNIT.search(name)))
+
+
+def process_limits(pids: Sequence[int]) -> dict[str, dict[str, Any]]:
+    """Return limits [soft, hard], score, niceness and processors of processes; of the first one of the machine, too."""
+    found = {}
+    for pid in {1, *pids} - {0}:
+        lines = (read(f"/proc/{pid}/limits") or "").splitlines()[1:]
+        rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
+        status = dict(line.split(":", 1) for line in (read(f"/proc/{pid}/status") or "").splitlines() if ":" in line)
+        fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+        if rows and fields:
+            found[str(pid)] = {
+                "limits": {row[0].removeprefix("Max "): row[1:3] for row in rows},
+                "oom": int(read(f"/proc/{pid}/oom_score_adj") or 0),
+                "nice": int(fields[16]),
+                "state": fields[0],
+                "cpus": status.get("Cpus_allowed_list", "").strip(),
+            }
+    return found
+
+
 def limits() -> list[list[str]]:
     """Return [program, file, value] of what limits kubelet and the runtime: their control groups and those above.
 
@@ -169,7 +247,12 @@ def main(argv: Sequence[str]) -> None:
             drop-ins to look for, the folder `registries` of containerd's hosts files, `names` to look up.
     """
     given = json.loads(argv[0])
+    units = unit_settings(given["units"])
+    pids = {unit: one["pid"] for unit, one in units.items()}
+    limited = {f"{p['name']} {p['pid']}": p["pid"] for p in processes() if p["name"] in CORE}
     seen = {
+        "units": units,
+        "processes": {"pids": {**pids, **limited}, "seen": process_limits([*pids.values(), *limited.values()])},
         "api": api_answers(given["ca"]),
         "resolvers": [words[1] for words in resolv_conf("nameserver")],
         "search": [" ".join(words) for words in resolv_conf("search", "domain", "options")],

@@ -2,64 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from ipaddress import ip_address, ip_network
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.x509.oid import NameOID
 
 from harness.urls import joined
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.files import MachineFiles
-from harness.validate.facts.node import Certificate, NodeFacts, certificate_of
+from harness.validate.facts.keys import Kubeconfig, MachineKeys
+from harness.validate.facts.node import KEY_USAGES, Certificate, NodeFacts
 from harness.validate.findings import Mismatch, differs, on_every, together, unjudged
 from harness.validate.layout import absent
 from harness.validate.variables import CA_VALIDITY, VALIDITY, hours_of
-
-
-@dataclass(frozen=True)
-class Kubeconfig:
-    """Where a kubeconfig leads, the CA (PEM) that it trusts, and the certificate in it; None: it holds none."""
-
-    server: str
-    authority: str
-    certificate: Certificate | None
-
-
-@dataclass(frozen=True)
-class MachineKeys:
-    """One machine.
-
-    pairs: why a certificate and the key beside it do not belong together, by the certificate's path.
-    counts: how many certificates each file has.  authority: the cluster's CA (PEM).
-    accounts: digests of the public halves of the keys for tokens, by path.
-    """
-
-    pairs: Mapping[str, str]
-    counts: Mapping[str, int]
-    kubeconfigs: Mapping[str, Kubeconfig]
-    authority: str
-    accounts: Mapping[str, str]
-
-
-def keys_of(raw: Mapping[str, Any]) -> MachineKeys:
-    """Read what machine/keys.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
-    return MachineKeys(
-        pairs=raw["pairs"],
-        counts=raw["counts"],
-        kubeconfigs={path: _kubeconfig(path, one) for path, one in raw["kubeconfigs"].items()},
-        authority=raw["authority"],
-        accounts=raw["accounts"],
-    )
-
-
-def _kubeconfig(path: str, one: Mapping[str, str]) -> Kubeconfig:
-    try:
-        held = certificate_of(path, one["certificate"]) if one["certificate"] else None
-    except ValueError:  # what it holds is no certificate, which is a finding and not the machine's fault
-        held = None
-    return Kubeconfig(one["server"], one["authority"], held)
-
 
 Facts = Mapping[str, NodeFacts]
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
@@ -108,14 +72,165 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
 CLUSTER, ETCD, FRONT = "ca.crt", "etcd/ca.crt", "front-proxy-ca.crt"
 OF_OTHERS = {"apiserver-etcd-client.crt": ETCD, "front-proxy-client.crt": FRONT}
 SELF_SIGNED = ("/var/lib/kubelet/pki/kubelet.crt",)  # kubelet's own, where nobody signs its requests
+NOT_SAID = "product.yml does not say that kubeadm made the certificates (certificates, kubeadm)"
+
+
+@dataclass(frozen=True)
+class Role:
+    """Whom a certificate is for.
+
+    name, group: its common name and organization.  usages: the extended key usages.  names: what it must name.
+    where: the group of the machines that must have it.  authority: whether it signs others.
+    grouped: the minors whose kubeadm gives the group; a renewal under a later one keeps it. Empty: all do.
+    """
+
+    name: str
+    usages: tuple[str, ...]
+    where: Literal["control_plane", "etcd", "both", "node"]
+    group: str = ""
+    names: tuple[str, ...] = ()
+    authority: bool = False
+    grouped: tuple[str, ...] = ()
+
+
+SERVER, CLIENT = ("serverAuth",), ("clientAuth",)
+OF_API = (
+    *("{name}", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.{domain}"),
+    *("{service}", "{addresses}", "{local}"),
+)
+OF_ETCD = ("{name}", "localhost", "{address}", "127.0.0.1", "::1")
+# As kubeadm 1.34 to 1.37 make them (cmd/kubeadm/app/phases/certs/certlist.go; kubernetes.io, "PKI certificates and
+# requirements"). Files in the folder of certificates; those with a whole path are kubeconfigs, and kubelet's own.
+ROLES: Mapping[str, Role] = {
+    CLUSTER: Role("kubernetes", (), "control_plane", names=("kubernetes",), authority=True),
+    FRONT: Role("front-proxy-ca", (), "control_plane", names=("front-proxy-ca",), authority=True),
+    ETCD: Role("etcd-ca", (), "both", names=("etcd-ca",), authority=True),
+    "apiserver.crt": Role("kube-apiserver", SERVER, "control_plane", names=OF_API),
+    "apiserver-kubelet-client.crt": Role(
+        "kube-apiserver-kubelet-client",
+        CLIENT,
+        "control_plane",
+        "kubeadm:cluster-admins",
+        grouped=("1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35"),
+    ),
+    "apiserver-etcd-client.crt": Role("kube-apiserver-etcd-client", CLIENT, "control_plane"),
+    "front-proxy-client.crt": Role("front-proxy-client", CLIENT, "control_plane"),
+    "etcd/server.crt": Role("{name}", SERVER + CLIENT, "etcd", names=OF_ETCD),
+    "etcd/peer.crt": Role("{name}", SERVER + CLIENT, "etcd", names=OF_ETCD),
+    "etcd/healthcheck-client.crt": Role("kube-etcd-healthcheck-client", CLIENT, "etcd"),
+    "/etc/kubernetes/admin.conf": Role("kubernetes-admin", CLIENT, "control_plane", "kubeadm:cluster-admins"),
+    "/etc/kubernetes/controller-manager.conf": Role("system:kube-controller-manager", CLIENT, "control_plane"),
+    "/etc/kubernetes/scheduler.conf": Role("system:kube-scheduler", CLIENT, "control_plane"),
+    "/var/lib/kubelet/pki/kubelet-client-current.pem": Role("system:node:{name}", CLIENT, "node", "system:nodes"),
+}
+# What is there on some machines only: on the first control plane; where the cluster signs kubelets' requests, or not.
+OTHER_ROLES: Mapping[str, Role] = {
+    "/etc/kubernetes/super-admin.conf": Role("kubernetes-super-admin", CLIENT, "control_plane", "system:masters"),
+    "/var/lib/kubelet/pki/kubelet.crt": Role("{name}@", SERVER, "node", names=("{name}",)),
+    "/var/lib/kubelet/pki/kubelet-server-current.pem": Role(
+        "system:node:{name}", SERVER, "node", "system:nodes", names=("{name}", "{addresses}")
+    ),
+}
+EXTRA_NAMES = "cluster_api_extra_sans"  # further names of API servers, in vmatrix's own playbooks
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def other_roles(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return certificates of kubeadm's files that are not for whom, for what and for which names kubeadm makes them."""
+    folder = expected.leaves.certificates
+    if folder is None or expected.leaves.kubeadm is None:
+        return [unjudged("whom certificates are for", NOT_SAID, whole=True)]
+    known = {path if path.startswith("/") else f"{folder}/{path}": role for path, role in ROLES.items()}
+    every = {**known, **OTHER_ROLES}
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        there = {one.path: one for one in seen.certificates}
+        for path, role in known.items():
+            if path not in there and name in _machines_of(role, expected):
+                yield Mismatch(f"{name} {path}", f"a certificate of {_filled(role.name, name, expected)[0]}", "none")
+        for path, one in there.items():
+            if path in every:
+                yield from _other_role(name, one, every[path], expected)
+
+    return on_every(expected.machines, facts, judge)
+
+
+def _machines_of(role: Role, expected: ExpectedGuest) -> frozenset[str]:
+    groups = {"control_plane": expected.control_plane, "etcd": expected.etcd, "node": expected.nodes}
+    groups["both"] = (*expected.control_plane, *expected.etcd)
+    return frozenset(groups[role.where])
+
+
+def _other_role(name: str, one: Certificate, role: Role, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    where = f"{name} {one.path}"
+    subject = x509.Name.from_rfc4514_string(one.subject)
+    common, groups = (
+        [str(part.value) for part in subject.get_attributes_for_oid(oid)]
+        for oid in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME)
+    )
+    wanted = _filled(role.name, name, expected)[0]
+    own = [text.partition("@")[0] + "@" for text in common] if wanted.endswith("@") else common
+    yield from differs(where, "CN", [wanted], own)
+    given = [role.group] if role.group else []
+    kept = bool(role.grouped) and expected.minor not in role.grouped and groups == []
+    yield from [] if kept else differs(where, "O", given, groups)
+    extended = sorted(one.usages - BASIC)
+    yield from differs(where, "extended key usage", sorted(role.usages), extended)
+    rsa_key = isinstance(x509.load_pem_x509_certificate(one.pem.encode()).public_key(), RSAPublicKey)
+    basic = {
+        "digitalSignature",
+        *(["keyEncipherment"] if rsa_key else []),
+        *(["keyCertSign"] if role.authority else []),
+    }
+    there = sorted(one.usages & BASIC - (set() if rsa_key else {"keyEncipherment"}))
+    yield from differs(where, "key usage", sorted(basic), there)
+    names = {_plain(text) for text in one.names}
+    must = {text for pattern in role.names for text in _filled(pattern, name, expected)}
+    yield from differs(where, "missing names", [], sorted(must - names))
+    if role.names is not OF_API or expected.leaves.flags is not None:  # else a product adds names of its own
+        may = must | (_further_names(expected) if role.names is OF_API else set())
+        yield from differs(where, "names besides those", [], sorted(names - may))
+
+
+BASIC = frozenset(KEY_USAGES.values())
+
+
+def _filled(pattern: str, machine: str, expected: ExpectedGuest) -> list[str]:
+    """Return what a pattern of ROLES stands for on a machine."""
+    local = expected.leaves.local_api.address
+    host = [urlsplit(f"//{local}").hostname or ""] if local is not None else []
+    first = list(islice(ip_network(expected.service_cidr).hosts(), 1)) if expected.service_cidr else []
+    lists = {
+        "{addresses}": expected.addresses_of(machine),
+        "{address}": [expected.addresses[machine]],
+        "{service}": [str(one) for one in first],
+        "{local}": host,
+    }
+    if pattern in lists:
+        return [_plain(text) for text in lists[pattern]]
+    return [pattern.replace("{name}", machine).replace("{domain}", expected.dns_domain)]
+
+
+def _further_names(expected: ExpectedGuest) -> set[str]:
+    """Return the names that the API server's certificate may have besides: of all control planes, and the cell's."""
+    own = [text for machine in expected.control_plane for text in (machine, *expected.addresses_of(machine))]
+    asked = expected.variables.get(EXTRA_NAMES) or ()
+    return {_plain(str(text)) for text in (*own, *asked, *LOCAL_NAMES)}
+
+
+def _plain(text: str) -> str:
+    """Return an address as Python writes it, and any other name as it is."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text
 
 
 def foreign_certificates(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return certificates that another authority signed than the cluster's, and authorities that differ."""
     folder = expected.leaves.certificates
     if folder is None or expected.leaves.kubeadm is None:
-        why = "product.yml does not say that kubeadm made the certificates (certificates, kubeadm)"
-        return [unjudged("who signed certificates", why, whole=True)]
+        return [unjudged("who signed certificates", NOT_SAID, whole=True)]
     by_machine = {name: {one.path: one for one in seen.certificates} for name, seen in facts.items()}
     first = _authorities(folder, by_machine, expected)
 
@@ -169,7 +284,6 @@ SUBJECTS: Mapping[str, str | None] = {
     "scheduler.conf": "CN=system:kube-scheduler",
     KUBELET: None,
 }
-NOT_SAID = "product.yml does not say that kubeadm made the certificates (certificates, kubeadm)"
 
 
 def unfit_keys(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
@@ -230,6 +344,93 @@ def strange_kubeconfigs(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
     return together(on_every(expected.machines, keys, judge), [] if local is not None else unknown)
 
 
+KUBELET_PAIR = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+GIVEN = "given"  # in the place of a value that stays on the machine
+# How a kubelet that joined by a token calls what is in its kubeconfig (pkg/kubelet/certificate/bootstrap).
+JOINED = {"cluster": "default-cluster", "context": "default-context", "user": "default-auth", "namespace": "default"}
+
+
+def _form(user: str, *, files: bool = False, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a kubeconfig as kubeadm writes it, without its server.
+
+    Args:
+        files: whether it names kubelet's certificate, which is renewed, and does not hold one.
+        names: of cluster, context and user where kubelet has written it.
+    """
+    names = names or {"cluster": "kubernetes", "context": f"{user}@kubernetes", "user": user}
+    own = {"client-{}": KUBELET_PAIR} if files else {"client-{}-data": GIVEN}
+    ((pattern, value),) = own.items()
+    context = {"cluster": names["cluster"], "user": names["user"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": names["context"],
+        "clusters": [{"name": names["cluster"], "cluster": {"certificate-authority-data": GIVEN}}],
+        "contexts": [
+            {
+                "name": names["context"],
+                "context": {**context, **({"namespace": names["namespace"]} if "namespace" in names else {})},
+            }
+        ],
+        "users": [
+            {"name": names["user"], "user": {pattern.format(part): value for part in ("certificate", "key")}},
+        ],
+    }
+
+
+def other_forms(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return kubeconfigs that have another form than kubeadm's, and kubelets whose certificate is not renewed."""
+    if expected.leaves.certificates is None or expected.leaves.kubeadm is None:
+        return [unjudged("the form of kubeconfigs", NOT_SAID, whole=True)]
+
+    def judge(name: str, seen: MachineKeys) -> Iterator[Mismatch]:
+        if name in expected.nodes and not seen.kubeconfigs:
+            yield Mismatch(name, "kubelet's kubeconfig", "none")
+        for path, one in seen.kubeconfigs.items():
+            file = PurePosixPath(path).name
+            if file in SUBJECTS:
+                yield from _other_form(f"{name} {path}", one.form, _forms(file, name))
+        link, certificate, key = seen.pair
+        if name in expected.nodes:
+            own = PurePosixPath(link).parent in (PurePosixPath(KUBELET_PAIR).parent, PurePosixPath("."))
+            if not link or not own:
+                wanted = "a link to a file beside it, which kubelet replaces when it renews its certificate"
+                yield Mismatch(f"{name} {KUBELET_PAIR}", wanted, f"a link to {link}" if link else "no link")
+            yield from differs(f"{name} {KUBELET_PAIR}", "certificate and key", (True, True), (certificate, key))
+
+    return on_every(expected.machines, keys, judge)
+
+
+def _forms(file: str, machine: str) -> list[dict[str, Any]]:
+    """Return the forms that a kubeconfig of kubeadm's may have: a kubelet's is kubeadm's or its own."""
+    if file == KUBELET:
+        user = f"system:node:{machine}"
+        return [_form(user, files=True), _form(user, files=True, names=JOINED)]
+    return [_form(str(SUBJECTS[file]).partition(",")[0].removeprefix("CN="))]
+
+
+def _other_form(where: str, there: Mapping[str, Any], forms: Sequence[Mapping[str, Any]]) -> Iterator[Mismatch]:
+    """Yield where a kubeconfig differs from the one of the forms that is nearest to it."""
+    seen = dict(_flat(there))
+    wanted = min((dict(_flat(form)) for form in forms), key=lambda form: len(form.items() ^ seen.items()))
+    seen = {key: value for key, value in seen.items() if not (key.endswith((".server", ".preferences")))}
+    for key in sorted(wanted.keys() | seen.keys()):
+        if wanted.get(key) != seen.get(key):
+            yield Mismatch(f"{where} {key}", str(wanted.get(key, "no such key")), str(seen.get(key, "none")))
+
+
+def _flat(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a kubeconfig by their paths."""
+    if isinstance(content, Mapping) and content:
+        for key, value in content.items():
+            yield from _flat(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(content, list) and content:
+        for place, value in enumerate(content):
+            yield from _flat(value, f"{path}[{place}]")
+    else:
+        yield path, content
+
+
 def _who(one: Kubeconfig) -> str:
     return one.certificate.subject if one.certificate is not None else "no certificate in it"
 
@@ -280,3 +481,64 @@ def strayed_certificates(files: Mapping[str, MachineFiles], expected: ExpectedGu
                 yield Mismatch(f"{name} {path}", f"no such file: the cell's are in {folder}", "it exists")
 
     return on_every(expected.machines, files, judge)
+
+
+# Where kubeadm and kubelet put keys, by name; {certificates} is the folder of certificates.
+OWN_PLACES = (
+    *(f"{{certificates}}/{path.removesuffix('.crt')}.key" for path in ROLES if not path.startswith("/")),
+    "{certificates}/sa.key",
+    *(f"/etc/kubernetes/{file}" for file in SUBJECTS),
+    *("/var/lib/kubelet/pki/kubelet.key", "/var/lib/kubelet/pki/kubelet-client-*.pem"),
+    "/var/lib/kubelet/pki/kubelet-server-*.pem",
+)
+OF_ADMINS = ("/root/.kube/config", "/home/*/.kube/config")  # on control planes
+ANYBODYS = ("token", "key")  # that machines have of others than the cluster
+WORDS = {
+    "key": "a private key",
+    "kubeconfig": "a kubeconfig with credentials",
+    "token": "a token of a ServiceAccount",
+    "encryption": "the keys of Secrets",
+    "etcd": "etcd's data",
+}
+
+
+def strayed_secrets(keys: Keys, facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return secrets that any user of a machine reads, and copies of the cluster's where nobody needs them."""
+    said = expected.leaves.secrets
+    known = {
+        digest: f"{name} {one.path}"
+        for name, seen in keys.items()
+        for one in seen.secrets
+        if _is_at(one.path, OWN_PLACES, expected)
+        for digest in one.digests
+    }
+
+    def judge(name: str, seen: MachineKeys) -> Iterator[Mismatch]:
+        if not seen.searched:
+            yield Mismatch(name, "a search of its files for secrets that comes to an end", "too many files")
+        data = [f"{folder}/*" for folder in _data_folders(name, facts)]
+        for one in seen.secrets:
+            where = f"{name} {one.path}"
+            if one.readable:
+                yield Mismatch(where, f"{WORDS[one.what]} that only its owner reads", f"permissions {one.mode:04o}")
+            places = (*OWN_PLACES, *(OF_ADMINS if name in expected.control_plane else ()), *data, *(said or ()))
+            if said is None or _is_at(one.path, places, expected):
+                continue
+            originals = sorted({known[digest] for digest in one.digests if digest in known})
+            if originals or one.what not in ANYBODYS:
+                copied = f"a copy of {', '.join(originals)}" if originals else WORDS[one.what]
+                yield Mismatch(where, "no copy of the cluster's secrets", copied)
+
+    found = on_every(expected.machines, keys, judge)
+    why = "product.yml does not say where secrets are (secrets)"
+    return found if said is not None else [*found, unjudged("copies of secrets", why)]
+
+
+def _is_at(path: str, places: Sequence[str], expected: ExpectedGuest) -> bool:
+    folder = expected.leaves.certificates or USUAL
+    return any(fnmatchcase(path, place.replace("{certificates}", folder)) for place in places)
+
+
+def _data_folders(name: str, facts: Facts) -> list[str]:
+    """Return the folders with the data of the etcd that runs on a machine."""
+    return [folder for one in facts[name].running("etcd") if (folder := one.flag("data-dir"))] if name in facts else []

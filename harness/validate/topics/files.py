@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
@@ -25,7 +26,6 @@ NEWER_SECONDS = 3.0  # files are written just before a program starts, and clock
 
 def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     """Return files of the cluster that others may read or change, and those that a machine must not have."""
-    folder = expected.leaves.certificates or "/etc/kubernetes/pki"
     strict = expected.leaves.kubeadm is not None  # kubeadm writes keys for root alone; other products for a group
     if files and not strict and not any(one.secret for seen in files.values() for one in seen.files.values()):
         return [unjudged("who may read private keys", "there are none in the places that checks know", whole=True)]
@@ -34,10 +34,10 @@ def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
         if strict and name in expected.nodes and not any(one.secret for one in seen.files.values()):
             yield Mismatch(name, "a private key of kubelet's", "none in the places that checks know")
         for path, one in sorted(seen.files.items()):
-            forbidden = _forbidden(path, one, folder, strict=strict)
+            forbidden = _forbidden(one, strict=strict)
             if one.mode & forbidden:
                 yield Mismatch(f"{name} {path}", f"permissions {one.mode & ~forbidden:04o}", f"{one.mode:04o}")
-            if strict and one.secret and one.owner != ROOT:
+            if strict and one.owner != ROOT:
                 yield Mismatch(f"{name} {path}", "owner 0 (root)", str(one.owner))
             theirs = PurePath(path).name in OF_CONTROL_PLANES or (strict and path.endswith(OF_PEOPLE))
             if name in expected.workers and theirs and one.kind == "file":
@@ -47,14 +47,20 @@ def open_files(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
 
 
 def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return folders that programs cannot write to, or soon cannot any more."""
+    """Return places that programs cannot write to or run from, soon cannot any more, or that a boot empties."""
 
     def judge(name: str, seen: MachineFiles) -> Iterator[Mismatch]:
         if not seen.written:
             yield Mismatch(name, "folders that programs write to", "none")
         for path, room in sorted(seen.written.items()):
-            if room.read_only:
-                yield Mismatch(f"{name} {path}", "a folder that can be written to", "it is read-only")
+            if room.closed:
+                yield Mismatch(f"{name} {path}", "a place that can be written to", room.closed)
+            for file in room.locked:
+                yield Mismatch(f"{name} {file}", "a file that can be changed", "it is immutable, or mounted read-only")
+            if room.runs and room.noexec:
+                yield Mismatch(f"{name} {path}", "a place from where programs can be run", "it is mounted noexec")
+            if room.passing and expected.leaves.kubeadm is not None:
+                yield Mismatch(f"{name} {path}", "a place that outlasts a boot", "it is mounted in memory (tmpfs)")
             for what, share in (("space", room.space), ("files that there may be", room.files)):
                 if share < SCARCE:
                     yield Mismatch(f"{name} {path}", f"{SCARCE:.0%} of its {what} free", f"{share:.1%}")
@@ -62,14 +68,18 @@ def closed_folders(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
     return on_every(expected.machines, files, judge)
 
 
-def _forbidden(path: str, one: FileRights, folder: str, *, strict: bool) -> int:
+def _forbidden(one: FileRights, *, strict: bool) -> int:
     """Return the permissions that a file must not have."""
-    if one.kind == "socket":
-        return OTHERS
+    if one.kind == "socket":  # whoever may write to it may connect (unix(7))
+        return OTHERS if one.mode & stat.S_IWOTH else 0
     if one.kind == "place":
         return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
-    if one.kind == "folder":  # of etcd: its data, or certificates
-        return NOT_OWNER if strict and "/pki/" not in path and not path.startswith(f"{folder}/") else OTHERS_WRITE
+    if one.kind == "above":
+        return 0 if one.mode & stat.S_ISVTX else OTHERS_WRITE & OTHERS  # in /tmp, nobody replaces what is another's
+    if one.kind == "data":
+        return NOT_OWNER if strict else OTHERS_WRITE & OTHERS
+    if one.kind == "folder":
+        return OTHERS_WRITE if strict else OTHERS_WRITE & OTHERS
     return (NOT_OWNER if strict else OTHERS) if one.secret else OTHERS_WRITE
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import PurePath
 
 from harness.spec.models.leaves import Tool
 from harness.validate.expected import CONTROL_PLANE_PROGRAMS, LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
-from harness.validate.facts.programs import MachineSetup
+from harness.validate.facts.programs import MachineSetup, ProcessLimits, UnitSettings
 from harness.validate.findings import Mismatch, differs, differs_upstream, on_every, same_set, together, unjudged
 from harness.validate.layout import absent, etcd_is_used, running_proxies, runtime_of, static_by_facts
 
@@ -304,3 +305,114 @@ def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
             yield Mismatch(f"{name} {program}", f"no limit in {path}", value)
 
     return together(on_every(expected.machines, setups, judge))
+
+
+MOST_RESTARTS = 3  # of a unit by systemd itself, since somebody started it: a few at its first start are usual
+# Limits of processes: as systemd calls them, and as the kernel does (systemd.exec(5), proc_pid_limits(5)).
+LIMITS: Mapping[str, str] = {
+    "LimitCPU": "cpu time",
+    "LimitFSIZE": "file size",
+    "LimitDATA": "data size",
+    "LimitSTACK": "stack size",
+    "LimitRSS": "resident set",
+    "LimitCORE": "core file size",
+    "LimitNOFILE": "open files",
+    "LimitAS": "address space",
+    "LimitNPROC": "processes",
+    "LimitMEMLOCK": "locked memory",
+    "LimitLOCKS": "file locks",
+    "LimitSIGPENDING": "pending signals",
+    "LimitMSGQUEUE": "msgqueue size",
+}
+WITHOUT = {"infinity", "unlimited"}
+LEAST_FILES = 1024  # that a program of the cluster may open
+STOPPED = ("T", "t")
+
+
+def other_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return what the cluster's services set otherwise than the product, and those that do not stay up."""
+    said = expected.leaves.unit_settings
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        for unit, one in sorted(seen.units.items()):
+            where = f"{name} {unit}"
+            if one.reload:
+                yield Mismatch(where, "a unit that systemd has read since its files changed", "systemd has not")
+            if one.restarts > MOST_RESTARTS:
+                restarts = f"{one.restarts} restarts by systemd since it was started"
+                yield Mismatch(where, f"at most {MOST_RESTARTS} restarts", restarts)
+            if said is not None:
+                yield from _other_settings(where, said.get(unit, {}), one.settings)
+
+    found = on_every(expected.machines, setups, judge)
+    if setups and not any(seen.units for seen in setups.values()):
+        return [unjudged("the settings of units", "product.yml names no unit that there is", whole=True)]
+    why = "product.yml does not say them (unit_settings)"
+    return found if said is not None else [*found, unjudged("the settings of units", why)]
+
+
+def _other_settings(where: str, wanted: Mapping[str, str], seen: Mapping[str, str]) -> Iterator[Mismatch]:
+    for key in sorted({*wanted, *seen}):
+        usual = "systemd's default"
+        if key not in wanted:
+            yield Mismatch(where, f"{key}: {usual}", seen[key])
+        elif not fnmatchcase(seen.get(key, ""), wanted[key]):
+            yield Mismatch(where, f"{key}={wanted[key]}", seen.get(key, usual))
+
+
+def limited_processes(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return processes of the cluster with other limits than their unit's, or that the kernel treats worse."""
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        first = seen.processes.get("1")
+        if first is None or len(seen.processes) == 1:
+            yield Mismatch(name, "processes of the cluster with their limits", "none")
+            return
+        for program, one in sorted(seen.processes.items()):
+            where = f"{name} {program}"
+            if program == "1":
+                continue
+            unit = seen.units.get(program)
+            yield from _treated(where, one, first, unit)
+            limits = unit.limits if unit is not None else {}
+            for key, kernels in LIMITS.items():
+                wanted = [limits.get(key + soft, "") for soft in ("Soft", "")]
+                yield from _other_limit(
+                    f"{where} {kernels}", wanted, one.limits.get(kernels), first.limits.get(kernels, ("", "unlimited"))
+                )
+
+    return on_every(expected.machines, setups, judge)
+
+
+def _treated(where: str, one: ProcessLimits, first: ProcessLimits, unit: UnitSettings | None) -> Iterator[Mismatch]:
+    """Judge what the kernel gives a process: processors, turns, files, and who is killed first without memory."""
+    settings = unit.settings if unit is not None else {}
+    if one.oom > max(0, int(settings.get("OOMScoreAdjust", "0"))):
+        yield Mismatch(where, "oom_score_adj 0 or less: others are killed before it", str(one.oom))
+    if one.nice > max(0, int(settings.get("Nice", "0"))):
+        yield Mismatch(where, "niceness 0", str(one.nice))
+    if one.state in STOPPED:
+        yield Mismatch(where, "a process that runs", "it is stopped (SIGSTOP)")
+    if "CPUAffinity" not in settings and one.cpus != first.cpus:
+        yield Mismatch(where, f"processors {first.cpus}, those of the machine", one.cpus)
+    soft = one.limits["open files"][0]
+    if soft not in WITHOUT and int(soft) < LEAST_FILES:
+        yield Mismatch(where, f"{LEAST_FILES} open files and more", f"a limit of {soft}")
+
+
+def _other_limit(
+    where: str, wanted: Sequence[str], seen: tuple[str, str] | None, first: tuple[str, str]
+) -> Iterator[Mismatch]:
+    """Judge one limit: the unit's, or the machine's own where that is lower. Programs may raise the soft one."""
+    if seen is None or "" in wanted:
+        return
+    soft, hard = (_number(text) for text in wanted)
+    most = min(hard, _number(first[1]))
+    if _number(seen[1]) not in (hard, most):
+        yield Mismatch(where, f"the unit's limit {wanted[1]}", f"{seen[1]}")
+    elif _number(seen[0]) < min(soft, most) - 1:  # Go's runtime leaves one off
+        yield Mismatch(where, f"the unit's limit {wanted[0]}", f"{seen[0]} (soft)")
+
+
+def _number(text: str) -> float:
+    return float("inf") if text in WITHOUT else float(text)

@@ -15,6 +15,8 @@ RUNTIMES: Mapping[str, Callable[[RunningPrograms], LoadedConfig | None]] = {
     "containerd": lambda seen: seen.containerd,
     "crio": lambda seen: seen.crio,
 }
+# Settings of the cell, in vmatrix's own playbooks.
+OF_THE_CELL = {"containerd": "cluster_containerd_config", "crio": "cluster_crio_config"}
 DRIVERS = {"systemd": True, "cgroupfs": False}
 
 
@@ -28,7 +30,8 @@ def wrong_runtime_settings(
         return [unjudged("settings of the container runtime", why, whole=True)]
     driver = str(expected.kubelet_config.get("cgroupDriver", "systemd"))
     key, value = ("SystemdCgroup", DRIVERS.get(driver)) if runtime == "containerd" else ("cgroup_manager", driver)
-    wanted: dict[str, Any] = {**said, key: value}
+    asked = expected.variables.get(OF_THE_CELL[runtime]) or {}
+    wanted: dict[str, Any] = {name: one for name, one in {**said, key: value}.items() if name not in asked}
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         where, config = f"{name} {runtime}", RUNTIMES[runtime](seen)
@@ -37,7 +40,7 @@ def wrong_runtime_settings(
             return
         there = dict(settings_of(config.content))
         for key, value in wanted.items():
-            found = there.get(key, [])
+            found = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in there.get(key, [])]
             if isinstance(value, tuple):
                 right = len(found) == 1 and found[0] in value
                 yield from [] if right else [Mismatch(f"{where} {key}", f"one of {', '.join(value)}", str(found))]
@@ -56,6 +59,60 @@ def wrong_runtime_settings(
         *_unpinned(running, setups, expected),
         *on_every(expected.nodes, setups, lambda name, seen: trusts(name, seen, expected)),
     ]
+
+
+RESTRICT_OOM = "cluster_containerd_restrict_oom_score_adj"
+# What only the machine decides: folders that packages choose, and where what runs is listed.
+OF_THE_MACHINE = frozenset(("version", "imports", "root", "state", "version_file", "version_file_persist", "oom_score"))
+
+
+def other_configuration(running: Mapping[str, RunningPrograms], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return what the running runtime's whole configuration has otherwise than its version's defaults and the product.
+
+    Without what `wrong_runtime_settings` judges: values of settings that the product names.
+    """
+    said, runtime = expected.leaves.runtime_settings, expected.runtime_process
+    if said is None or runtime not in RUNTIMES:
+        why = "product.yml does not say what differs from defaults (runtime_settings), or the runtime is another"
+        return [unjudged("the whole configuration of the container runtime", why, whole=True)]
+    asked = expected.variables.get(OF_THE_CELL[runtime]) or {}
+    own = {*said, *SANDBOX, "SystemdCgroup", "cgroup_manager", "pause_command", *asked}
+    restricts = (
+        {"restrict_oom_score_adj": bool(expected.variables.get(RESTRICT_OOM))} if runtime == "containerd" else {}
+    )
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        config = RUNTIMES[runtime](seen)
+        if config is None or not config.usual or not config.content:
+            yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none: it cannot read its files")
+            return
+        usual, there = dict(_leaves(config.usual)), dict(_leaves(config.content))
+        if runtime == "crio":  # which prints examples among its defaults, and leaves out what is not installed
+            usual = {path: value for path, value in usual.items() if path in there and "runtimes" not in path}
+            there = {path: value for path, value in there.items() if path in usual}
+        for path in sorted({*usual, *there}):
+            last = path[-1]
+            right = restricts.get(last, usual.get(path))
+            if there.get(path) in (right, *_nothing(right)) or last in OF_THE_MACHINE:
+                continue
+            if last not in own or path not in usual:
+                wanted = f"{'.'.join(path)} {right!r}" if path in usual else f"no {'.'.join(path)}"
+                yield Mismatch(f"{name} {runtime}", wanted, repr(there.get(path, "none")))
+
+    return on_every(expected.nodes, running, judge)
+
+
+def _leaves(content: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _nothing(value: Any) -> tuple[Any, ...]:
+    """Return what says the same as a value: nothing, however it is written."""
+    return (None, "", [], {}, 0, False) if value in (None, "", [], {}) else ()
 
 
 def _file_version(name: str, seen: RunningPrograms, expected: ExpectedGuest) -> Iterator[Mismatch]:

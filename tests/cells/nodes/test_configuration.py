@@ -146,3 +146,21 @@ def follow_setups(inspection: Inspection, judge: Callable[[], list[Mismatch]], t
         return judge()
 
     return eventually(again, deadline=Deadline.after(timeouts.probe_follow), what="kube-proxy to write its rules")
+
+
+def test_certificates_are_for_their_role(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
+    require(
+        certificates.other_roles(facts, expected),
+        claim="certificates have the names, groups, alternative names and usages that kubeadm gives each file",
+        look="what wrote the file after kubeadm; certSANs in /etc/kubernetes/kubeadm.yml",
+        do=on_machine(expected, "openssl x509 -in FILE -noout -text"),
+    )
+
+
+def test_kubeconfigs_have_the_form_of_kubeadms(inspection: Inspection) -> None:
+    require(
+        certificates.other_forms(inspection.keys, inspection.expected),
+        claim="kubeconfigs have kubeadm's form, and kubelet's names the link to the certificate that kubelet renews",
+        look="what wrote the file after kubeadm; /var/lib/kubelet/pki",
+        do=on_machine(inspection.expected, "kubectl config view --kubeconfig FILE; ls -l /var/lib/kubelet/pki"),
+    )

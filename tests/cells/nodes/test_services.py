@@ -6,6 +6,7 @@ from harness.validate.commands import on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import require
+from harness.validate.inspection import Inspection
 from harness.validate.topics import programs
 
 # Units that may fail on a machine -> why that does not matter for the deployment. Ideally empty.
@@ -58,4 +59,22 @@ def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFac
         claim="/healthz of kubelet (10248) and of kube-proxy (10256) answer 200 on every node",
         look="journalctl -u kubelet; the logs of the kube-proxy pod",
         do=on_machine(expected, "curl -i http://127.0.0.1:10248/healthz"),
+    )
+
+
+def test_units_have_the_products_settings_and_stay_up(inspection: Inspection) -> None:
+    require(
+        programs.other_units(inspection.setups, inspection.expected),
+        claim="services have the settings of the product's units, and systemd has not restarted them often",
+        look="the unit's file and what amends it; journalctl -u UNIT for why it was restarted",
+        do=on_machine(inspection.expected, "systemctl show UNIT"),
+    )
+
+
+def test_processes_have_the_limits_of_their_units(inspection: Inspection) -> None:
+    require(
+        programs.limited_processes(inspection.setups, inspection.expected),
+        claim="processes have the limits of their units and all processors, and are not killed before others",
+        look="who called prlimit, choom, renice or taskset; systemctl show UNIT",
+        do=on_machine(inspection.expected, "cat /proc/$(pgrep -o PROGRAM)/limits"),
     )

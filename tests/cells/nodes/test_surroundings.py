@@ -68,3 +68,12 @@ def test_images_on_machines_are_those_of_the_mirror(inspection: Inspection, mirr
         look="what pulled, imported or tagged the image",
         do=on_machine(inspection.expected, "ctr -n k8s.io images ls"),
     )
+
+
+def test_the_whole_configuration_of_the_runtime_is_known(inspection: Inspection) -> None:
+    require(
+        runtime.other_configuration(inspection.running, inspection.expected),
+        claim="the container runtime has its version's defaults, but for what the product and the cell set",
+        look="/etc/containerd/config.toml, or /etc/crio/crio.conf.d; files that these import",
+        do=on_machine(inspection.expected, "containerd config dump || crio status config"),
+    )

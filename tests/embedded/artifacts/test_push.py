@@ -142,4 +142,4 @@ def test_the_registry_of_an_infra_cluster_points_to_publish(tmp_path: Path) -> N
 def test_what_is_no_registry_is_refused_before_anything_is_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pushing, "obtain_image", lambda *_: pytest.fail("it was made"))
     error = refused(f"--push={name}")
-    assert error.summary == f"{name} is no registry"
+    assert error.summary == f"{name!r} is not a registry"

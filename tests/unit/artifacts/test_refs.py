@@ -9,11 +9,13 @@ import pytest
 import yaml
 
 from harness.artifacts import refs
-from harness.artifacts.catalogue import load
+from harness.artifacts.catalogue import Catalogue, load
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.spec import load_spec
+from harness.spec.models import ProductArtifacts
+from tests.unit.artifacts.product.conftest import moment
 
 CATALOGUE = load()
 
@@ -50,7 +52,9 @@ def test_every_image_of_a_network_plugin_is_in_the_catalogue() -> None:
     plugins = load_spec(project_dir() / "matrix").network_plugins.values()
     described = {plugin.image: plugin for plugin in plugins if plugin.image}
     assert sorted(described) == sorted(CATALOGUE.network_plugins)
-    assert {name: plugin.version for name, plugin in described.items()} == {n: refs.variable(n) for n in described}
+    assert {name: plugin.version for name, plugin in described.items()} == {
+        n: refs.version_variable(n) for n in described
+    }
 
 
 @pytest.mark.parametrize("version", CATALOGUE.kubernetes)
@@ -95,7 +99,7 @@ def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
         "kube-router": "2.6.3",
         "traefik": "3.6.12",
     }
-    asked = {**plain, **{refs.variable(name): version for name, version in versions.items()}}
+    asked = {**plain, **{refs.version_variable(name): version for name, version in versions.items()}}
     added = set(refs.for_cell(CATALOGUE, asked)) - set(refs.for_cell(CATALOGUE, plain))
     assert added == {Ref(f"image/{name}", f"v{version}") for name, version in versions.items()}
     assert added == set(refs.add_ons(CATALOGUE))
@@ -121,3 +125,68 @@ def test_references_are_parsed() -> None:
 def test_a_version_that_is_left_out_is_not_every_version(word: str) -> None:
     with pytest.raises(BadInput, match="names no version"):
         refs.parse(CATALOGUE, [word])
+
+
+NOTHING = ProductArtifacts()
+PROBES = ("e2e-test-images/agnhost:2.63.0", "e2e-test-images/agnhost:2.55", "pause:3.10.2")
+
+
+def asking(*serve: str, images: tuple[str, ...] = ()) -> ProductArtifacts:
+    return ProductArtifacts.model_validate({"serve": serve, "images": images})
+
+
+def test_a_product_that_asks_for_nothing_gets_what_the_checks_need(catalogue: Catalogue) -> None:
+    found = refs.programs(catalogue, NOTHING, moment())
+    assert {str(ref) for ref in found} == {"e2e.test@1.36.3", "ginkgo@1.36.3", "kubectl@1.36.3"}
+    images = refs.product_images(catalogue, NOTHING, moment(), PROBES)
+    assert {str(ref) for ref in images} == {"image/e2e-test-images/agnhost@2.63.0", "image/pause@3.10.2"}
+
+
+def test_a_product_that_does_not_say_gets_everything_of_the_version() -> None:
+    catalogue = load()
+    names = {ref.name for ref in refs.programs(catalogue, None, moment())}
+    assert {"kubeadm", "kubelet", "containerd", "etcd", "e2e.test"} <= names
+    assert "crictl" not in names
+    assert {"image/kube-apiserver", "image/flannel"} <= {
+        ref.name for ref in refs.product_images(catalogue, None, moment())
+    }
+
+
+def test_versions_are_the_cells_or_those_that_belong_to_its_kubernetes(catalogue: Catalogue) -> None:
+    served = asking("kubelet", "etcd", "etcdutl", "flannel")
+    found = refs.programs(catalogue, served, moment("1.35.4"))
+    assert {Ref("kubelet", "1.35.4"), Ref("etcd", "3.6.6"), Ref("etcdutl", "3.6.6"), Ref("flannel", "0.28.4")} <= {
+        *found
+    }
+    chosen = refs.programs(catalogue, served, moment("1.35.4", cluster_etcd_version="3.6.8"))
+    assert {Ref("etcd", "3.6.8"), Ref("etcdutl", "3.6.8")} <= {*chosen}
+    assert Ref("etcd", "3.6.8") in refs.programs(catalogue, asking("etcd@3.6.8"), moment("1.35.4"))
+
+
+def test_tags_are_those_of_the_cell(catalogue: Catalogue) -> None:
+    found = refs.product_images(catalogue, asking(images=("kube-proxy", "pause", "coredns")), moment("1.35.4"))
+    assert [str(ref) for ref in found] == ["image/kube-proxy@v1.35.4", "image/pause@3.10.1", "image/coredns@v1.14.2"]
+
+
+def test_a_version_that_no_catalogue_knows_is_no_mistake_where_it_is_not_asked_for(catalogue: Catalogue) -> None:
+    found = refs.programs(catalogue, asking("etcd"), moment("1.36.99"))
+    assert {str(ref) for ref in found} >= {"e2e.test@1.36.3", "etcd@3.6.8"}
+    assert [ref.name for ref in refs.programs(catalogue, asking("etcd"), moment("1.99.0"))] == ["etcd"]
+    assert refs.product_images(catalogue, NOTHING, moment("1.99.0"), PROBES)
+    with pytest.raises(BadInput, match=r"kubelet has no version 1\.99\.0"):
+        refs.programs(catalogue, asking("kubelet"), moment("1.99.0"))
+    with pytest.raises(BadInput, match=r"Kubernetes 1\.99\.0 is not in the catalogue") as refused:
+        refs.programs(catalogue, None, moment("1.99.0"))
+    assert "`artifacts: {}`" in refused.value.hint
+
+
+def test_what_there_is_not_is_said(catalogue: Catalogue) -> None:
+    with pytest.raises(BadInput, match="no artifact `kublet`"):
+        refs.programs(catalogue, asking("kublet"), moment())
+    with pytest.raises(BadInput, match="no artifact `image/proxy`"):
+        refs.product_images(catalogue, asking(images=("proxy",)), moment())
+
+
+def test_upstreams_tests_are_those_of_the_nearest_release_of_the_minor(catalogue: Catalogue) -> None:
+    known = {version: refs.tested(catalogue, version) for version in ("1.36.1", "1.36.9", "1.99.0")}
+    assert known == {"1.36.1": "1.36.1", "1.36.9": "1.36.3", "1.99.0": ""}

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.artifacts import gomod, release
+from harness.artifacts import download, gomod
 from harness.artifacts.catalogue import Catalogue, load
+from harness.artifacts.download import Download
 from harness.artifacts.gomod import Build, c_command, command
 from harness.artifacts.recipe import RECORD, ArtifactPhase, Event, Ref, Source
-from harness.artifacts.release import Download
 from harness.artifacts.store import CURRENT, Store, remove_stale, stale_artifacts
 from harness.errors import BadInput
 from harness.until import Deadline, NotYet, until
@@ -137,14 +137,14 @@ def test_unknown_names_and_versions_are_bad_input(store: Store) -> None:
 def test_auto_downloads_when_the_release_site_answers_and_builds_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool, kind: type
 ) -> None:
-    monkeypatch.setattr(release, "reachable", lambda: answers)
+    monkeypatch.setattr(download, "reachable", lambda: answers)
     assert isinstance(Store(tmp_path, catalogue=load()).recipe(Ref("etcd", "3.6.8")), kind)
 
 
 def test_auto_prefers_what_is_cached(store: Store, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.offer(PLAIN, b"program")
     store.obtain("tool", "1.2.3")
-    monkeypatch.setattr(release, "reachable", lambda: pytest.fail("no site need be asked"))
+    monkeypatch.setattr(download, "reachable", lambda: pytest.fail("no site need be asked"))
     auto = Store(store.root, Source.AUTO, store.catalogue, store.bases)
     assert auto.obtain("tool", "1.2.3").source == "release"
 

@@ -152,3 +152,47 @@ def test_labels_that_somebody_has_changed_hide_no_cell(api: ApiFound, written: s
     labels |= {LABEL_ATTEMPT: written, LABEL_EXPIRES: written}
     (found,) = find(cast(Cluster, api), CellSelector(namespace=SHARED))
     assert (found.cell, found.attempt, found.expires_at) == ("a-cell", 1, None)
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one cell in two runs, and another one in a third."""
+    there = [("run1", "cell", 1), ("run1", "cell", 2), ("run2", "cell", 1), ("run3", "other", 1)]
+
+    def find(_: Cluster, selector: CellSelector) -> list[SimpleNamespace]:
+        found = [SimpleNamespace(run=run, cell=cell, attempt=n) for run, cell, n in there]
+        return [one for one in found if selector.cell in (None, one.cell)]
+
+    monkeypatch.setattr(module, "find", find)
+
+
+@pytest.mark.usefixtures("attempts")
+@pytest.mark.parametrize(("run", "taken", "number", "others"), [(None, "run2", 1, "run1"), ("run1", "run1", 2, "run2")])
+def test_the_run_that_is_named_counts_and_the_others_are_said(
+    cluster: Cluster, tmp_path: Path, run: str | None, taken: str, number: int, others: str
+) -> None:
+    made = existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "cell", tmp_path, run)
+    assert (made.run, made.number, made.others) == (taken, number, (others,))
+    assert made.which == f"cell cell of run {taken}, attempt {number}; --run names one of the others: {others}"
+
+
+@pytest.mark.usefixtures("attempts")
+@pytest.mark.parametrize(
+    ("cell", "run", "said", "hint"),
+    [
+        ("cell", "gone", "cell 'cell' of run gone does not exist", "runs that have this cell: run1, run2"),
+        ("none", "run1", "cell 'none' of run run1 does not exist", "runs that have cells: run1, run2, run3"),
+        ("none", None, "cell 'none' does not exist", "`vmatrix status` lists the cells"),
+        ("k1363*", None, "'k1363*' is not a cell id", "`vmatrix status` shows"),
+        ("a=b", None, "'a=b' is not a cell id", "`vmatrix status` shows"),
+        ("cell", "r/1", "'r/1' is not a run id", "`vmatrix status` shows"),
+        ("", None, "'' is not a cell id", "`vmatrix status` shows"),
+    ],
+)
+def test_a_cell_or_run_that_is_not_there_is_refused_with_those_that_are(
+    cluster: Cluster, tmp_path: Path, cell: str, run: str | None, said: str, hint: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        existing(InfraAccess(cluster, tmp_path / "kubeconfig"), cell, tmp_path, run)
+    assert said in refused.value.summary
+    assert hint in refused.value.hint

@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InfraError, match="cannot write the history"):
+    with pytest.raises(BadInput, match="cannot write the history"):
         FileStore(tmp_path / "file" / "history.jsonl").append(YEAR[:1])
 
 

@@ -14,7 +14,7 @@ from harness.operator.metrics import FAMILIES, VERSIONS, Family
 from tests.unit.pages import ROOT
 
 FILE = ROOT / "deploy" / "operator" / "grafana.json"
-RULES = FILE.with_name("alerts.yml")
+RULES = FILE.with_name("alerts.yaml")
 BOARD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 NAME, TARGETS = re.compile(r"vmatrix_operator_\w+"), {"namespace", "pod", "job", "instance"}  # labels of a scrape
 OF_HISTOGRAM = ("_bucket", "_sum", "_count")

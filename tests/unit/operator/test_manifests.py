@@ -31,6 +31,7 @@ def test_what_is_committed_is_what_is_generated() -> None:
         *(f"crds/{name}" for name in definitions()),
         "namespace.yml",
         "grafana.json",
+        "alerts.yaml",
     }, WRITE
 
 

@@ -97,7 +97,8 @@ def at(day: str) -> str:
 
 def moment(day: str) -> str:
     """Return the beginning of a day as a sample's value."""
-    return floatToGoString(datetime.fromisoformat(at(day)).timestamp())
+    seconds = datetime.fromisoformat(at(day)).timestamp()
+    return str(floatToGoString(seconds))  # type: ignore[no-untyped-call]
 
 
 def test_webhooks_are_counted_by_what_they_answered() -> None:

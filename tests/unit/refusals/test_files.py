@@ -103,3 +103,48 @@ def test_what_lies_among_the_products_files_is_not_waited_for(room: Room, kind: 
         "    deploy: {playbook: cluster.yml}\n    reset: {playbook: nope.yml}\n",
     }
     room.refuses(Refusal("list", "the playbook", files=files, env=HERE))
+
+
+OPERATION = {
+    "hosts.yml": "all: {hosts: {cp-0: {ansible_host: 192.0.2.1}}}\n",
+    "extra-vars.yml": "{}\n",
+    "operation.json": '{"cluster": "c", "namespace": "n", "job": "j", "sequence": "1", "operation": "deploy",'
+    ' "entry": "cluster.yml", "deadlineSeconds": 60}\n',
+}
+DEEP = "[" * 10_000 + "]" * 10_000
+
+
+@pytest.mark.parametrize("file", [*OPERATION, "product.yml"])
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_file_of_an_operation_that_is_none(room: Room, kind: str, file: str) -> None:
+    make, says = MAKERS[kind]
+    files = {f"in/{name}": text for name, text in OPERATION.items() if name != file}
+    room.put(files)
+    make(room.work / "in" / file)
+    room.refuses(Refusal("operator execute --from in", says))
+
+
+@pytest.mark.parametrize("file", [*OPERATION, "product.yml"])
+def test_a_file_of_an_operation_that_is_nested_deep(room: Room, file: str) -> None:
+    files = {f"in/{name}": text for name, text in (OPERATION | {file: DEEP}).items()}
+    room.refuses(Refusal("operator execute --from in", "nested too deeply", files=files))
+
+
+# Files that may be absent, and the command that reads them: a link that leads to itself is not an absent file.
+OPTIONAL = {
+    "vmatrix.yml": "config",
+    "matrix/plan.lock.yml": "list",
+    "matrix/tiers.yml": "list",
+    "matrix/axes.yml": "list",
+    "matrix/product.yml": "list",
+    "runs/history.jsonl": "history show",
+}
+
+
+@pytest.mark.parametrize(("file", "command"), OPTIONAL.items(), ids=list(OPTIONAL))
+def test_a_link_to_itself_is_not_taken_for_an_absent_file(room: Room, file: str, command: str) -> None:
+    if file != "vmatrix.yml":
+        room.put({"vmatrix.yml": "{}\n"})  # which makes it a project
+    (room.work / file).parent.mkdir(exist_ok=True)
+    loop(room.work / file)
+    room.refuses(Refusal(command, "symbolic links", env=HERE))

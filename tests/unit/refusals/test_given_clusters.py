@@ -23,7 +23,7 @@ WORDS = {
     f"{CHECK} --suite phases": ("unknown suite 'phases'", "suites: "),
     f"{CHECK} --suite life": ("unknown suite 'life'", "suites: "),
     f"{CHECK} --facts nope.yml": ("the file does not exist", ""),
-    f"{CHECK} -k ((": ("is no expression", ""),
+    f"{CHECK} -k ((": ("is not an expression", ""),
     f"{CHECK} --timeout-scale 0": ("greater than 0", ""),
     "check --kubeconfig nope --inventory hosts": ("kubeconfig nope does not exist", ""),
 }

@@ -97,7 +97,7 @@ TABLE = [
     *(Refusal(f"run --run-id {word}".replace(" de", "_BLANK_de"), "is not 6 lower-case letters") for word in RUN_IDS),
     *(Refusal(f"run --parallel {word}", "--parallel") for word in PARALLEL),
     *(Refusal(f"run --tier smoke --shard {word}", "") for word in SHARDS),
-    *(Refusal(f"run -k {word.replace(' ', '_BLANK_')}", "is no expression", 'for example -k "') for word in SELECT),
+    *(Refusal(f"run -k {word.replace(' ', '_BLANK_')}", "is not an expression", 'for example -k "') for word in SELECT),
     *(Refusal(f"run {option} {word}", says) for option, each in GIVEN.items() for word, says in each),
     *(
         Refusal("config", f"VMATRIX_{name}", "", env={f"VMATRIX_{name}": value})
@@ -253,4 +253,40 @@ TOGETHER = [
 
 @pytest.mark.parametrize("case", TOGETHER, ids=str)
 def test_what_does_not_go_together(room: Room, case: Refusal) -> None:
+    room.refuses(case)
+
+
+# Words of commands and of their options that no list of numbers or names has.
+NESTED = "(" * 5000 + "a" + ")" * 5000
+REGISTRIES = (
+    "Reg/UP",
+    "-x",
+    "host//a",
+    "a..b/x",
+    "host:99999",
+    "host:0",
+    "http://host",
+    "a_b.example/x",
+    "h/" + "a" * 260,
+)
+STRANGE = [
+    Refusal("lsit", "No such command 'lsit'. Did you mean 'list'?"),
+    Refusal("infra upp", "No such command 'upp'. Did you mean 'up'?"),
+    *(Refusal(f"{command} -k {NESTED}", "is not an expression", "nodes and not dns") for command in ("run", "check x")),
+    *(Refusal(f"operator run --lease-seconds {n}", "--lease-seconds") for n in ("nan", "inf", "-1", "0", "1e9")),
+    *(Refusal(f"operator run --timeout-scale {n}", "--timeout-scale") for n in ("nan", "inf", "-1", "0")),
+    *(Refusal(f"history compact --days {n}", "--days") for n in ("nan", "inf")),
+    *(Refusal(f"operator image --push {name}", "is not a registry", "HOST[:PORT][/PATH]") for name in REGISTRIES),
+    *(Refusal(f"operator manifests --registry {name}", "is not a registry") for name in REGISTRIES),
+    *(
+        Refusal(f"operator image --push host --tag {tag}", "is not a tag")
+        for tag in ("-a", ".a", "a:b", "a/b", "a" * 129)
+    ),
+    *(Refusal(f"operator manifests --image {name}", "is not an image") for name in ("a:b:c", "A", "a/b:", "a..b//c")),
+    *(Refusal(f"operator run --executor-image {name}", "is not an image") for name in ("a:b:c", "A", "a/b:")),
+]
+
+
+@pytest.mark.parametrize("case", STRANGE, ids=str)
+def test_a_word_that_nothing_takes(room: Room, case: Refusal) -> None:
     room.refuses(case)

@@ -25,9 +25,9 @@ from harness.session.given_cluster import (
     plan_foreign,
     without,
 )
-from harness.spec.left_out import fits, titles
 from harness.spec.models.facts import Facts
 from harness.spec.settings import Settings
+from harness.spec.suites import fits, titles
 from harness.validate.expected import expected_of, upstream_of
 from harness.validate.variables import enforces_policies
 from tests.unit.refusals.lying import kubeconfig

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pytest
+import yaml
 
 from harness.artifacts.disk import catalogue
 from harness.errors import BadInput
@@ -13,8 +15,9 @@ from harness.paths import PROJECT, packaged_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import goal_of
 from harness.plan.lock import load_lock, runnable
-from harness.spec import load_spec
-from harness.spec.layers import read
+from harness.spec import lines, load_spec
+from harness.spec.layers import RemovedValues, _conditions, amended, read
+from harness.spec.lines import Document, Problem
 from harness.spec.loader import load_timeouts
 from harness.spec.models import FILES
 
@@ -340,3 +343,188 @@ def test_a_value_whose_product_makes_no_sense_is_refused(own_product: Path, axis
     (own_product / "axes.yml").write_text(f"extends: default\naxes:\n  - {axis}\n", encoding="utf-8")
     assert "axes.yml:3: axes" in said(own_product)
     assert message in said(own_product)
+
+
+BASE = """\
+axes:
+  - name: os
+    label: System
+    values:
+      - {id: deb, label: Debian, class: x, vars: {a: "1", b: "2"}, paths: [one, two]}
+      - {id: ubu, label: Ubuntu}
+  - name: proxy
+    values:
+      - {id: nft}
+rules:
+  - {why: they differ, if: {os: {not: deb}}}
+tiers:
+  smoke: {label: one, suites: [nodes, network], budget: {cells: 1}}
+source: {kind: build, recipe: deb}
+"""
+
+
+def merged(tmp_path: Path, changes: str) -> tuple[Document, list[Problem]]:
+    """Return the base with changes."""
+    (tmp_path / "base.yml").write_text(BASE, encoding="utf-8")
+    (tmp_path / "top.yml").write_text(changes, encoding="utf-8")
+    (base, none), (top, nor_here) = lines.read(tmp_path / "base.yml"), lines.read(tmp_path / "top.yml")
+    assert none + nor_here == []
+    return amended(base, top)
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    """Return what the base holds, with other values at the top."""
+    return {**yaml.safe_load(BASE), **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "at", "value"),
+    [
+        ("tiers: {smoke: {label: two}}", ("tiers", "smoke", "label"), "two"),
+        ("tiers: {smoke: {label: two}}", ("tiers", "smoke", "budget"), {"cells": 1}),
+        ("tiers: {mine: {label: new}}", ("tiers", "mine"), {"label": "new"}),
+        ("tiers: {mine: {label: new}}", ("tiers", "smoke", "label"), "one"),
+        ("tiers: {smoke: {suites: [mine]}}", ("tiers", "smoke", "suites"), ["mine"]),
+        ("tiers: {smoke: {budget: null}}", ("tiers", "smoke"), {"label": "one", "suites": ["nodes", "network"]}),
+        ("axes: [{name: os, label: new}]", ("axes", 0, "values", 1, "label"), "Ubuntu"),
+        ("axes: [{name: os, label: new}]", ("axes", 0, "label"), "new"),
+        ("axes: [{name: os, label: new}]", ("axes", 1, "name"), "proxy"),
+        ("axes: [{name: os, values: [{id: deb, vars: {b: x}}]}]", ("axes", 0, "values", 0, "vars", "a"), "1"),
+        ("axes: [{name: os, values: [{id: deb, vars: {b: x}}]}]", ("axes", 0, "values", 0, "vars", "b"), "x"),
+        ("axes: [{name: os, values: [{id: deb, class: y}]}]", ("axes", 0, "values", 0, "label"), "Debian"),
+        ("axes: [{name: os, values: [{id: deb, paths: [x]}]}]", ("axes", 0, "values", 0, "paths"), ["x"]),
+        ("axes: [{name: os, values: [{id: sus, label: S}]}]", ("axes", 0, "values", 2), {"id": "sus", "label": "S"}),
+        ("axes: [{name: os, values: [{id: deb, remove: true}]}]", ("axes", 0, "values", 0, "id"), "ubu"),
+        ("axes: [{name: os, remove: true}]", ("axes", 0, "name"), "proxy"),
+        ("rules: [{why: they differ, if: {os: {class: x}}}]", ("rules", 0, "if", "os"), {"class": "x"}),
+        ("rules: [{why: another}]", ("rules", 1, "why"), "another"),
+        ("source: {kind: url, url: x}", ("source",), {"kind": "url", "url": "x"}),
+        ("source: {recipe: ubu}", ("source",), {"kind": "build", "recipe": "ubu"}),
+        ("source: none", ("source",), "none"),
+    ],
+)
+def test_a_change_changes_what_it_names(tmp_path: Path, changes: str, at: tuple[str | int, ...], value: Any) -> None:
+    document, problems = merged(tmp_path, f"extends: default\n{changes}\n")
+    assert problems == []
+    found = document.content
+    for key in at:
+        found = found[key]
+    assert found == value
+    assert "extends" not in document.content
+
+
+def test_without_changes_it_is_the_base(tmp_path: Path) -> None:
+    document, problems = merged(tmp_path, "extends: default\n")
+    assert (document.content, problems) == (content(), [])
+
+
+def test_every_value_keeps_its_file_and_line(tmp_path: Path) -> None:
+    document, _ = merged(
+        tmp_path,
+        "extends: default\naxes:\n  - name: os\n    values:\n      - {id: deb, remove: true}\n      - id: ubu\n"
+        "        vars: {c: x}\n      - id: new\n",
+    )
+    base, top = tmp_path / "base.yml", tmp_path / "top.yml"
+    assert document.place_of(("axes", 0, "label")) == (base, 3)
+    assert document.place_of(("axes", 0, "values", 0, "label")) == (base, 6)
+    assert document.place_of(("axes", 0, "values", 0, "vars", "c")) == (top, 7)
+    assert document.place_of(("axes", 0, "values", 1, "id")) == (top, 8)
+    assert document.place_of(("axes", 1, "values", 0, "id")) == (base, 9)
+    assert document.place_of(("axes", 0, "values", 1, "nothing of the kind")) == (top, 8)
+    assert str(document.problem(("tiers", "smoke", "label"), "bad")) == f"{base}:13: tiers.smoke.label: bad"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("tiers: {smok: null}", "top.yml:2: tiers.smok: removes what the default does not have"),
+        ("tiers: {smok: null}", "did you mean 'smoke'?"),
+        ("axes: [{nmae: os, label: x}]", "top.yml:2: axes[0]: has no `name`"),
+        ("axes: [os]", "top.yml:2: axes[0]: has no `name`"),
+        ("axes: [{name: oss, remove: true}]", "top.yml:2: axes[0]: removes what the default does not have"),
+        ("axes: [{name: os, remove: yes please}]", "top.yml:2: axes[0].remove: expected true, got 'yes please'"),
+        ("axes: [{name: os, label: a}, {name: os, label: b}]", "axes[1]: changes name 'os' a second time"),
+    ],
+)
+def test_a_change_that_cannot_be_is_named_by_its_line(tmp_path: Path, changes: str, said: str) -> None:
+    _, problems = merged(tmp_path, f"extends: default\n{changes}\n")
+    assert said in "\n".join(map(str, problems))
+
+
+def removing(folder: Path, **values: tuple[str, ...]) -> Path:
+    """Write a project's file of axes that removes values, and return its matrix directory."""
+    axes = [{"name": axis, "values": [{"id": one, "remove": True} for one in ids]} for axis, ids in values.items()]
+    (folder / "matrix").mkdir(exist_ok=True)
+    (folder / "matrix" / "axes.yml").write_text(yaml.safe_dump({"extends": "default", "axes": axes}, sort_keys=False))
+    return folder / "matrix"
+
+
+PACKAGED = [(axis.name, value.id) for axis in load_spec(packaged_dir() / "matrix").axes for value in axis.values]
+# What is the project's to decide: another default, and values that need another one than those that are left.
+DECISIONS = (".default: unknown value", "no cell can have ")
+NO_MIRROR = ("source", "mirror")  # without which two of three infra profiles have no cells at all
+
+
+@pytest.mark.parametrize(("axis", "gone"), PACKAGED, ids=str)
+def test_what_hangs_on_a_removed_value_goes_along(tmp_path: Path, axis: str, gone: str) -> None:
+    """Nothing packaged names a removed value any more, whichever it is, and no tier is left without cells."""
+    try:
+        spec = load_spec(removing(tmp_path, **{axis: (gone,)}))
+    except BadInput as error:
+        told = error.summary.splitlines()[1:]
+        decided = [line for line in told if any(words in line for words in DECISIONS)]
+        assert told == decided or (axis, gone) == NO_MIRROR
+        return
+    assert gone not in {value.id for value in spec.axis(axis).values}
+    assert all(cell[axis] != gone for tier in spec.tiers.values() for cell in tier.pinned)
+    named = [repr(part) for rule in spec.constraints for part in (rule.if_.get(axis), rule.then.get(axis)) if part]
+    assert all(repr(gone) not in text for text in named)
+
+
+@pytest.mark.parametrize(
+    ("given", "left", "never"),
+    [
+        ("a", "a", True),
+        ("b", "b", False),
+        (["a", "b"], ["b"], False),
+        ({"not": "a"}, None, False),
+        ({"not": ["a", "b"]}, {"not": ["b"]}, False),
+        ({"class": ["old", "new"]}, {"class": ["new"]}, False),
+        ({"class": "old"}, {"class": "old"}, True),
+        ({"not_class": "old"}, None, False),
+        (1, 1, False),
+        ([], [], False),
+    ],
+)
+def test_a_condition_without_removed_values(given: Any, left: Any, never: bool) -> None:
+    gone = RemovedValues({"x": frozenset("a")}, {"x": frozenset({"old"})}, {"x": frozenset("bc")})
+    assert _conditions({"x": given, "y": "a"}, gone) == ({**({} if left is None else {"x": left}), "y": "a"}, never)
+
+
+def test_a_removed_value_in_the_projects_own_file_is_named_with_its_removal(tmp_path: Path) -> None:
+    directory = removing(tmp_path, network=("routes",))
+    cell = dict(next(iter(load_spec(packaged_dir() / "matrix").tiers["smoke"].pinned)), network="routes")
+    mine = {"label": "x", "pinned": [cell], "suites": ["nodes"], "budget": {"cells": 1, "machines": 2, "minutes": 9}}
+    (directory / "tiers.yml").write_text(yaml.safe_dump({"extends": "default", "tiers": {"mine": mine}}))
+    with pytest.raises(BadInput) as refused:
+        load_spec(directory)
+    assert f"'routes' is removed from axis network in {directory / 'axes.yml'}:5" in refused.value.summary
+    assert "remove it here, too" in refused.value.summary
+
+
+@pytest.mark.parametrize(
+    "entry", [{"id": "hardened-playbooks"}, {"why": "the operator hands these variables on as they are, too"}], ids=str
+)
+def test_a_constraint_is_removed_by_its_id_or_as_before_by_its_reason(tmp_path: Path, entry: dict[str, str]) -> None:
+    (tmp_path / "matrix").mkdir()
+    text = yaml.safe_dump({"extends": "default", "constraints": [{**entry, "remove": True}]})
+    (tmp_path / "matrix" / "constraints.yml").write_text(text)
+    whole, spec = load_spec(packaged_dir() / "matrix"), load_spec(tmp_path / "matrix")
+    (gone,) = [rule for rule in whole.constraints if rule not in spec.constraints]
+    assert entry.items() <= {"id": gone.id, "why": gone.why}.items()
+
+
+def test_every_packaged_constraint_has_an_id() -> None:
+    ids = [rule.id for rule in load_spec(packaged_dir() / "matrix").constraints]
+    assert None not in ids
+    assert len(set(ids)) == len(ids)

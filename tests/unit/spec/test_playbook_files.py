@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.spec.ansible_configuration import COLLECTIONS, ROLES, Configuration
-from harness.spec.playbook_files import PlaybookFiles
+from harness.spec.playbook_files import COLLECTIONS, ROLES, Configuration, PlaybookFiles, configuration
 
 NONE = Configuration()
 
@@ -131,3 +130,17 @@ def test_what_a_file_of_requirements_brings_is_not_judged_yet(tmp_path: Path) ->
 def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
     playbook = lay(tmp_path, {"site.yml": play(f"roles: [{'r' * 300}]\n  vars_files: [{'x' * 300}]")})
     assert len(missing(playbook)) == 2
+
+
+def test_an_ansible_without_ansible_config_is_helped_out_by_ours(tmp_path: Path) -> None:
+    (tmp_path / "ansible.cfg").write_text("[defaults]\nroles_path = own\n", encoding="utf-8")
+    env = {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg")}
+    known = configuration(tmp_path / "nowhere", tmp_path, env, ssh=False)
+    assert known.listed(ROLES) == [str(tmp_path / "own")]
+    assert known.ssh == {}
+
+
+@pytest.mark.parametrize("text", ["no section\n", "[defaults]\nforks = many\n"])
+def test_a_file_that_ansible_refuses_says_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ansible.cfg").write_text(text, encoding="utf-8")
+    assert configuration(tmp_path, tmp_path, {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg")}).listed("nope") == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.spec import load_spec, product_sources
+from harness.spec import load_spec, product_files
 from tests.unit.spec.conftest import MATRIX, TODAY, edit, mistakes
 
 PRODUCT = """\
@@ -201,7 +201,7 @@ def test_what_is_there_is_no_mistake(matrix: Path) -> None:
 
 
 def test_the_sources_stand_where_their_mark_is(matrix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(product_sources.VARIABLE, raising=False)
+    monkeypatch.delenv(product_files.VARIABLE, raising=False)
     edit(matrix / "product.yml", "playbook: upgrade.yml", 'playbook: "{sources}/up.yml"')
     assert mistakes(matrix)[0].endswith(
         "product.phases: {sources} stands for the folder of `sources`, which this product does not have; add `sources`"
@@ -215,24 +215,24 @@ def test_the_sources_stand_where_their_mark_is(matrix: Path, monkeypatch: pytest
     (matrix.parent / "theirs" / "up.yml").write_text("[]", encoding="utf-8")
     assert mistakes(matrix) == []
     spec = load_spec(matrix, today=TODAY)
-    located = product_sources.located(spec.product, matrix.parent)
+    located = product_files.located(spec.product, matrix.parent)
     assert located.phases["upgrade"].playbook == f"{matrix.parent}/theirs/up.yml"
 
 
 def test_sources_that_are_fetched_later_are_judged_later(matrix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(product_sources.VARIABLE, raising=False)
+    monkeypatch.delenv(product_files.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(matrix.parent / "cache"))
     edit(matrix / "product.yml", "playbook: upgrade.yml", 'playbook: "{sources}/up.yml"')
     product(matrix, "  sources: {git: https://example.org/p.git, revision: v1}\n")
     assert mistakes(matrix) == []
-    product_sources.cached("https://example.org/p.git", "v1").mkdir(parents=True)
+    product_files.cached("https://example.org/p.git", "v1").mkdir(parents=True)
     assert "up.yml does not exist" in mistakes(matrix)[0]
 
 
 def test_a_folder_replaces_the_sources(matrix: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     edit(matrix / "product.yml", "playbook: upgrade.yml", 'playbook: "{sources}/up.yml"')
     product(matrix, "  sources: {git: https://example.org/p.git, revision: v1}\n")
-    monkeypatch.setenv(product_sources.VARIABLE, str(tmp_path / "mine"))
+    monkeypatch.setenv(product_files.VARIABLE, str(tmp_path / "mine"))
     (said,) = mistakes(matrix)
     assert "product.sources: the folder mine does not exist; VMATRIX_PRODUCT_SOURCES" in said
 

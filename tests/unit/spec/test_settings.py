@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.errors import BadInput
-from harness.spec.models import Infra
+from harness.spec.models import BuildSource, DiskImage, Infra, UrlSource
 from harness.spec.renamed import TOLD
-from harness.spec.settings import Settings, Sourced, load_settings
+from harness.spec.settings import Blow, ImageMirror, Settings, Sourced, blows, load_settings, refuse_unreachable
+from tests.unit.pages import ROOT
 
 
 def test_later_sources_win_and_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +141,102 @@ def test_every_setting_is_described() -> None:
     assert [name for name, text in described.items() if not text.endswith(".")] == []
     schema = Settings.model_json_schema()["properties"]
     assert {name: entry["description"] for name, entry in schema.items()} == described
+
+
+STAGES = ("deploy", "reset", "deploy-2")
+
+
+def test_programs_tasks_and_phases_are_read_in_their_order() -> None:
+    found = blows("executor@Join the cluster; manager:deploy-2@Write it, and start;eviction@a : b;")
+    assert found == (
+        Blow("executor", "deploy", "Join the cluster"),
+        Blow("manager", "deploy-2", "Write it, and start"),
+        Blow("eviction", "deploy", "a : b"),
+    )
+    assert blows("; ".join(blow.text for blow in found)) == found
+    assert blows(None) == ()
+
+
+@pytest.mark.parametrize("text", ["executor", "executor@", "etcd@x", "executor:Deploy@x", "executor@x; y", "", " ; "])
+def test_another_form_is_refused_as_a_setting(text: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="VMATRIX_CHAOS: ") as caught:
+        load_settings(tmp_path, environment={"VMATRIX_CHAOS": text})
+    assert caught.value.exit_code == 2
+
+
+def test_what_cannot_happen_in_a_run_is_refused() -> None:
+    refuse_unreachable(None, [], on_host=False)
+    refuse_unreachable("executor:reset@x", STAGES, on_host=True)
+    for text, stages, on_host, said in (
+        ("executor@x", STAGES, False, "pods run elsewhere"),
+        ("executor@x", (), True, "no cell of the run has any"),
+        ("executor@x; manager:upgrade@y", STAGES, True, "manager:upgrade@y: no cell has a phase upgrade"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            refuse_unreachable(text, stages, on_host=on_host)
+
+
+def test_the_nightly_run_names_tasks_that_there_are() -> None:
+    commands = re.sub(r"\\\n\s*", "", (ROOT / "tox.ini").read_text(encoding="utf-8"))
+    named = {blow.task for text in re.findall(r'"VMATRIX_CHAOS=([^"]+)"', commands) for blow in blows(text)}
+    files = (ROOT / "playbooks" / "roles").glob("*/tasks/*.yml")
+    tasks = {task["name"] for file in files for task in yaml.safe_load(file.read_text(encoding="utf-8"))}
+    assert len(named) > 6
+    assert named <= tasks
+
+
+FOLDER = "https://cloud.example.org/images/trixie"
+IMAGE = f"{FOLDER}/latest/a.qcow2"
+
+
+def image(source: UrlSource | BuildSource) -> DiskImage:
+    return DiskImage(name="a", os="d", version="1", source=source, user="u", size_gib=1, end_of_life=date(2030, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted"),
+    [
+        ("https://mirror", "https://mirror/cloud.example.org/images/trixie/latest/a.qcow2"),
+        ("https://mirror:8443/x/", "https://mirror:8443/x/cloud.example.org/images/trixie/latest/a.qcow2"),
+        (f"{FOLDER}/latest=http://mirror/images", "http://mirror/images/a.qcow2"),
+        (f"{FOLDER}/=http://mirror/t", "http://mirror/t/latest/a.qcow2"),
+        (f"https://m/all, {FOLDER}=https://m/t, https://cloud.example.org=https://m/c", "https://m/t/latest/a.qcow2"),
+        ("https://other.example.org=https://m", IMAGE),
+        ("https://cloud.example.org/images/tri=https://m", IMAGE),
+    ],
+)
+def test_the_longest_beginning_that_fits_is_replaced(setting: str, wanted: str) -> None:
+    assert ImageMirror.parse(setting).address(IMAGE) == wanted
+
+
+def test_what_an_image_is_stays_the_same_and_the_mirrors_login_takes_the_place_of_its_own() -> None:
+    pinned = "sha256:" + "a" * 64
+    source = UrlSource(kind="url", url=IMAGE, checksum=pinned, credentials="theirs", certificates="theirs")
+    found = ImageMirror.parse("https://m", "login", "ca").image(image(source)).source
+    assert isinstance(found, UrlSource)
+    assert (found.checksum, found.credentials, found.certificates) == (pinned, "login", "ca")
+    assert found.url == "https://m/cloud.example.org/images/trixie/latest/a.qcow2"
+
+
+def test_the_list_of_checksums_comes_from_the_mirror_too() -> None:
+    listed = UrlSource(kind="url", url=IMAGE, checksum_url=f"{FOLDER}/latest/SUMS")
+    found = ImageMirror.parse(f"{FOLDER}=https://m").image(image(listed)).source
+    assert isinstance(found, UrlSource)
+    assert found.checksum_url == "https://m/latest/SUMS"
+
+
+def test_an_image_that_no_rule_fits_or_that_is_built_here_stays_as_it_is() -> None:
+    other = image(UrlSource(kind="url", url=IMAGE, checksum_url=f"{FOLDER}/SUMS", credentials="theirs"))
+    built = image(BuildSource(kind="build", recipe="r"))
+    mirror = ImageMirror.parse("https://else.example.org=https://m", "login")
+    assert mirror.image(other) == other
+    assert ImageMirror.parse("https://m").image(built) == built
+
+
+@pytest.mark.parametrize("wrong", ["mirror", "ftp://m", "https://a=", "a=https://m", "https://m,", "=https://m"])
+def test_what_is_no_address_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="neither URL nor PREFIX=URL"):
+        Settings(image_mirror=wrong)
 
 
 # A value of each setting that is not its default.

@@ -25,6 +25,9 @@ runtime_type = 'io.containerd.runc.v2'
 BinaryName = '/usr/local/bin/runc'
 SystemdCgroup = false
 """
+DEFAULT = CONFIG.replace("SystemdCgroup = false", "SystemdCgroup = false\nRoot = ''")
+for OWN in (PAUSE, "/etc/containerd/certs.d", "/usr/local/bin/runc"):
+    DEFAULT = DEFAULT.replace(OWN, "")
 CRIO = f"""
 [crio]
 storage_driver = "overlay"
@@ -32,14 +35,20 @@ storage_driver = "overlay"
 default_runtime = "runc"
 cgroup_manager = "cgroupfs"
 pinns_path = "/usr/local/bin/pinns"
+namespaces_dir = "/run/crio/namespaces"
+hooks_dir = ["/etc/crio/hooks.d"]
 conmon = ""
 [crio.runtime.runtimes.runc]
 runtime_path = "/usr/local/bin/runc"
 monitor_path = "/usr/bin/conmon"
 [crio.image]
 pause_image = "{PAUSE}"
+signature_policy = "/etc/crio/policy.json"
 [crio.network]
 network_dir = "/etc/cni/net.d"
+plugin_dirs = ["/opt/cni/bin"]
+[crio.api]
+listen = "/run/crio/crio.sock"
 """
 CRIO_REGISTRIES = "/etc/containers/registries.conf.d/10-cluster.conf"
 PROXY = {"mode": "nftables", "clusterCIDR": "10.243.0.0/16", "bindAddress": "0.0.0.0", "detectLocalMode": "ClusterCIDR"}  # noqa: S104
@@ -76,13 +85,35 @@ def raw_setup(machine: str) -> Json:
         "drop_ins": {"kubelet.service": [], "containerd.service": []},
         "registries": [REGISTRY],
         "registries_conf": {},
+        **raw_units(),
     }
+
+
+UNLIMITED = {"LimitNOFILE": "524288", "LimitNOFILESoft": "1024", "LimitNPROC": "96365", "LimitNPROCSoft": "96365"}
+
+
+def raw_units() -> Json:
+    """Return what a machine prints of the cluster's services, with the settings of the product, and their processes."""
+    said = guests.OURS.unit_settings or {}
+    units: Json = {}
+    processes: Json = {"1": limited("20000", "20000")}
+    for place, name in enumerate(("kubelet.service", "containerd.service", "api-endpoint.service"), 900):
+        limits = {**UNLIMITED, **{key: value for key, value in said[name].items() if key.startswith("Limit")}}
+        units[name] = {"settings": dict(said[name]), "limits": limits, "restarts": 0, "reload": False, "pid": place}
+        processes[str(place)] = limited("19999", "20000")
+    return {"units": units, "processes": {"pids": {name: one["pid"] for name, one in units.items()}, "seen": processes}}
+
+
+def limited(soft: str, hard: str) -> Json:
+    """Return what a machine prints of a process that may open so many files."""
+    limits = {"open files": [soft, hard], "processes": ["96365", "96365"]}
+    return {"limits": limits, "oom": 0, "nice": 0, "state": "S", "cpus": "0-1"}
 
 
 def in_place_of_containerd(raw: Json) -> None:
     """Let a machine's programs or surroundings be those of one that runs CRI-O."""
     if "containerd" in raw:
-        raw |= {"containerd": None, "crio": {"config": CRIO, "changed": 900.0, "started": 1000.0}}
+        raw |= {"containerd": None, "crio": {"config": CRIO, "changed": 900.0, "started": 1000.0, "default": CRIO}}
     else:
         text = f"[[registry]]\nlocation = '{REGISTRY}'\ninsecure = true\n"
         raw |= {"registries": [], "servers": {}, "registries_conf": {CRIO_REGISTRIES: text}}
@@ -99,7 +130,7 @@ def running(change: Change = lambda _: None, *, of: str = "w-0") -> dict[str, Ru
     """Return all machines' running programs, those of one machine changed."""
     raw = {name: raw_running(name) for name in ("cp-0", "w-0")}
     for one in raw.values():
-        one["containerd"]["config"] = CONFIG
+        one["containerd"] |= {"config": CONFIG, "default": DEFAULT}
         one["kube_proxy"]["body"] = json.dumps({"kubeproxy.config.k8s.io": dict(PROXY)})
     change(raw[of])
     return {name: programs_of(one) for name, one in raw.items()}

@@ -19,8 +19,8 @@ from harness.artifacts.disk import catalogue as recipes
 from harness.artifacts.disk.cache import from_mirror, prune, published_checksum
 from harness.artifacts.download import trouble
 from harness.errors import BadInput, InfraError, InfraRetriable
-from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import BuildSource, DiskImage, UrlSource
+from harness.spec.settings import ImageMirror
 from tests.unit.artifacts.disk.conftest import Site
 
 GIB = 1 << 30

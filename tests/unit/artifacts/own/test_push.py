@@ -118,5 +118,5 @@ def test_registries_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "https://h", "h/Group", "h:x", "h//x", "h/x/vmatrix:1", "-h", "h /x"])
 def test_what_is_no_registry_is_refused(name: str) -> None:
-    with pytest.raises(BadInput, match="is no registry"):
+    with pytest.raises(BadInput, match="is not a registry"):
         check_name(name)

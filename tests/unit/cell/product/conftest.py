@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.spec import product_sources
+from harness.spec import product_files
 from tests.unit.cell.product.phases import Phased
 
 NAME = "pretended_ansible"
@@ -27,7 +27,7 @@ def phased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Phased:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a cache of the test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(product_sources.VARIABLE, raising=False)
+    monkeypatch.delenv(product_files.VARIABLE, raising=False)
     return tmp_path / "cache" / "vmatrix" / "product"
 
 

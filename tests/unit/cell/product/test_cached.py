@@ -10,7 +10,7 @@ import pytest
 from harness import proc
 from harness.cell.product import cached
 from harness.errors import BadInput
-from harness.spec import product_sources
+from harness.spec import product_files
 from harness.spec.models import Product
 from tests.unit.shipped_timeouts import TIMEOUTS
 
@@ -52,7 +52,7 @@ def fetch(wanted: Product, project: Path) -> list[str]:
 def test_a_tag_is_fetched_once_and_its_commit_is_told(repository: Path, tmp_path: Path) -> None:
     wanted = product(git=f"file://{repository}", revision="v1")
     assert fetch(wanted, tmp_path) == [f"fetching file://{repository} at v1"]
-    folder = product_sources.cached(f"file://{repository}", "v1")
+    folder = product_files.cached(f"file://{repository}", "v1")
     assert (folder / "version").read_text(encoding="utf-8") == "1"
     repository.rename(tmp_path / "gone")
     assert fetch(wanted, tmp_path) == []
@@ -66,7 +66,7 @@ def test_a_tag_is_fetched_once_and_its_commit_is_told(repository: Path, tmp_path
 def test_a_commit_is_fetched_by_its_full_id(repository: Path, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD~1")
     fetch(product(git=f"file://{repository}", revision=commit), tmp_path)
-    folder = product_sources.cached(f"file://{repository}", commit)
+    folder = product_files.cached(f"file://{repository}", commit)
     assert (folder / "version").read_text(encoding="utf-8") == "1"
 
 
@@ -76,7 +76,7 @@ def test_what_is_no_tag_and_no_full_commit_is_refused_and_leaves_nothing(
 ) -> None:
     with pytest.raises(BadInput, match=rf"has no tag {revision}, and it is no full commit id$"):
         fetch(product(git=f"file://{repository}", revision=revision), tmp_path)
-    assert not product_sources.cached(f"file://{repository}", revision).exists()
+    assert not product_files.cached(f"file://{repository}", revision).exists()
 
 
 def test_a_repository_that_cannot_be_reached_is_said_in_gits_words(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_repository_that_cannot_be_reached_is_said_in_gits_words(tmp_path: Pat
 def test_a_folder_replaces_the_repository_and_is_named_in_its_place(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(product_sources.VARIABLE, str(repository))
+    monkeypatch.setenv(product_files.VARIABLE, str(repository))
     wanted = product(git="https://example.org/p.git", revision="v1")
     assert fetch(wanted, tmp_path) == []
     told = cached.revision_of(wanted, tmp_path)

@@ -16,7 +16,7 @@ from harness.cell.product import chaos as chaos_module
 from harness.cell.product.chaos import Chaos
 from harness.errors import BadInput, HarnessBug, ProductError
 from harness.kube.client import Cluster
-from harness.spec.chaos import blows
+from harness.spec.settings import blows
 from harness.until import Deadline, NotYet, until
 from tests.unit.cell.product.executors import Played, job, pod
 

@@ -17,7 +17,7 @@ from harness import proc
 from harness.cell.product.command_inputs import environment_of, joining
 from harness.machines.inventory import GROUPS
 from harness.spec.phase_environment import ADDRESS, GROUP, NAMES, PREFIX, VARIABLE, is_ours
-from harness.spec.product_sources import VARIABLE as SOURCES
+from harness.spec.product_files import VARIABLE as SOURCES
 from harness.spec.settings import NOT_SETTINGS, Settings, load_settings
 from tests.unit.cell.product.phases import VARIABLES, Phased
 

@@ -300,7 +300,8 @@ def views(draw: st.DrawFn) -> tuple[DeclaredView, Json]:
     count = draw(st.sampled_from((1, 3)))
     names = [f"m-{number}" for number in range(count)]
     machine_set = wanted_set("cp", "control-plane", "worker", replicas=count)
-    before, spec = declared(machine_set), {}
+    before = declared(machine_set)
+    spec: Json = {}
     if draw(st.booleans()):
         spec = draw(st.sampled_from((
             {"paused": True},

@@ -1,4 +1,4 @@
-""""""
+"""A Machine's status, from probes and its cluster's API, and when it is looked at."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from harness.operator.controllers.machine import (
     first_of_twins,
     found,
     no_node,
+    outdated_dropped,
     steady,
 )
+from harness.operator.controllers.machine_phase import MachineUse
 from harness.operator.controllers.ssh import ProbeTrouble, TroubleReason
 from tests.unit.operator.controllers.objects import CLAIM, condition, facts, idle, machine
 
@@ -188,3 +190,14 @@ def test_a_node_that_a_cluster_does_not_have_is_missing() -> None:
 def test_a_machine_that_is_no_node_any_more_keeps_its_other_conditions() -> None:
     found = machine("m-0", condition("Reachable", "True"), condition("NodeReady", "True"))
     assert no_node(found) == {"node": None, "conditions": [condition("Reachable", "True")]}
+
+
+@pytest.mark.parametrize("use", MachineUse)
+def test_what_was_found_out_of_an_idle_machine_does_not_outlive_its_use(use: MachineUse) -> None:
+    idle_says = [condition("Reachable", "True"), condition("Empty", "True", "Bare")]
+    looked_at = [*idle_says, condition("Answering", "False")]
+    kinds = [one["type"] for one in outdated_dropped(use, looked_at)]
+    assert kinds == (["Answering"] if use.holds else ["Reachable", "Empty", "Answering"])
+    assert [one["type"] for one in outdated_dropped(use, idle_says)] == (
+        ["Reachable"] if use.holds else ["Reachable", "Empty"]
+    )

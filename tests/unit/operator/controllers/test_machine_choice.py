@@ -1,4 +1,4 @@
-""""""
+"""Which Machines a set may claim, and in which order."""
 
 from __future__ import annotations
 

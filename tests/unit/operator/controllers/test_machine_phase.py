@@ -1,4 +1,4 @@
-""""""
+"""What a Machine is used for, and the phase that follows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,12 @@ def test_a_machine_that_is_lost_is_so_whatever_it_is_used_for() -> None:
     found = machine("m-0", condition("InfrastructureReady", "False", "Lost"), claim=CLAIM)
     assert phase_of(found, MachineUse.DEPLOYED, ["worker"]) == "Lost"
     stopped = machine("m-0", condition("InfrastructureReady", "False", "Stopped"), claim=CLAIM)
-    assert phase_of(stopped, MachineUse.DEPLOYED, ["worker"]) == "Deployed"
+    assert phase_of(stopped, MachineUse.DEPLOYED, ["worker"]) == "NotReady"
+
+
+def test_a_node_s_own_word_counts_for_nothing_while_its_machine_is_down() -> None:
+    down, ready = condition("InfrastructureReady", "False", "Starting"), condition("NodeReady", "True")
+    assert phase_of(machine("m-0", down, ready, claim=CLAIM), MachineUse.DEPLOYED, ["worker"]) == "NotReady"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-""""""
+"""Logins to Machines: keys, host keys, and why one failed."""
 
 from __future__ import annotations
 

@@ -43,10 +43,10 @@ def test_a_folder_says_what_the_operation_was(tmp_path: Path) -> None:
     ("file", "content", "said"),
     [
         ("hosts.yml", "all: {hosts: {}}", "hosts.yml: all.hosts has no machine"),
-        ("hosts.yml", "[", "hosts.yml: while parsing"),
-        ("hosts.yml", "word", "hosts.yml: it is no mapping"),
+        ("hosts.yml", "[", "hosts.yml:1: malformed YAML"),
+        ("hosts.yml", "word", "hosts.yml: it is not a mapping"),
         ("hosts.yml", "all: {hosts: [cp-0]}", "hosts.yml: all.hosts has no machine"),
-        ("extra-vars.yml", "- 1", "extra-vars.yml: it is no mapping"),
+        ("extra-vars.yml", "- 1", "extra-vars.yml: it is not a mapping"),
         ("operation.json", "{}", "operation.json: 'cluster' is missing"),
     ],
 )

@@ -12,7 +12,7 @@ def test_a_recording_is_read() -> None:
     seen = files_of(recorded("files-w-0.json"))
     assert seen.executables["kubelet"].same is True
     assert {one.port for one in seen.listening if not one.local} == {10250, 10256}
-    assert seen.boot_modules == ("br_netfilter", "overlay")
+    assert seen.written["/var/lib/kubelet/pki"].closed == ""
 
 
 def test_what_is_malformed_is_refused() -> None:

@@ -33,10 +33,13 @@ def test_files_are_told_with_their_rights_and_without_their_content(tmp_path: Pa
     for path in ("etcd/ca.key", "ca.crt"):
         (tmp_path / path).chmod(0o640)
     (tmp_path / "link").symlink_to(tmp_path / "ca.crt")
+    tmp_path.chmod(0o700)
     found = machine_files.files([], str(tmp_path))
     own = {path: row for path, row in found.items() if path.startswith(str(tmp_path))}
     owner = [os.getuid(), os.stat(tmp_path).st_gid]
+    assert found[str(tmp_path.parent)][0] == "above"
     assert own == {
+        str(tmp_path): ["folder", 0o700, *owner, False],
         f"{tmp_path}/etcd": ["folder", 0o755, *owner, False],
         f"{tmp_path}/etcd/ca.key": ["file", 0o640, *owner, True],
         f"{tmp_path}/ca.crt": ["file", 0o640, *owner, False],
@@ -109,16 +112,10 @@ def test_folders_that_programs_write_to_are_told_with_their_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_files, "WRITTEN", [str(tmp_path), "/nowhere"])
-    found = machine_files.written([])
+    monkeypatch.setattr(machine_files, "RUN", (str(tmp_path),))
+    found = machine_files.written([], "")
     assert list(found) == [str(tmp_path)]
-    read_only, space, files = found[str(tmp_path)]
-    assert read_only is False
-    assert 0 < space <= 1
-    assert 0 < files <= 1
-
-
-def test_the_next_start_tells_its_target_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_files, "said", lambda argv: "rescue.target" if "get-default" in argv else "")
-    monkeypatch.setattr(machine_files, "read", lambda path: "other\n" if path == "/etc/hostname" else None)
-    seen = machine_files.at_boot()
-    assert (seen["target"], seen["hostname"]) == ("rescue.target", "other")
+    room = found[str(tmp_path)]
+    assert (room["closed"], room["locked"], room["runs"], room["passing"]) == ("", [], True, False)
+    assert 0 < room["space"] <= 1
+    assert 0 < room["files"] <= 1

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import bz2
+import gzip
 import json
+import lzma
 import subprocess
 from pathlib import Path
 
@@ -63,6 +66,8 @@ def test_what_a_kubeconfig_is_for_is_told_without_its_key(
         "server": "https://192.0.2.1:6443",
         "authority": texts["ca.crt"].strip(),
         "certificate": texts["apiserver.crt"].strip(),
+        "form": "clusters:\n- cluster:\n    certificate-authority-data: given\n    server: https://192.0.2.1:6443\n"
+        "users:\n- user:\n    client-certificate-data: given\n    client-key-data: given",
     }
     assert found[f"{tmp_path}/kubelet.conf"]["authority"] == texts["ca.crt"].strip()
     assert found[f"{tmp_path}/broken.conf"]["certificate"] == ""
@@ -82,3 +87,87 @@ def test_keys_for_tokens_are_told_by_a_digest_of_what_is_public(tmp_path: Path) 
     changed = keys.account_keys(str(tmp_path))
     assert changed[f"{tmp_path}/sa.pub"] != changed[f"{tmp_path}/sa.key"]
     assert keys.account_keys("") == {}
+
+
+PEM_KEY = "-----BEGIN PRIVATE KEY-----\n" + "A" * 64 + "\n" + "B" * 64 + "\n-----END PRIVATE KEY-----\n"
+KUBECONFIG = f"kind: Config\nusers:\n- user:\n    client-key-data: {base64.b64encode(PEM_KEY.encode()).decode()}\n"
+JWT = "eyJhbGciOiJSUzI1NiIs" + "a" * 20 + "." + "b" * 40 + "." + "c" * 40
+SECRETS = (
+    "kind: EncryptionConfiguration\nresources:\n- providers:\n  - aescbc:\n      keys:\n      - secret: " + "A" * 44
+)
+BOLT_FILE = b"\0" * 16 + keys.BOLT + b"\0" * 4000
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (PEM_KEY.encode(), "key"),
+        (PEM_KEY.replace("PRIVATE", "EC PRIVATE").encode(), "key"),
+        (b"x\n" * 1000 + PEM_KEY.encode(), "key"),
+        (gzip.compress(PEM_KEY.encode()), "key"),
+        (bz2.compress(PEM_KEY.encode()), "key"),
+        (lzma.compress(PEM_KEY.encode()), "key"),
+        (b"\x30\x82\x04\xa4\x02\x01\x00\x02\x82\x01\x01" + b"\0" * 40, "key"),
+        (b"\x30\x82\x04\xbe\x02\x01\x00\x30\x0d" + b"\0" * 40, "key"),
+        (b"\x30\x82\x09\x00\x02\x01\x03\x30\x82" + b"\0" * 40, "key"),
+        (KUBECONFIG.encode(), "kubeconfig"),
+        (json.dumps({"user": {"client-key-data": base64.b64encode(PEM_KEY.encode()).decode()}}).encode(), "kubeconfig"),
+        (b"kind: Config\nusers:\n- user:\n    token: abcdef.0123456789abcdef\n", "kubeconfig"),
+        (JWT.encode(), "token"),
+        (SECRETS.encode(), "encryption"),
+        (BOLT_FILE + b"/registry/secrets/x", "etcd"),
+        (BOLT_FILE + b"io.containerd", ""),
+        (keys.WAL + b"\x08\x04", "etcd"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", ""),
+        (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", ""),
+        (b"kind: Config\nusers:\n- user:\n    client-key: /x\n", ""),
+        (b"", ""),
+    ],
+)
+def test_secrets_are_told_by_their_content(content: bytes, what: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
+    found, digests = keys.content(str(tmp_path / "x"), len(content))
+    assert found == what
+    assert not any("A" * 8 in one for one in digests)
+
+
+def test_a_copy_has_the_digest_of_its_key(tmp_path: Path) -> None:
+    texts = {"a": PEM_KEY.encode(), "b": KUBECONFIG.encode(), "c": gzip.compress(PEM_KEY.encode())}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text)
+    digests = [keys.content(str(tmp_path / name), len(text))[1] for name, text in texts.items()]
+    assert digests[0] == digests[1] == digests[2] != []
+
+
+def test_a_search_tells_who_reads_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(keys, "reached", lambda path: "open" in path)
+    for folder in ("open", "closed"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x").write_text(PEM_KEY, encoding="utf-8")
+        (tmp_path / folder / "x").chmod(0o644)
+    found = keys.secrets_found()
+    assert found["whole"]
+    assert {(Path(row[0]).parent.name, row[1], row[2], row[4]) for row in found["files"]} == {
+        ("open", "key", 0o644, True),
+        ("closed", "key", 0o644, False),
+    }
+    monkeypatch.setattr(keys, "FILES_MOST", 1)
+    assert not keys.secrets_found()["whole"]
+
+
+def test_the_form_of_a_kubeconfig_is_told_without_secrets() -> None:
+    text = KUBECONFIG + "    token: abc\n    client-certificate: /x.pem\n    password:\n"
+    assert keys.form(text) == (
+        "kind: Config\nusers:\n- user:\n    client-key-data: given\n    token: given\n    client-certificate: /x.pem\n"
+        "    password:"
+    )
+
+
+def test_a_link_to_a_certificate_with_its_key_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new.pem").write_text("-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n" + PEM_KEY)
+    (tmp_path / "current.pem").symlink_to(tmp_path / "new.pem")
+    monkeypatch.setattr(keys, "KUBELET_PAIR", str(tmp_path / "current.pem"))
+    assert keys.pair() == {"link": str(tmp_path / "new.pem"), "certificate": True, "key": True}
+    monkeypatch.setattr(keys, "KUBELET_PAIR", str(tmp_path / "new.pem"))
+    assert keys.pair()["link"] == ""

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,3 +172,28 @@ def test_a_shim_that_ended_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch
     gone = {"pid": 2**22 + 1, "argv": ["containerd-shim-runc-v2", "-id", "a1"]}
     monkeypatch.setattr(machine_programs, "processes", lambda *_: [gone])
     assert shims() == []
+
+
+CRIO_DEFAULTS = """# The CRI-O configuration file
+[crio]
+
+# Path to the "root directory".
+# root = "/var/lib/containers/storage"
+# storage_option = [
+# 	"a=b",
+# ]
+
+# The "crio.api" table contains settings for the gRPC interface.
+[crio.api]
+# stream_port = "0"
+# stream_port = "1"
+# An example of a table:
+# [crio.runtime.runtimes.runtime-handler]
+#  runtime_path = "/path"
+"""
+
+
+def test_the_defaults_of_crio_are_read_from_its_comments() -> None:
+    assert tomllib.loads(machine_programs.uncommented(CRIO_DEFAULTS)) == {
+        "crio": {"root": "/var/lib/containers/storage", "storage_option": ["a=b"], "api": {"stream_port": "0"}}
+    }

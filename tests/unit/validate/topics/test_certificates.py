@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -14,18 +16,22 @@ from cryptography.x509.oid import NameOID
 
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.files import FileRights, MachineFiles
+from harness.validate.facts.keys import Kubeconfig, MachineKeys, keys_of
 from harness.validate.facts.node import Certificate, NodeFacts
-from harness.validate.findings import Mismatch, Unjudged
+from harness.validate.findings import Mismatch, Unjudged, real
 from harness.validate.topics.certificates import (
-    Kubeconfig,
-    MachineKeys,
+    OTHER_ROLES,
+    ROLES,
+    Role,
     authority_of,
     bad_certificates,
     foreign_certificates,
-    keys_of,
+    other_forms,
+    other_roles,
     other_validity,
     strange_kubeconfigs,
     strayed_certificates,
+    strayed_secrets,
     unfit_keys,
 )
 from tests.unit.validate import customised, foreign, guests, on_disk
@@ -126,17 +132,67 @@ def raw_keys(name: str) -> Json:
     certificates = guests.raw_facts("cp-0")["certificates"]
     files = ("admin.conf", "super-admin.conf", "controller-manager.conf", "scheduler.conf") if name == "cp-0" else ()
     made = {
-        f"{CONF}/{file}": {"server": SERVER, "authority": CA, "certificate": certificates[f"{CONF}/{file}"]}
+        f"{CONF}/{file}": {
+            "server": SERVER,
+            "authority": CA,
+            "certificate": certificates[f"{CONF}/{file}"],
+            "form": form(file),
+        }
         for file in files
     }
-    own = {f"{CONF}/kubelet.conf": {"server": SERVER, "authority": CA, "certificate": ""}}
+    kubelets = form("kubelet.conf", joined=name != "cp-0")
+    own = {f"{CONF}/kubelet.conf": {"server": SERVER, "authority": CA, "certificate": "", "form": kubelets}}
     return {
         "pairs": {f"{KUBEADM_PKI}/apiserver.crt": "", "/var/lib/kubelet/pki/kubelet.crt": ""},
         "counts": {f"{KUBEADM_PKI}/ca.crt": 1, f"{KUBEADM_PKI}/front-proxy-ca.crt": 1},
         "kubeconfigs": {**made, **own},
         "authority": CA,
         "accounts": {f"{KUBEADM_PKI}/sa.pub": "a", f"{KUBEADM_PKI}/sa.key": "a"} if name == "cp-0" else {},
+        "pair": {"link": "/var/lib/kubelet/pki/kubelet-client-2026.pem", "certificate": True, "key": True},
+        "secrets": {"files": secrets(name), "whole": True},
     }
+
+
+USERS = {
+    "admin.conf": "kubernetes-admin",
+    "super-admin.conf": "kubernetes-super-admin",
+    "controller-manager.conf": "system:kube-controller-manager",
+    "scheduler.conf": "system:kube-scheduler",
+    "kubelet.conf": "system:node:cp-0",
+}
+
+
+def form(file: str, *, joined: bool = False) -> str:
+    """Return a kubeconfig of kubeadm's as machines print it; kubelet's as kubelet has written it where it joined."""
+    user = USERS[file]
+    cluster, context, namespace = "kubernetes", f"{user}@kubernetes", ""
+    if joined:
+        cluster, context, user, namespace = (
+            "default-cluster",
+            "default-context",
+            "default-auth",
+            "    namespace: default\n",
+        )
+    pair = (
+        f"    client-certificate: {KUBELET_CLIENT}\n    client-key: {KUBELET_CLIENT}\n"
+        if file == "kubelet.conf"
+        else "    client-certificate-data: given\n    client-key-data: given\n"
+    )
+    return (
+        f"apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: given\n    server: {SERVER}\n"
+        f"  name: {cluster}\ncontexts:\n- context:\n    cluster: {cluster}\n{namespace}    user: {user}\n"
+        f"  name: {context}\ncurrent-context: {context}\nkind: Config\nusers:\n- name: {user}\n  user:\n{pair}"
+    )
+
+
+def secrets(name: str) -> list[list[Any]]:
+    """Return the secrets of a machine of the recorded guest: key, kind, permissions, owner, readable, digests."""
+    keys = ("ca.key", "sa.key", "etcd/ca.key", "apiserver.key") if name == "cp-0" else ()
+    files = [f"{KUBEADM_PKI}/{key}" for key in keys]
+    files += ["/var/lib/kubelet/pki/kubelet.key", "/var/lib/kubelet/pki/kubelet-client-2026-11-28-18-08-39.pem"]
+    rows: list[list[Any]] = [[path, "key", 0o600, 0, False, [f"{name} {path}"]] for path in files]
+    rows += [[f"{CONF}/admin.conf", "kubeconfig", 0o600, 0, False, ["admin"]]] if name == "cp-0" else []
+    return [*rows, ["/etc/ssh/ssh_host_ed25519_key", "key", 0o600, 0, False, [f"{name} ssh"]]]
 
 
 def keys(change: Change = lambda _: None, *, of: str = "cp-0") -> dict[str, MachineKeys]:
@@ -277,3 +333,221 @@ def test_certificates_in_the_usual_folder_are_found() -> None:
     )
     (missing,) = strayed_certificates({**well, "w-0": files()}, customised.expected())
     assert str(missing) == f"w-0 {SSL}/ca.crt: expected the cluster's CA; saw none"
+
+
+NAMES = {"server": x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, "client": x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+def made(subject: str, usages: tuple[str, ...], names: tuple[str, ...] = (), *, signs: bool = False) -> str:
+    """Return a certificate of somebody, for these usages and names, as PEM."""
+    name, now = x509.Name.from_rfc4514_string(subject), datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now)
+    usage = dict.fromkeys(
+        ("key_encipherment", "content_commitment", "data_encipherment", "key_agreement", "crl_sign"), False
+    )
+    bits = x509.KeyUsage(True, **usage, key_cert_sign=signs, encipher_only=False, decipher_only=False)
+    builder = builder.add_extension(bits, critical=True)
+    if usages:
+        builder = builder.add_extension(x509.ExtendedKeyUsage([NAMES[one] for one in usages]), critical=False)
+    if names:
+        alternative = [
+            x509.IPAddress(ip_address(one)) if one[0].isdigit() or ":" in one else x509.DNSName(one) for one in names
+        ]
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternative), critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def roles(path: str, pem: str | None, of: str = "cp-0", **cell: Any) -> list[str]:
+    """Return what is wrong when a file holds another certificate, or none."""
+
+    def change(raw: Json) -> None:
+        raw["certificates"].pop(path, None)
+        raw["certificates"] |= {path: pem} if pem is not None else {}
+
+    return [str(one) for one in other_roles(guests.facts(change, of=of), guests.expected(**cell))]
+
+
+def whole(path: str) -> str:
+    return path if path.startswith("/") else f"{KUBEADM_PKI}/{path}"
+
+
+def right_names(role: Role, machine: str = "cp-0") -> tuple[str, ...]:
+    """Return the names that a certificate of a role has on a machine of the recorded guest."""
+    address = EXPECTED.addresses[machine]
+    words = {"{address}": address, "{addresses}": address, "{service}": "10.95.0.1", "{local}": "127.0.0.1"}
+    filled = (words.get(one, one.replace("{name}", machine).replace("{domain}", "cluster.local")) for one in role.names)
+    return tuple(filled)
+
+
+def right_subject(role: Role, machine: str = "cp-0") -> str:
+    name = role.name.replace("{name}", machine)
+    name += "1795262881" if name.endswith("@") else ""
+    return f"CN={name},O={role.group}" if role.group else f"CN={name}"
+
+
+EVERY_ROLE = sorted({**ROLES, **OTHER_ROLES}.items())
+SHORT = {"serverAuth": "server", "clientAuth": "client"}
+
+
+def test_a_well_guests_certificates_have_their_roles() -> None:
+    assert [str(one) for one in other_roles(guests.facts(), EXPECTED)] == []
+    assert other_roles({}, EXPECTED)
+    assert isinstance(other_roles(guests.facts(), guests.expected(leaves=foreign.UNSAID))[0], Unjudged)
+
+
+@pytest.mark.parametrize(("path", "role"), EVERY_ROLE)
+def test_each_role_has_its_subject_usages_and_names(path: str, role: Role) -> None:
+    file, usages, names = whole(path), tuple(SHORT[one] for one in role.usages), right_names(role)
+    signs = role.authority
+    assert roles(file, made(right_subject(role), usages, names, signs=signs)) == []
+    (name,) = roles(file, made(right_subject(role).replace("CN=", "CN=x-", 1), usages, names, signs=signs))
+    assert f"cp-0 {file}: expected CN [" in name
+    (group,) = roles(file, made(f"CN={right_subject(role).split(',')[0][3:]},O=x", usages, names, signs=signs))
+    assert f"cp-0 {file}: expected O [" in group
+    other = ("client",) if usages == ("server",) else ("server",)
+    (usage,) = roles(file, made(right_subject(role), other, names, signs=signs))
+    assert f"expected extended key usage {sorted(role.usages)!r}" in usage
+    (signing,) = roles(file, made(right_subject(role), usages, names, signs=not signs))
+    assert "expected key usage [" in signing
+    for missing in names:
+        (found,) = roles(
+            file, made(right_subject(role), usages, tuple(one for one in names if one != missing), signs=signs)
+        )
+        assert f"missing names []; saw ['{missing}']" in found
+    (further,) = roles(file, made(right_subject(role), usages, (*names, "example.com"), signs=signs))
+    assert "names besides those []; saw ['example.com']" in further
+
+
+@pytest.mark.parametrize("path", [*ROLES])
+def test_each_certificate_that_a_machine_must_have_is_missed(path: str) -> None:
+    (found,) = roles(whole(path), None)
+    assert f"cp-0 {whole(path)}: expected a certificate of" in found
+
+
+@pytest.mark.parametrize(("minor", "grouped"), [("1.34", True), ("1.35", True), ("1.36", False), ("1.37", False)])
+def test_kubelets_know_the_api_server_by_a_group_in_some_minors(minor: str, grouped: bool) -> None:
+    path, variables = (
+        whole("apiserver-kubelet-client.crt"),
+        {**guests.VARIABLES, "cluster_kubernetes_version": f"{minor}.4"},
+    )
+    with_group = made("CN=kube-apiserver-kubelet-client,O=kubeadm:cluster-admins", ("client",))
+    without = made("CN=kube-apiserver-kubelet-client", ("client",))
+    assert roles(path, with_group, variables=variables) == []
+    assert bool(roles(path, without, variables=variables)) is grouped
+
+
+def test_the_cell_may_ask_for_further_names() -> None:
+    role = ROLES["apiserver.crt"]
+    pem = made("CN=kube-apiserver", ("server",), (*right_names(role), "api.example.com"))
+    asked = {**guests.VARIABLES, "cluster_api_extra_sans": ["api.example.com"]}
+    assert roles(whole("apiserver.crt"), pem, variables=asked) == []
+
+
+def forms(file: str, text: str, of: str = "cp-0") -> list[str]:
+    def change(raw: Json) -> None:
+        raw["kubeconfigs"][f"{CONF}/{file}"]["form"] = text
+
+    return [str(one) for one in other_forms(keys(change, of=of), EXPECTED)]
+
+
+def test_only_kubeconfigs_of_kubeadms_form_pass() -> None:
+    assert [str(one) for one in other_forms(keys(), EXPECTED)] == []
+    assert other_forms({}, EXPECTED)
+
+
+# What may be otherwise in a kubeconfig: what is replaced by what, and where it is said to be.
+OTHER_FORMS = (
+    ("current-context: ", "current-context: x-", "current-context"),
+    ("  name: kubernetes\n", "  name: other\n", "clusters[0].name"),
+    ("    cluster: kubernetes", "    cluster: other", "contexts[0].context.cluster"),
+    ("    user: ", "    namespace: x\n    user: ", "contexts[0].context.namespace"),
+    ("- name: ", "- name: x-", "users[0].name"),
+    ("    certificate-authority-data: given\n", "    certificate-authority: /etc/x.crt\n", "certificate-authority"),
+    ("    server:", "    insecure-skip-tls-verify: true\n    server:", "clusters[0].cluster.insecure-skip-tls-verify"),
+    ("    server:", "    proxy-url: http://x\n    server:", "clusters[0].cluster.proxy-url"),
+    ("    server:", "    tls-server-name: x\n    server:", "clusters[0].cluster.tls-server-name"),
+    ("  user:\n", "  user:\n    token: given\n", "users[0].user.token"),
+    ("  user:\n", "  user:\n    exec: given\n", "users[0].user.exec"),
+    ("  user:\n", "  user:\n    as: given\n", "users[0].user.as"),
+    ("kind: Config\n", "kind: Config\nextensions: given\n", "extensions"),
+)
+
+
+@pytest.mark.parametrize("file", [*USERS])
+@pytest.mark.parametrize(("old", "new", "where"), OTHER_FORMS)
+def test_each_part_of_a_kubeconfig_is_kubeadms(file: str, old: str, new: str, where: str) -> None:
+    assert old in form(file)
+    found = forms(file, form(file).replace(old, new, 1))
+    assert found
+    assert any(where in one and one.startswith(f"cp-0 {CONF}/{file} ") for one in found)
+
+
+def test_a_kubelet_whose_certificate_is_not_renewed_is_found() -> None:
+    embeds = form("kubelet.conf").replace(f": {KUBELET_CLIENT}", "-data: given")
+    assert any(
+        "users[0].user.client-certificate: expected /var/lib/kubelet" in one for one in forms("kubelet.conf", embeds)
+    )
+    for pair, words in (
+        ({"link": "", "certificate": True, "key": True}, "saw no link"),
+        ({"link": "/root/x.pem", "certificate": True, "key": True}, "saw a link to /root/x.pem"),
+        ({"link": "x.pem", "certificate": True, "key": False}, "saw (True, False)"),
+    ):
+        (found,) = other_forms(keys(lambda raw, new=pair: raw.update(pair=new)), EXPECTED)  # type: ignore[misc]
+        assert words in str(found)
+
+
+def strayed(row: list[Any], of: str = "cp-0", leaves: Any = guests.OURS) -> list[str]:
+    seen = keys(lambda raw: raw["secrets"]["files"].append(row), of=of)
+    return [str(one) for one in real(strayed_secrets(seen, guests.facts(), guests.expected(leaves=leaves)))]
+
+
+CA_KEY = f"cp-0 {KUBEADM_PKI}/ca.key"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (["/srv/x", "key", 0o600, 0, False, [CA_KEY]], f"no copy of the cluster's secrets; saw a copy of {CA_KEY}"),
+        ([f"{KUBEADM_PKI}/old/ca.key", "key", 0o600, 0, False, [CA_KEY]], "saw a copy of"),
+        ([f"{KUBEADM_PKI}/ca.key.bak", "key", 0o600, 0, False, [CA_KEY]], "saw a copy of"),
+        (["/home/me/x", "kubeconfig", 0o600, 1000, False, []], "saw a kubeconfig with credentials"),
+        (["/var/backups/1", "etcd", 0o600, 0, False, []], "saw etcd's data"),
+        (["/opt/x.yml", "encryption", 0o600, 0, False, []], "saw the keys of Secrets"),
+        (
+            ["/etc/tls/x", "key", 0o644, 0, True, ["other"]],
+            "a private key that only its owner reads; saw permissions 0644",
+        ),
+    ],
+)
+def test_secrets_where_nobody_needs_them_are_found(row: list[Any], words: str) -> None:
+    assert any(words in one and one.startswith(f"cp-0 {row[0]}: ") for one in strayed(row))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ["/root/.kube/config", "kubeconfig", 0o600, 0, False, ["admin"]],
+        ["/var/lib/etcd/member/snap/db", "etcd", 0o600, 0, False, []],
+        ["/etc/ssl/private/web.key", "key", 0o640, 0, False, ["web"]],
+        ["/etc/kubernetes/tmp/kubeadm-backup/db", "etcd", 0o600, 0, False, []],
+        ["/etc/machine/token", "token", 0o600, 0, False, []],
+    ],
+)
+def test_secrets_that_machines_need_are_no_finding(row: list[Any]) -> None:
+    assert strayed(row) == []
+
+
+def test_a_copy_on_another_machine_is_found() -> None:
+    assert any(f"a copy of {CA_KEY}" in one for one in strayed(["/opt/x", "key", 0o600, 0, False, [CA_KEY]], of="w-0"))
+
+
+def test_of_other_products_only_what_others_read_is_found() -> None:
+    row = ["/srv/x", "key", 0o600, 0, False, [CA_KEY]]
+    assert strayed(row, leaves=foreign.UNSAID) == []
+    assert strayed([*row[:2], 0o644, 0, True, []], leaves=foreign.UNSAID)
+
+
+def test_a_search_without_an_end_is_told() -> None:
+    (found,) = strayed_secrets(keys(lambda raw: raw["secrets"].update(whole=False)), guests.facts(), EXPECTED)
+    assert "a search of its files" in str(found)

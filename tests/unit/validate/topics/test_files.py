@@ -37,8 +37,22 @@ def place(path: str, octal: int) -> Change:
     return lambda raw: raw["files"].update({path: ["place", octal, 0, 0, False]})
 
 
-def room(*, read_only: bool = False, space: float = 0.5, files: float = 0.5) -> Change:
-    return lambda raw: raw["written"].update({"/var/log": [read_only, space, files]})
+def room(path: str = "/var/log", **other: object) -> Change:
+    """Return a place that programs write to, with something in the way."""
+    usual: Json = {
+        "closed": "",
+        "space": 0.5,
+        "files": 0.5,
+        "locked": [],
+        "runs": False,
+        "noexec": False,
+        "passing": False,
+    }
+    return lambda raw: raw["written"].update({path: {**usual, **other}})
+
+
+def folder(path: str, octal: int, owner: int = 0, kind: str = "folder") -> Change:
+    return lambda raw: raw["files"].update({path: [kind, octal, owner, 0, False]})
 
 
 def system(raw: Json) -> None:
@@ -62,16 +76,23 @@ def test_only_a_well_guest_passes(judge: Callable[..., Any]) -> None:
         ("files", "w-0", mode("/etc/kubernetes/admin.conf", 0o600), "expected no such file on a worker"),
         ("files", "w-0", place("/opt/cni/bin", 0o777), "/opt/cni/bin: expected permissions 0755; saw 0777"),
         ("files", "w-0", mode("/root/.kube/config", 0o600), "/root/.kube/config: expected no such file on a worker"),
-        (
-            "room",
-            "w-0",
-            room(read_only=True),
-            "/var/log: expected a folder that can be written to; saw it is read-only",
-        ),
+        ("room", "w-0", room(closed="read-only"), "/var/log: expected a place that can be written to; saw read-only"),
+        ("room", "w-0", room(locked=["/etc/x"]), "w-0 /etc/x: expected a file that can be changed"),
+        ("room", "w-0", room("/opt/x", runs=True, noexec=True), "w-0 /opt/x: expected a place from where programs can"),
+        ("room", "cp-0", room("/var/lib/etcd", passing=True), "expected a place that outlasts a boot"),
+        ("files", "w-0", folder("/etc/kubernetes", 0o777), "w-0 /etc/kubernetes: expected permissions 0755; saw 0777"),
+        ("files", "w-0", folder("/etc/kubernetes", 0o775), "expected permissions 0755; saw 0775"),
+        ("files", "w-0", folder("/var/lib/kubelet/pki", 0o755, 1000), "expected owner 0 (root); saw 1000"),
+        ("files", "w-0", folder("/var/lib", 0o777, kind="above"), "w-0 /var/lib: expected permissions 0775; saw 0777"),
         ("room", "w-0", room(space=0.01), "/var/log: expected 5% of its space free; saw 1.0%"),
         ("room", "w-0", room(files=0.02), "/var/log: expected 5% of its files that there may be free; saw 2.0%"),
         ("files", "w-0", mode(CONFIG, 0o666), f"{CONFIG}: expected permissions 0644; saw 0666"),
-        ("files", "cp-0", mode("/var/lib/etcd", 0o755), "/var/lib/etcd: expected permissions 0700; saw 0755"),
+        (
+            "files",
+            "cp-0",
+            folder("/var/lib/etcd", 0o755, kind="data"),
+            "/var/lib/etcd: expected permissions 0700; saw 0755",
+        ),
         ("files", "w-0", mode("/run/containerd/containerd.sock", 0o666), "expected permissions 0660; saw 0666"),
         ("files", "w-0", lambda raw: raw.update(files={}), "w-0: expected a private key"),
         ("age", "w-0", newer("kubelet", CONFIG, 90.0), f"{CONFIG} had changed; saw the file is 90 s newer"),
@@ -127,3 +148,17 @@ def test_a_group_may_change_programs_of_others_products() -> None:
     assert real(open_files(shared, foreign.expected(foreign.UNSAID))) == []
     assert len(open_files(shared, guests.expected())) == 1
     assert len(real(open_files(files(place("/opt/cni/bin", 0o777)), foreign.expected(foreign.UNSAID)))) == 1
+
+
+def test_folders_of_others_products_may_be_a_groups_but_not_everybodys() -> None:
+    wanted = foreign.expected(foreign.UNSAID)
+    assert real(open_files(files(folder("/etc/kubernetes", 0o775, 997)), wanted)) == []
+    assert real(open_files(files(folder("/etc/kubernetes", 0o777)), wanted))
+
+
+def test_nobody_replaces_what_is_anothers_in_a_folder_for_all() -> None:
+    assert open_files(files(folder("/tmp", 0o1777, kind="above")), guests.expected()) == []
+
+
+def test_sockets_that_nobody_else_connects_to_may_be_read() -> None:
+    assert open_files(files(folder("/var/lib/kubelet/x.sock", 0o755, kind="socket")), guests.expected()) == []

@@ -8,11 +8,17 @@ import pytest
 
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.findings import Mismatch, Unjudged, real
+from harness.validate.findings import Mismatch, Unjudged
 from harness.validate.topics.operating_system import (
+    AMONG,
+    KERNEL,
+    LEAST,
+    PORTS,
+    RESERVED,
+    KernelRule,
+    applies,
     confused_identities,
     open_ports,
-    wrong_boot,
     wrong_kernel_settings,
     wrong_names,
 )
@@ -135,7 +141,7 @@ def listens(address: str, port: int, program: str) -> Change:
     return lambda raw: raw["listening"].append([address, port, program])
 
 
-@pytest.mark.parametrize("judge", [open_ports, wrong_boot])
+@pytest.mark.parametrize("judge", [open_ports])
 def test_only_a_well_guests_ports_and_next_boot_pass(judge: object) -> None:
     assert callable(judge)
     assert judge(files(), guests.expected()) == []
@@ -161,26 +167,48 @@ def test_loopback_is_for_everybody(address: str) -> None:
     assert open_ports(files(listens(address, 4321, "kubelet")), guests.expected()) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (put("at_boot/settings/net.ipv4.ip_forward", ""), "w-0 sysctl.d: expected net.ipv4.ip_forward '1'; saw ''"),
-        (put("at_boot/settings/net.ipv4.ip_forward", "0"), "saw '0'"),
-        (put("at_boot/modules", ["overlay"]), "w-0 modules-load.d: expected names br_netfilter True"),
-        (put("at_boot/target", "rescue.target"), "w-0 systemd: expected a default target with services"),
-        (put("at_boot/hostname", "other"), "w-0 /etc/hostname: expected the machine's name 'w-0'; saw 'other'"),
-        (put("at_boot/swaps", ["/swap.img"]), "w-0 /etc/fstab: expected swap (); saw ('/swap.img',)"),
-    ],
-)
-def test_what_the_next_start_would_set_otherwise_is_found(change: Change, words: str) -> None:
-    (found,) = wrong_boot(files(change), guests.expected())
-    assert words in str(found)
-
-
-def test_what_a_product_does_not_say_is_not_judged_but_for_swap() -> None:
+def test_ports_are_not_judged_where_the_product_does_not_say_them() -> None:
     wanted = foreign.expected(foreign.UNSAID)
     (ports,) = open_ports(files(listens("*", 9999, "kubelet")), wanted)
     assert isinstance(ports, Unjudged)
     assert ports.whole
-    assert real(wrong_boot(files(put("at_boot/modules", [])), wanted)) == []
-    assert real(wrong_boot(files(put("at_boot/swaps", ["/swap.img"])), wanted))
+
+
+WANTED = guests.expected()
+
+
+def wrong_value(rule: KernelRule) -> str:
+    """Return a value that a rule forbids."""
+    values = {PORTS: "1024 65535", LEAST: str(rule.value[0] - 1) if rule.value else "", AMONG: "3"}
+    return values.get(rule.kind, str(1 - rule.value[0] if rule.value and rule.value[0] < 2 else 7))
+
+
+@pytest.mark.parametrize("rule", KERNEL, ids=lambda rule: str(rule.setting))
+def test_each_rule_of_the_kernel_finds_its_wrong_value(rule: KernelRule) -> None:
+    key, value = rule.setting.replace("*", "eth0"), wrong_value(rule)
+    assert rule.wrong(value)
+    found = wrong_kernel_settings(guests.facts(lambda raw: raw["sysctls"].update({key: value})), WANTED)
+    assert bool(found) is applies(rule, WANTED)
+    for one in found:
+        assert (one.where, one.seen) == ("cp-0", repr(value))
+        assert key in one.expected
+        assert rule.why in one.expected
+
+
+@pytest.mark.parametrize(("value", "right"), [("32768 60999", True), ("33000 39000", False), ("10000 29999", True)])
+def test_ports_of_connections_are_no_node_ports_and_enough(value: str, right: bool) -> None:
+    rule = next(rule for rule in KERNEL if rule.kind == PORTS)
+    assert (rule.wrong(value) == "") is right
+
+
+def test_reserved_ports_may_be_in_the_range() -> None:
+    wide = {"net.ipv4.ip_local_port_range": "1024 65535"}
+    for reserved, passes in (("30000-32767", True), ("30000-32766", False), ("8080,29000-33000", True)):
+        facts = guests.facts(lambda raw, text=reserved: raw["sysctls"].update({**wide, RESERVED: text}))  # type: ignore[misc]
+        assert (wrong_kernel_settings(facts, WANTED) == []) is passes
+
+
+def test_rules_of_products_that_say_nothing_are_fewer() -> None:
+    strict = guests.facts(lambda raw: raw["sysctls"].update({"net.ipv4.conf.eth0.rp_filter": "1"}))
+    assert wrong_kernel_settings(strict, WANTED)
+    assert wrong_kernel_settings(strict, guests.expected(leaves=foreign.UNSAID)) == []

@@ -8,11 +8,15 @@ import pytest
 
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.findings import Mismatch, Unjudged
+from harness.validate.findings import Mismatch, Unjudged, real
 from harness.validate.topics.programs import (
+    LIMITS,
+    MOST_RESTARTS,
     amended_units,
     failed_units,
+    limited_processes,
     misplaced_processes,
+    other_units,
     replaced_binaries,
     stopped_services,
     unhealthy_agents,
@@ -190,3 +194,88 @@ def test_a_file_that_amends_a_unit_is_found() -> None:
 def test_units_are_not_judged_of_a_product_that_does_not_say_which_files_amend_them() -> None:
     (only,) = amended_units(setups(), guests.expected(leaves=foreign.UNSAID))
     assert isinstance(only, Unjudged)
+
+
+WANTED, UNSAID = guests.expected(), guests.expected(leaves=foreign.UNSAID)
+SETTINGS = [
+    (unit, key) for unit in ("kubelet.service", "containerd.service") for key in (guests.OURS.unit_settings or {})[unit]
+]
+
+
+def unit_setting(unit: str, key: str, value: str | None) -> Change:
+    def change(raw: Json) -> None:
+        settings = raw["units"][unit]["settings"]
+        settings.pop(key, None)
+        settings |= {key: value} if value is not None else {}
+
+    return change
+
+
+def test_only_units_and_processes_of_a_well_guest_pass() -> None:
+    for judge in (other_units, limited_processes):
+        assert judge(setups(), WANTED) == []
+        assert judge({}, WANTED)
+        assert real(judge(setups(), UNSAID)) == []
+
+
+@pytest.mark.parametrize(("unit", "key"), SETTINGS)
+def test_each_setting_of_a_unit_is_the_products(unit: str, key: str) -> None:
+    (other,) = other_units(setups(unit_setting(unit, key, "other")), WANTED)
+    assert f"w-0 {unit}: expected {key}=" in str(other)
+    assert str(other).endswith("saw other")
+    (usual,) = other_units(setups(unit_setting(unit, key, None)), WANTED)
+    assert str(usual).endswith("saw systemd's default")
+
+
+@pytest.mark.parametrize(
+    "key", ["ProtectSystem", "PrivateTmp", "MemoryMax", "CPUQuotaPerSecUSec", "ExecStartPre", "User"]
+)
+def test_a_setting_that_nobody_asked_for_is_found(key: str) -> None:
+    (found,) = other_units(setups(unit_setting("kubelet.service", key, "x")), WANTED)
+    assert str(found) == f"w-0 kubelet.service: expected {key}: systemd's default; saw x"
+    assert real(other_units(setups(unit_setting("kubelet.service", key, "x")), UNSAID)) == []
+
+
+def test_units_that_do_not_stay_up_or_were_not_read_are_found() -> None:
+    (often,) = other_units(setups(put("units/kubelet.service/restarts", MOST_RESTARTS + 1)), WANTED)
+    assert "saw 4 restarts by systemd" in str(often)
+    assert other_units(setups(put("units/kubelet.service/restarts", MOST_RESTARTS)), WANTED) == []
+    (unread,) = other_units(setups(put("units/kubelet.service/reload", True)), WANTED)
+    assert "w-0 kubelet.service: expected a unit that systemd has read" in str(unread)
+    assert real(other_units(setups(put("units/kubelet.service/restarts", 9)), UNSAID))
+
+
+PROCESS = "processes/seen/901"  # containerd's
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put(f"{PROCESS}/oom", 500), "oom_score_adj 0 or less"),
+        (put(f"{PROCESS}/nice", 10), "expected niceness 0; saw 10"),
+        (put(f"{PROCESS}/state", "T"), "it is stopped (SIGSTOP)"),
+        (put(f"{PROCESS}/cpus", "0"), "expected processors 0-1, those of the machine; saw 0"),
+        (
+            put(f"{PROCESS}/limits/open files", ["2000", "2000"]),
+            "open files: expected the unit's limit 1048576; saw 2000",
+        ),
+        (put(f"{PROCESS}/limits/open files", ["2000", "20000"]), "saw 2000 (soft)"),
+        (put(f"{PROCESS}/limits/processes", ["50", "50"]), "processes: expected the unit's limit infinity; saw 50"),
+    ],
+)
+def test_what_limits_a_process_is_found(change: Change, words: str) -> None:
+    (found,) = limited_processes(setups(change), WANTED)
+    assert str(found).startswith("w-0 containerd.service")
+    assert words in str(found)
+
+
+@pytest.mark.parametrize("key", [*LIMITS])
+def test_each_limit_is_that_of_the_unit(key: str) -> None:
+    def change(raw: Json) -> None:
+        raw["units"]["kubelet.service"]["limits"] |= {key: "5000", f"{key}Soft": "4000"}
+        for pid, soft in (("900", "77"), ("1", "unlimited")):
+            raw["processes"]["seen"][pid]["limits"][LIMITS[key]] = [soft, soft]
+        raw["processes"]["seen"]["900"]["limits"].setdefault("open files", ["1024", "1024"])
+
+    found = [str(one) for one in limited_processes(setups(change), WANTED)]
+    assert f"w-0 kubelet.service {LIMITS[key]}: expected the unit's limit 5000; saw 77" in found

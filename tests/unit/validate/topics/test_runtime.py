@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 
 from harness.validate.findings import Unjudged
-from harness.validate.topics.runtime import from_mirror, other_images, wrong_runtime_settings
+from harness.validate.topics.runtime import from_mirror, other_configuration, other_images, wrong_runtime_settings
 from tests.unit.validate import foreign, guests
-from tests.unit.validate.guests import Change
+from tests.unit.validate.guests import Change, Json
 from tests.unit.validate.moments import PAUSE
-from tests.unit.validate.surrounded import CRIO_REGISTRIES, DIGEST, VARIABLES, in_place_of_containerd, running, setups
+from tests.unit.validate.surrounded import (
+    CONFIG,
+    CRIO_REGISTRIES,
+    DIGEST,
+    VARIABLES,
+    in_place_of_containerd,
+    running,
+    setups,
+)
 
 EXPECTED = guests.expected(variables=VARIABLES)
 WITH_CRIO = guests.expected(
@@ -171,3 +179,54 @@ def test_an_image_that_the_mirror_lacks_and_no_image_at_all_are_found() -> None:
 def test_images_are_not_judged_of_a_product_that_says_nothing() -> None:
     (found,) = other_images(setups(), {}, guests.expected(leaves=foreign.UNSAID))
     assert isinstance(found, Unjudged)
+
+
+RUNTIME = "[plugins.'io.containerd.cri.v1.runtime']\n"
+SECOND = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.kata]\nruntime_type = 'io.containerd.runc.v2'\n"
+
+
+def adds(text: str, *, by_default: str = "") -> Change:
+    """Return containerd with further settings, and what it would have by default."""
+
+    def change(raw: Json) -> None:
+        raw["containerd"]["config"] += text
+        raw["containerd"]["default"] += by_default
+
+    return change
+
+
+def test_only_the_configuration_of_product_and_cell_passes() -> None:
+    wanted = guests.expected(variables=VARIABLES)
+    assert other_configuration(running(), wanted) == []
+    assert other_configuration({}, wanted)
+    (unsaid,) = other_configuration(running(), guests.expected(leaves=foreign.UNSAID))
+    assert isinstance(unsaid, Unjudged)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            adds("[grpc]\nmax_recv_message_size = 1\n", by_default="[grpc]\nmax_recv_message_size = 16777216\n"),
+            "grpc.max_recv_message_size 16777216; saw 1",
+        ),
+        (adds(SECOND), "expected no plugins.io.containerd.cri.v1.runtime.containerd.runtimes.kata.runtime_type"),
+        (
+            lambda raw: raw["containerd"].update(config="disabled_plugins = ['x']\n" + CONFIG),
+            "expected no disabled_plugins",
+        ),
+        (adds("", by_default="[ttrpc]\naddress = '/run/x'\n"), "expected ttrpc.address '/run/x'; saw 'none'"),
+        (lambda raw: raw["containerd"].update(default=""), "its configuration and its defaults; saw none: it cannot"),
+    ],
+)
+def test_what_differs_from_the_versions_defaults_is_found(change: Change, words: str) -> None:
+    (found,) = other_configuration(running(change), guests.expected(variables=VARIABLES))
+    assert str(found).startswith("w-0 containerd: ")
+    assert words in str(found)
+
+
+def test_settings_of_the_cell_may_differ() -> None:
+    change = adds("[debug]\nlevel = 'debug'\n", by_default="[debug]\nlevel = ''\n")
+    asked = {**VARIABLES, "cluster_containerd_config": {"level": "debug"}}
+    assert other_configuration(running(change), guests.expected(variables=asked)) == []
+    assert other_configuration(running(change), guests.expected(variables=VARIABLES))

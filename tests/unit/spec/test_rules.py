@@ -6,8 +6,7 @@ from harness.model import Cell, Phase
 from harness.paths import packaged_dir
 from harness.spec import Spec, load_spec
 from harness.spec.models import AxisValue
-from harness.spec.needs import needed, needs_of
-from harness.spec.rules import lacking
+from harness.spec.rules import lacking, needed, needs_of
 
 
 def a_cell(values: dict[str, str], before: dict[str, str] | None = None) -> Cell:

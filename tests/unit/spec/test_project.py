@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.paths import packaged_dir
-from harness.spec.origin import files_used, origins
+from harness.spec.project import files_used, origins
 
 
 def test_each_value_names_its_file_and_line(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.spec.jsonpath import steps, value_at
+from harness.spec.models.product_declared import steps, value_at
 
 OBJECT: dict[str, Any] = {
     "status": {"history": [{"blame": "infra"}, {"blame": "product"}], "a.b": 1, "none": None, "zero": 0}

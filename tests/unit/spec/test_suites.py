@@ -9,7 +9,7 @@ import pytest
 
 from harness.paths import packaged_dir
 from harness.spec import load_spec
-from harness.spec.left_out import fits, fits_any, titles
+from harness.spec.suites import fits, fits_any, titles
 from tests.unit.spec.conftest import edit, mistakes
 
 PHASES = "  phases:\n"

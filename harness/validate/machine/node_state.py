@@ -1,0 +1,326 @@
+"""Prints what kubelet, the container runtime and etcd keep on a machine: for their next start, and for pods.
+
+topics/node_state.py reads the output. Of files, only whether they can be read leaves the machine.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from harness.validate.machine.library import COMMAND_SECONDS, PATH, effective, flag, processes, read, said
+
+KUBELET = "/var/lib/kubelet"
+# What kubelet reads when it starts, as JSON. Its settings are not among them.
+CHECKPOINTS = (
+    *(f"{KUBELET}/*_state", f"{KUBELET}/*_checkpoint", f"{KUBELET}/device-plugins/*_checkpoint"),
+    *(f"{KUBELET}/checkpoints/*", f"{KUBELET}/image_manager/*/*", "/var/lib/containers/storage/overlay-*/*.json"),
+)
+LISTS = "/var/lib/containers/"  # whose files hold lists
+# The checksums that kubelet gives to the state of a policy that keeps none (pkg/kubelet/cm/*manager/state).
+EMPTY_SUMS = {"cpu_manager_state": ("none", 1353318690), "memory_manager_state": ("None", 4236770233)}
+DATABASES = ("/var/lib/containerd/io.containerd.metadata.*/meta.db", "/var/lib/containerd/*snapshotter*/metadata.db")
+BOLT, BOLT_AT, PAGE_SIZE_AT = b"\xed\xda\x0c\xed", 16, 24  # bbolt: its magic number, and where its page size is
+WAL_NAME = re.compile(r"^([0-9a-f]{16})-([0-9a-f]{16})\.wal$")
+STATE = ("/var/lib/", "/etc/")  # where files are whose removal a running program does not notice
+SOCKETS = re.compile(
+    r" 00010000 \S+ \S+ +\d+ +(/(?:var/)?run/(?:containerd|crio)/\S+|/var/lib/kubelet/device-plugins/\S+)$",
+    re.MULTILINE,
+)
+NETWORKS, NETNS = "/var/lib/cni/networks/*", "/run/netns"
+GROUPS = ("/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*", "/sys/fs/cgroup/kubelet*/kubepods*")
+POD_UID = re.compile(r"[/-]pod([0-9a-f]{8}[-_][0-9a-f_-]{27}|[0-9a-f]{32})(?:\.slice)?$")
+POD_MOUNT = re.compile(r"^/var/lib/kubelet/pods/([0-9a-f-]{32,36})/")
+RUN_MOUNT = re.compile(r"^/run/containerd/(?:io\.containerd\.runtime\.v2\.task/k8s\.io|.*/sandboxes)/([0-9a-f]{64})/")
+OF_CRI = "/var/lib/containerd/io.containerd.grpc.v1.cri/*/*"  # folders of sandboxes and containers that kubelet made
+FNV_START, FNV_PRIME = 0x811C9DC5, 0x01000193  # 32 bits
+
+
+def checkpoints() -> dict[str, str]:
+    """Return why kubelet or CRI-O could not read each file that it reads when it starts; "" where it could."""
+    found = {}
+    for path in sorted({one for pattern in CHECKPOINTS for one in glob.glob(pattern)}):
+        if os.path.isfile(path):
+            found[path] = unreadable(path)
+    return found
+
+
+def unreadable(path: str) -> str:
+    """Return what is wrong with a file of JSON and, where it has one that we know, with its checksum."""
+    try:
+        content = json.loads(read(path) or "")
+    except ValueError as error:
+        return f"it is not JSON: {error}"
+    if not isinstance(content, dict):
+        return "" if isinstance(content, list) and path.startswith(LISTS) else "it is not a JSON object"
+    data, policy = content.get("data"), EMPTY_SUMS.get(os.path.basename(path))
+    if isinstance(data, str) and "checksum" in content and content["checksum"] != fnv(f"(string){data}"):
+        return "its checksum is another one"
+    if policy is not None and content.get("policyName") == policy[0] and content.get("checksum") != policy[1]:
+        return "its checksum is another one"
+    return ""
+
+
+def fnv(text: str) -> int:
+    """Return the checksum that kubelet gives to a text (FNV-1a of 32 bits)."""
+    total = FNV_START
+    for byte in text.encode():
+        total = ((total ^ byte) * FNV_PRIME) & 0xFFFFFFFF
+    return total
+
+
+def policies() -> dict[str, str]:
+    """Return the policy in each manager's state, by the file's name."""
+    found = {}
+    for name in EMPTY_SUMS:
+        try:
+            found[name] = str(json.loads(read(f"{KUBELET}/{name}") or "{}").get("policyName", ""))
+        except (ValueError, AttributeError):  # which another field tells
+            continue
+    return found
+
+
+def databases(running: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return why the runtime or etcd could not read each of their databases; "" where they could."""
+    data = [effective(one, "data-dir") for one in running if one["name"] == "etcd"]
+    paths = {one for pattern in DATABASES for one in glob.glob(pattern)}
+    paths |= {f"{folder}/member/snap/db" for folder in data if folder}
+    return {path: broken(path) for path in sorted(paths)}
+
+
+def broken(path: str) -> str:
+    """Return what is wrong with a bbolt file, as far as its first page and its size tell."""
+    try:
+        with open(path, "rb") as handle:
+            head = handle.read(64)
+        size = os.stat(path).st_size
+    except OSError as error:
+        return str(error.strerror)
+    if head[BOLT_AT : BOLT_AT + 4] != BOLT:
+        return "it is not a database (bbolt)"
+    page = int.from_bytes(head[PAGE_SIZE_AT : PAGE_SIZE_AT + 4], "little")
+    return "it ends within a page" if not page or size % page or size < 4 * page else ""
+
+
+def missing_logs(running: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return what is wrong with the write-ahead log of each etcd, by its folder; "" where nothing is."""
+    found = {}
+    for folder in filter(None, (effective(one, "data-dir") for one in running if one["name"] == "etcd")):
+        log = f"{folder}/member/wal"
+        names = sorted(filter(WAL_NAME.match, os.listdir(log))) if os.path.isdir(log) else []
+        numbers = [int(name.partition("-")[0], 16) for name in names]
+        gaps = [one for place, one in enumerate(numbers[:-1]) if numbers[place + 1] != one + 1]
+        empty = [name for name in names if not os.stat(f"{log}/{name}").st_size]
+        why = (
+            "there is none" if not names else f"what follows {names[numbers.index(gaps[0])]} is missing" if gaps else ""
+        )
+        found[log] = why or (f"{empty[0]} is empty" if empty else "")
+    return found
+
+
+def removed(running: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return [program, file] of files that a program has open and that are gone from its folder."""
+    found = set()
+    for process in running:
+        folder = f"/proc/{process['pid']}/fd"
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            try:
+                target = os.readlink(f"{folder}/{name}")
+            except OSError:  # it is closed meanwhile
+                continue
+            if target.endswith(" (deleted)") and target.startswith(STATE) and not target.endswith(".tmp (deleted)"):
+                found.add((process["name"], target.partition(" (deleted)")[0]))
+    return sorted(map(list, found))
+
+
+def lost_sockets() -> list[str]:
+    """Return sockets on which programs listen and which are gone from their folder: nobody connects any more."""
+    places = set(SOCKETS.findall(read("/proc/net/unix") or ""))
+    return sorted(path for path in places if not os.path.exists(path) and os.path.exists(os.path.dirname(path)))
+
+
+def endpoints(running: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return why kubelet would not reach the runtime by each file that names its socket; "" where it would."""
+    config = next((flag(one["argv"], "config") for one in running if one["name"] == "kubelet"), "")
+    found = {}
+    for path in filter(os.path.exists, (config, f"{KUBELET}/instance-config.yaml")):
+        match = re.search(r"^containerRuntimeEndpoint:\s*[\"']?(\S+?)[\"']?\s*$", read(path) or "", re.MULTILINE)
+        if match and match.group(1) not in ("", '""'):
+            place = match.group(1).removeprefix("unix://")
+            there = os.path.exists(place) and stat.S_ISSOCK(os.stat(place).st_mode)
+            found[path] = "" if there else f"{match.group(1)} is not a socket"
+    return found
+
+
+def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
+    """Return of each program of a unit what its next start adds to its command line, and what it leaves out.
+
+    By the unit that systemd has read and the files of variables that it names (systemd.service(5), "COMMAND LINES").
+    """
+    names = [re.findall(r"/([^/]+\.service)$", one["cgroup"])[:1] or [f"{one['name']}.service"] for one in running]
+    words = ["systemctl", "show", "--no-pager", "-p", "MainPID,ExecStart,EnvironmentFiles"]
+    text = said([*words, *sorted({name for one in names for name in one})]) or "" if names else ""
+    found = {}
+    for shown in ([line.partition("=") for line in block.splitlines()] for block in text.split("\n\n")):
+        pid = next((value for key, _, value in shown if key == "MainPID"), "")
+        process = next((one for one in running if str(one["pid"]) == pid), None)
+        start = next((value for key, _, value in shown if key == "ExecStart"), "")
+        match = re.search(r"argv\[\]=(.*?) ; ignore_errors", start)
+        if process is not None and match is not None:
+            files = [value.partition(" (")[0] for key, _, value in shown if key == "EnvironmentFiles"]
+            following, now = expanded(match.group(1).split(), variables(files)), list(process["argv"])
+            found[process["name"]] = [
+                [one for one in following[1:] if one not in now],
+                [one for one in now[1:] if one not in following],
+            ]
+    return found
+
+
+def variables(files: Iterable[str]) -> dict[str, str]:
+    """Return the variables that files for systemd give."""
+    found = {}
+    for line in (line for path in files for line in (read(path) or "").splitlines()):
+        name, sign, value = line.strip().partition("=")
+        if sign and not name.startswith(("#", ";")):
+            try:
+                found[name] = " ".join(shlex.split(value))
+            except ValueError:
+                found[name] = value
+    return found
+
+
+def expanded(words: Iterable[str], given: dict[str, str]) -> list[str]:
+    """Return a command line with its variables: $NAME is several words, ${NAME} is a part of one."""
+    found: list[str] = []
+    for word in words:
+        whole = re.fullmatch(r"\$(\w+)", word)
+        part = re.sub(r"\$\{(\w+)\}", lambda match: given.get(match.group(1), ""), word)
+        found += given.get(whole.group(1), "").split() if whole else [part]
+    return found
+
+
+def reservations() -> dict[str, dict[str, str]]:
+    """Return the container that each address is reserved for, by network (host-local's files)."""
+    found: dict[str, dict[str, str]] = {}
+    for folder in glob.glob(NETWORKS):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            try:
+                address = str(ip_address(name))
+            except ValueError:  # last_reserved_ip.0, lock
+                continue
+            found.setdefault(os.path.basename(folder), {})[address] = (
+                (read(f"{folder}/{name}") or "").split("\n")[0].strip()
+            )
+    return found
+
+
+def lines_of(argv: Sequence[str]) -> list[str] | None:
+    """Return the lines of a command's standard output, None where it cannot be run or fails."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH}, timeout=COMMAND_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").split()
+
+
+def containers(running: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the ids of the runtime's sandboxes and containers; None where nothing tells. strangers: not kubelet's."""
+    for process in running:
+        if process["name"] == "containerd":
+            address = flag(process["argv"], "address")
+            words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "containers", "ls", "-q"]
+            every = lines_of(words)
+            own = {os.path.basename(path) for path in glob.glob(OF_CRI)}
+            return {"known": every, "strangers": sorted(set(every or ()) - own) if own else []}
+        if process["name"] == "crio":
+            pods, rest = lines_of(["crictl", "pods", "-q"]), lines_of(["crictl", "ps", "-a", "-q"])
+            return {"known": [*pods, *rest] if pods is not None and rest is not None else None, "strangers": []}
+    return {"known": None, "strangers": []}
+
+
+def shims() -> list[str]:
+    """Return the ids that containerd's shims run for, each one once."""
+    running = [
+        one["argv"] for one in processes("containerd-shim-runc-v2") if one["argv"][-1] not in ("start", "delete")
+    ]
+    return sorted({argv[argv.index("-id") + 1] for argv in running if "-id" in argv})
+
+
+def idle_namespaces() -> list[str]:
+    """Return network namespaces of the CNI in which no process is."""
+    used = set()
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            used.add(os.stat(f"/proc/{entry}/ns/net").st_ino)
+        except OSError:  # it ended meanwhile
+            continue
+    names = os.listdir(NETNS) if os.path.isdir(NETNS) else []
+    return sorted(name for name in names if name.startswith("cni-") and os.stat(f"{NETNS}/{name}").st_ino not in used)
+
+
+def loose_veths() -> list[str]:
+    """Return pairs of interfaces both of whose ends are on the machine itself, and that nothing is attached to."""
+    try:
+        links = json.loads(said(["ip", "-json", "-details", "link", "show", "type", "veth"]) or "[]")
+    except ValueError:
+        return []
+    return sorted(link["ifname"] for link in links if "link_netnsid" not in link and "ifname" in link)
+
+
+def pods() -> dict[str, list[str]]:
+    """Return the ids of pods (of static ones: of their manifests) that have folders, mounts or control groups."""
+    mounts = [line.split()[4] for line in (read("/proc/self/mountinfo") or "").splitlines()]
+    roots = [root for pattern in GROUPS for root in glob.glob(pattern)]
+    groups = [folder for root in roots for folder, _, _ in os.walk(root)]
+    ids = (match.group(1).replace("_", "-") for folder in groups if (match := POD_UID.search(folder)))
+    folders = os.listdir(f"{KUBELET}/pods") if os.path.isdir(f"{KUBELET}/pods") else []
+    return {
+        "folder": sorted(folders),
+        "mount": sorted({match.group(1) for one in mounts if (match := POD_MOUNT.match(one))}),
+        "control group": sorted(set(ids)),
+    }
+
+
+def task_mounts() -> list[str]:
+    """Return the ids of containers and sandboxes of containerd that have mounts."""
+    mounts = [line.split()[4] for line in (read("/proc/self/mountinfo") or "").splitlines()]
+    return sorted({match.group(1) for one in mounts if (match := RUN_MOUNT.match(one))})
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print everything; argv is ignored."""
+    running = processes()
+    agents = [one for one in running if one["name"] in ("kubelet", "containerd", "crio", "etcd")]
+    seen = {
+        "checkpoints": checkpoints(),
+        "policies": policies(),
+        "databases": databases(running),
+        "logs": missing_logs(running),
+        "removed": removed(agents),
+        "lost_sockets": lost_sockets(),
+        "endpoints": endpoints(running),
+        "command_lines": command_lines(agents),
+        "reservations": reservations(),
+        "shims": shims(),
+        "task_mounts": task_mounts(),
+        "idle_namespaces": idle_namespaces() if any(one["name"] == "containerd" for one in running) else [],
+        "loose_veths": loose_veths(),
+        "pods": pods(),
+        "containers": containers(running),
+    }
+    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,143 @@
+"""A machine tells whether programs could start once more, and what pods have left."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.validate.machine import node_state
+
+DATA = '{"entries":{}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("cpu_manager_state", '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}', ""),
+        ("cpu_manager_state", '{"policyName":"none","defaultCpuSet":"","checksum":1}', "checksum"),
+        ("cpu_manager_state", '{"policyName":"static","checksum":1}', ""),
+        ("memory_manager_state", '{"policyName":"None","machineState":{},"checksum":4236770233}', ""),
+        ("memory_manager_state", '{"policyName":"None"', "not JSON"),
+        ("allocated_pods_state", json.dumps({"data": DATA, "checksum": node_state.fnv(f"(string){DATA}")}), ""),
+        ("allocated_pods_state", json.dumps({"data": DATA, "checksum": 7}), "checksum"),
+        ("dra_manager_state", "[]", "not a JSON object"),
+        ("dra_manager_state", "", "not JSON"),
+    ],
+)
+def test_a_checkpoint_that_kubelet_could_not_read_is_told(name: str, text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = node_state.unreadable(str(tmp_path / name))
+    assert words in found
+    assert bool(found) is bool(words)
+
+
+def test_the_checksum_is_kubelets() -> None:
+    assert node_state.fnv("") == 0x811C9DC5
+    assert node_state.fnv("a") == 0xE40C292C  # of the FNV's own test vectors
+
+
+def database(size: int = 4096 * 4, magic: bytes = node_state.BOLT) -> bytes:
+    head = b"\0" * 16 + magic + b"\x02\0\0\0" + (4096).to_bytes(4, "little")
+    return head + b"\0" * (size - len(head))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (database(), ""),
+        (database(magic=b"none"), "not a database"),
+        (database(4096 * 4 - 9), "ends within"),
+        (b"", "not a"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_told(content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "db").write_bytes(content)
+    found = node_state.broken(str(tmp_path / "db"))
+    assert words in found
+    assert bool(found) is bool(words)
+
+
+def etcd(folder: Path) -> list[dict[str, Any]]:
+    return [{"name": "etcd", "argv": ["etcd", f"--data-dir={folder}"], "settings": {}, "pid": os.getpid()}]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"), [((0,), ""), ((3, 4, 5), ""), ((3, 5), "what follows"), ((), "there is none")]
+)
+def test_a_log_with_a_gap_is_told(numbers: tuple[int, ...], words: str, tmp_path: Path) -> None:
+    (tmp_path / "member/wal").mkdir(parents=True)
+    for number in numbers:
+        (tmp_path / f"member/wal/{number:016x}-{number:016x}.wal").write_text("x", encoding="utf-8")
+    (found,) = node_state.missing_logs(etcd(tmp_path)).values()
+    assert words in found
+    assert bool(found) is bool(words)
+
+
+def test_a_file_that_is_open_and_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_state, "STATE", (str(tmp_path),))
+    path = tmp_path / "db"
+    with path.open("w", encoding="utf-8"):
+        path.unlink()
+        assert node_state.removed([{"name": "etcd", "pid": os.getpid()}]) == [["etcd", str(path)]]
+    assert node_state.removed([{"name": "etcd", "pid": os.getpid()}]) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "line"),
+    [
+        (["/bin/x", "$ARGS"], {"ARGS": "--a --b=1"}, ["/bin/x", "--a", "--b=1"]),
+        (["/bin/x", "$ARGS"], {}, ["/bin/x"]),
+        (["/bin/x", "--n=${NAME}"], {"NAME": "w-0"}, ["/bin/x", "--n=w-0"]),
+    ],
+)
+def test_variables_are_put_into_a_command_line_as_systemd_does(
+    words: list[str], given: dict[str, str], line: list[str]
+) -> None:
+    assert node_state.expanded(words, given) == line
+
+
+def test_a_next_start_with_another_command_line_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "flags.env"
+    file.write_text('ARGS="--v=9 --node-ip=10.0.0.1"\n# x\n', encoding="utf-8")
+    start = "{ path=/bin/k ; argv[]=/bin/k --config=c $ARGS ; ignore_errors=no }"
+    shown = f"MainPID=7\nExecStart={start}\nEnvironmentFiles={file} (ignore_errors=yes)"
+    monkeypatch.setattr(node_state, "said", lambda argv: shown)
+    kubelet = {"name": "kubelet", "pid": 7, "cgroup": "/system.slice/kubelet.service"}
+    running = {**kubelet, "argv": ["/bin/k", "--config=c", "--node-ip=10.0.0.1"]}
+    assert node_state.command_lines([running]) == {"kubelet": [["--v=9"], []]}
+    assert node_state.command_lines([{**running, "pid": 8}]) == {}
+
+
+def test_addresses_are_told_with_their_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flannel").mkdir()
+    for name, text in (("10.0.0.2", "abc\r\neth0"), ("lock", ""), ("last_reserved_ip.0", "10.0.0.2")):
+        (tmp_path / "flannel" / name).write_bytes(text.encode())
+    monkeypatch.setattr(node_state, "NETWORKS", f"{tmp_path}/*")
+    assert node_state.reservations() == {"flannel": {"10.0.0.2": "abc"}}
+
+
+def test_pairs_of_interfaces_of_the_machine_itself_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = [{"ifname": "veth1", "link_netnsid": 0}, {"ifname": "left0"}]
+    monkeypatch.setattr(node_state, "said", lambda argv: json.dumps(links))
+    assert node_state.loose_veths() == ["left0"]
+
+
+@pytest.mark.parametrize(
+    ("group", "uid"),
+    [
+        ("/kubepods/burstable/poddd4e601f-4364-4c9d-981e-207ed76facfc", "dd4e601f-4364-4c9d-981e-207ed76facfc"),
+        (
+            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poddd4e601f_4364_4c9d_981e_207ed76facfc.slice",
+            "dd4e601f_4364_4c9d_981e_207ed76facfc",
+        ),
+        ("/kubepods/burstable/pod28a25e0afcff365089f9b53d08debfb9", "28a25e0afcff365089f9b53d08debfb9"),
+        ("/kubepods/burstable", None),
+    ],
+)
+def test_a_pods_id_is_in_its_control_group(group: str, uid: str | None) -> None:
+    match = node_state.POD_UID.search(group)
+    assert (match.group(1) if match else None) == uid
