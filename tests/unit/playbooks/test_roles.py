@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Environment, nodes
 
 from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_FILES, load, tasks
 
@@ -36,6 +38,10 @@ KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
     "rescue", "always", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
 }  # fmt: skip
+
+CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")
+# Attributes of results and variables of Ansible that are booleans.
+BOOLEANS = {"exists", "ansible_check_mode"}
 
 # Roles that other roles include with what they take.
 INCLUDED = {"daemon"}
@@ -134,6 +140,48 @@ PROGRAMS = {
 }
 PROGRAM = re.compile(r"^(#!|set -e|(if|for|while|until|case) .*[^%}]$|\w+\(\) \{)", re.M)
 SHORT = 15  # lines
+
+
+@roles
+def test_a_condition_is_a_boolean(role: Path) -> None:
+    # ansible-core 2.19 refuses any other value.
+    internal = load(role / "vars" / "main.yml") or {}
+    flags = {name for name, option in options(role).items() if option["type"] == "bool"}
+    files = sorted((role / "tasks").glob("*.yml"))
+    found = [(path.name, text) for path in files for task in tasks(path) for text in conditions(task)]
+    assert [one for one in found if not is_boolean(expression(one[1]), internal, flags)] == []
+
+
+def conditions(task: dict[str, Any]) -> Iterator[str]:
+    modules = [value for value in task.values() if isinstance(value, dict)]
+    for name in CONDITIONS:
+        for place in (task, *modules):
+            value = place.get(name, [])
+            yield from (str(one) for one in (value if isinstance(value, list) else [value]))
+
+
+def expression(text: str) -> nodes.Node:
+    escaped = text.replace("\\", "\\\\")  # as Ansible does
+    output = Environment(autoescape=True).parse("{{ (" + escaped + ") }}").body[0]
+    assert isinstance(output, nodes.Output)
+    return output.nodes[0]
+
+
+def is_boolean(node: nodes.Node, internal: dict[str, Any], flags: set[str]) -> bool:
+    if isinstance(node, (nodes.And, nodes.Or)):
+        return all(is_boolean(part, internal, flags) for part in (node.left, node.right))
+    if isinstance(node, nodes.Name) and node.name in internal:
+        value = str(internal[node.name]).strip().removeprefix("{{").removesuffix("}}")
+        return is_boolean(expression(value), internal, flags)
+    if isinstance(node, nodes.Name):
+        return node.name in flags | BOOLEANS
+    if isinstance(node, nodes.Getattr):
+        return node.attr in BOOLEANS
+    if isinstance(node, nodes.Filter):
+        return node.name == "bool"
+    if isinstance(node, nodes.Const):
+        return isinstance(node.value, bool)
+    return isinstance(node, (nodes.Compare, nodes.Test, nodes.Not))
 
 
 def test_a_template_is_a_file_of_the_machine_and_no_program() -> None:
