@@ -6,10 +6,8 @@ TOX := .venv/bin/tox
 demo: $(TOX)
 	$(TOX) run -e demo
 
-# What waits for machines runs beside what computes. Each prints its output when it ends.
 test: $(TOX)
-	$(TOX) run -e lint,type
-	$(TOX) run-parallel --parallel 2 -e smoke,unit,embedded,lowest,contract,package
+	$(TOX) run -e lint,type,unit,lowest,package,smoke,embedded,contract
 
 # Debian's python3 has no venv. Root may install it.
 $(TOX): pyproject.toml

@@ -14,8 +14,10 @@ from typing import Any
 
 import yaml
 
+from harness.validate.manifests import key_of, place_of, subjects_of
+from harness.validate.topics.rbac import AGGREGATES
+
 LABEL = ("kubernetes.io/bootstrapping", "rbac-defaults")
-AGGREGATES = "rbac.authorization.k8s.io/aggregate-to-"
 FOLDER = Path(__file__).parents[1] / "matrix" / "policy"
 HEAD = "# What kube-apiserver {minor} grants by itself: made by `python -m ci.bootstrap_policy`.\n"
 
@@ -57,22 +59,12 @@ def _entries(file: Path) -> Iterator[tuple[tuple[str, str], Any]]:
         meta = one["metadata"]
         if (meta.get("labels") or {}).get(LABEL[0]) != LABEL[1]:
             continue
-        name = "/".join(filter(None, (meta.get("namespace"), meta["name"])))
+        place = place_of(key_of(one))
         if "roleRef" in one:
-            yield ("bindings", f"{one['kind']} {name}"), Inline(role=_role(one), subjects=sorted(_subjects(one)))
+            role = f"{one['roleRef']['kind']} {one['roleRef']['name']}"
+            yield ("bindings", place), Inline(role=role, subjects=sorted(subjects_of(one)))
         else:
-            yield ("roles", f"{one['kind']} {name}"), _content(one)
-
-
-def _role(binding: Any) -> str:
-    return f"{binding['roleRef']['kind']} {binding['roleRef']['name']}"
-
-
-def _subjects(binding: Any) -> Iterator[str]:
-    for one in binding.get("subjects") or ():
-        yield (
-            f"{one['kind']} {one['namespace']}/{one['name']}" if "namespace" in one else f"{one['kind']} {one['name']}"
-        )
+            yield ("roles", place), _content(one)
 
 
 def _content(role: Any) -> dict[str, Any]:

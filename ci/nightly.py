@@ -4,8 +4,9 @@
     python -m ci.nightly record ENVIRONMENT RESULT ...       write the row of a run elsewhere, or why there was none
     python -m ci.nightly check                               print what is wrong, as a code quality report
 
-A nightly environment has the word in its description. It imports nothing but the standard library, as what has tox
-need not have more.
+A nightly environment has the word in its description. Rows are as old as they are to the commit that has them, not to
+today: a commit that passed goes on passing. This module imports nothing but the standard library, as what has tox need
+not have more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -104,8 +105,12 @@ def _by_name(row: Row) -> str:
     return row.environment
 
 
-def mistakes(rows: Sequence[Row], wanted: Iterable[str], today: date) -> Iterator[Wrong]:
-    """Yield what is wrong with the table: environments without a row, rows that are old, failed, or say too little."""
+def mistakes(rows: Sequence[Row], wanted: Iterable[str], day: date) -> Iterator[Wrong]:
+    """Yield what is wrong with the table: environments without a row, rows that are old, failed, or say too little.
+
+    Args:
+        wanted: the environments that have a row.  day: of the commit that has the table, see `day_of_table`.
+    """
     wanted = tuple(wanted)
     for number, row in enumerate(rows, 2):
         name = row.environment
@@ -114,37 +119,47 @@ def mistakes(rows: Sequence[Row], wanted: Iterable[str], today: date) -> Iterato
             continue
         if any(one.environment == name for one in rows[: number - 2]):
             yield Wrong(number, f"{name} has a second row; remove the older one")
-        yield from (Wrong(number, f"{name}: {message}", blocking) for message, blocking in _of_row(row, today))
+        yield from (Wrong(number, f"{name}: {message}") for message in _unclear(row, day))
+        yield from (Wrong(number, f"{name}: {message}", blocking) for message, blocking in _unsettled(row, day))
     for name in wanted:
         if all(row.environment != name for row in rows):
             yield Wrong(1, f"{name} has no row; run it: python -m ci.nightly run {name}")
 
 
-def _of_row(row: Row, today: date) -> Iterator[tuple[str, bool]]:
-    """Yield what is wrong with one row, and whether it is refused."""
-    again = f"python -m ci.nightly run {row.environment}"
+def _unclear(row: Row, day: date) -> Iterator[str]:
+    """Yield what a row says wrongly or too little of, or that it is old; no such row is written."""
     if row.result not in RESULTS:
-        yield f"the result is {row.result!r}; use {', '.join(RESULTS)}", True
+        yield f"the result is {row.result!r}; use {', '.join(RESULTS)}"
     if COMMIT.fullmatch(row.commit) is None:
-        yield f"the commit is {row.commit!r}; write all 40 digits", True
+        yield f"the commit is {row.commit!r}; write all 40 digits"
     if row.result == "passed" and not row.seconds:
-        yield "it passed within no time; write how long it took", True
+        yield "it passed within no time; write how long it took"
     if row.result == "not-run" and not row.reason:
-        yield "it did not run, and the row does not say why", True
+        yield "it did not run, and the row does not say why"
     try:
-        days = (today - date.fromisoformat(row.date)).days
+        days = (day - date.fromisoformat(row.date)).days
     except ValueError:
-        yield f"the date is {row.date!r}; write YYYY-MM-DD", True
+        yield f"the date is {row.date!r}; write YYYY-MM-DD"
         return
     if days < 0:
-        yield f"{row.date} is in the future", True
+        yield f"{row.date} is later than {day}, the day of the commit; correct the date"
     elif days > OLDEST_DAYS:
-        yield f"the row is {days} days old, at most {OLDEST_DAYS} are allowed; {again}", True
-    elif row.result == "failed":
-        yield f"failed at {row.commit[:12]}: {row.reason or 'no reason given'}; mend it, then {again}", True
-    elif row.result == "not-run" and row.reason:
-        left = OLDEST_DAYS - days
-        yield f"did not run: {row.reason}; the row is refused in {left + 1} days", False
+        yield f"the row is {days} days older than the commit, at most {OLDEST_DAYS} are allowed; {_again(row)}"
+
+
+def _unsettled(row: Row, day: date) -> Iterator[tuple[str, bool]]:
+    """Yield what a clear row leaves open, and whether it is refused."""
+    if any(_unclear(row, day)):
+        return
+    if row.result == "failed":
+        yield f"failed at {row.commit[:12]}: {row.reason or 'no reason given'}; mend it, then {_again(row)}", True
+    elif row.result == "not-run":
+        last = date.fromisoformat(row.date) + timedelta(OLDEST_DAYS)
+        yield f"did not run: {row.reason}; commits after {last} are refused; {_again(row)}", False
+
+
+def _again(row: Row) -> str:
+    return f"python -m ci.nightly run {row.environment}"
 
 
 def as_report(wrong: Iterable[Wrong], table: Path = TABLE) -> str:
@@ -169,6 +184,13 @@ def head() -> str:
     if changed:
         raise ValueError(f"a row names a commit, and these files differ from it: {', '.join(changed.split())}")
     return _git("rev-parse", "HEAD")
+
+
+def day_of_table() -> date:
+    """Return the day (UTC) of the checkout's commit; today where the table differs from it, to be committed now."""
+    if _git("status", "--porcelain", "--", str(TABLE)):
+        return datetime.now(UTC).date()
+    return datetime.fromtimestamp(int(_git("show", "--no-patch", "--format=%ct", "HEAD")), UTC).date()
 
 
 def _git(*words: str) -> str:
@@ -209,17 +231,16 @@ def main(words: Sequence[str] | None = None) -> int:
     recording.add_argument("--date", help="YYYY-MM-DD; default: today")
     recording.add_argument("--reason", default="", help="why it did not run, or what failed")
     given = parser.parse_args(words)
-    today = datetime.now(UTC).date()
     try:
         if given.command == "check":
-            wrong = list(mistakes(read(), nightly(), today))
+            wrong = list(mistakes(read(), nightly(), day_of_table()))
             sys.stdout.write(as_report(wrong) + "\n")
             return 1 if any(one.blocking for one in wrong) else 0
         if given.command == "run":
             return run(given.environment, given.arguments)
-        commit, day = given.commit or head(), given.date or today.isoformat()
-        row = Row(given.environment, commit, day, given.result, given.seconds, given.reason)
-        if refused := [message for message, blocking in _of_row(row, today) if blocking and row.result != "failed"]:
+        commit, today = given.commit or head(), datetime.now(UTC).date()
+        row = Row(given.environment, commit, given.date or today.isoformat(), given.result, given.seconds, given.reason)
+        if refused := list(_unclear(row, today)):
             raise ValueError("; ".join(refused))
         write(row)
     except ValueError as error:

@@ -105,7 +105,7 @@ def _texts(value: object) -> bool:
 
 
 def _outcome(value: object) -> bool:
-    return value in frozenset(Outcome)
+    return isinstance(value, str) and value in frozenset(Outcome)
 
 
 def _findings(value: object) -> bool:

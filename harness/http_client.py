@@ -1,4 +1,4 @@
-"""How long one answer over HTTP may take as a whole, whoever asks: Kubernetes APIs, release sites, GitLab.
+"""The HTTP client: one request, and one deadline for its whole answer, whoever asks: Kubernetes APIs, sites, GitLab.
 
 A socket's time-out is the longest silence. A server that sends a byte now and then is never silent and never done;
 here each read of an answer, its headers too, looks at the clock of the whole conversation first.
@@ -99,21 +99,6 @@ class _SecureWeb(urllib.request.HTTPSHandler):
         return self.do_open(_SecureConnection, req, context=self._trust)
 
 
-def opened(
-    request: urllib.request.Request, silence: float, *handlers: urllib.request.BaseHandler
-) -> http.client.HTTPResponse:
-    """Open a URL as urllib does, and keep to the limit of `within`.
-
-    Args:
-        silence: seconds without a single byte.
-        handlers: of urllib, besides or in place of its own.
-    """
-    given = any(isinstance(handler, _SecureWeb) for handler in handlers)
-    opener = urllib.request.build_opener(_Web(), *(() if given else (_SecureWeb(),)), *handlers)
-    answer: http.client.HTTPResponse = opener.open(request, timeout=silence)
-    return answer
-
-
 _OBJECT = re.compile(r"^\w+\(.*?\): ")
 
 
@@ -152,7 +137,7 @@ class NoAnswer(OSError):
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer: its status with the server's word for it, its headers and its content."""
+    """A whole answer: its status with the server's word for it, its headers, and its content if it is ok."""
 
     status: int
     reason: str
@@ -190,8 +175,30 @@ class WebRequest:
     redirects: bool = True
 
 
+def opened(request: WebRequest, silence: float) -> http.client.HTTPResponse:
+    """Send one request and return the answer as it begins, to be read within the limit of `within`.
+
+    Args:
+        silence: seconds without a single byte.
+
+    Raises:
+        urllib.error.HTTPError: the answer is an error, or a redirection that is not followed.
+        OSError, ValueError, http.client.HTTPException: there is none; `reason` says why.
+    """
+    sent = urllib.request.Request(  # noqa: S310 - http(s) only, by the models of those who name URLs
+        request.url, data=request.content, headers=dict(request.headers), method=request.method
+    )
+    for name, value in request.secrets.items():
+        sent.add_unredirected_header(name, value)
+    handlers: list[urllib.request.BaseHandler] = [_Web(), _SecureWeb(context=request.context)]
+    handlers += [urllib.request.ProxyHandler({})] if request.direct else []
+    handlers += [_NoRedirect()] if request.direct or not request.redirects else []
+    answer: http.client.HTTPResponse = urllib.request.build_opener(*handlers).open(sent, timeout=silence)
+    return answer
+
+
 def ask(request: WebRequest, seconds: float, *, silence: float | None = None, largest: int = LARGEST) -> Reply:
-    """Send one request and return the whole answer, whatever its status.
+    """Send one request and return the answer, whatever its status.
 
     Args:
         seconds: until the answer has to be whole.
@@ -201,16 +208,8 @@ def ask(request: WebRequest, seconds: float, *, silence: float | None = None, la
     Raises:
         NoAnswer: there was none, it broke off, or it did not end in time.  TooMuch: it is larger.
     """
-    sent = urllib.request.Request(  # noqa: S310 - http(s) only, by the models of those who name URLs
-        request.url, data=request.content, headers=dict(request.headers), method=request.method
-    )
-    for name, value in request.secrets.items():
-        sent.add_unredirected_header(name, value)
-    handlers: list[urllib.request.BaseHandler] = [_SecureWeb(context=request.context)]
-    handlers += [urllib.request.ProxyHandler({})] if request.direct else []
-    handlers += [_NoRedirect()] if request.direct or not request.redirects else []
     try:
-        with within(seconds), opened(sent, silence or seconds, *handlers) as answer:
+        with within(seconds), opened(request, silence or seconds) as answer:
             return Reply(answer.status, answer.reason, answer.headers, whole(answer, largest))
     except urllib.error.HTTPError as error:
         with error:

@@ -1,4 +1,4 @@
-"""Standard output and standard error: what cannot be written to them, and lines of life in between.
+"""Standard output and standard error: what cannot be written to them, and lines of progress in between.
 
 A stream cannot be written to where a disk is full or a reader is gone. A command ends with an error then. What has
 machines to delete goes on silently, and says so at its end.
@@ -19,7 +19,7 @@ from harness import system
 
 OUTPUT, ERRORS = "standard output", "standard error"
 DESCRIPTORS = {OUTPUT: 1, ERRORS: 2}
-LIFE = "vmatrix_progress"  # the name of a section in a job's log
+SECTION = "vmatrix_progress"  # the name of a section in a job's log
 READER_GONE = 141  # 128 + SIGPIPE, as shells report `command | head`
 
 
@@ -33,7 +33,7 @@ class Muted:
         self._stream = stream
         self._name = name
         self._lock = threading.RLock()
-        self._section_end = ""  # of a section of lines of life, which is to be closed before anything else
+        self._section_end = ""  # of a section of lines of progress, which is to be closed before anything else
         self._written = time.monotonic()
         self.error: OSError | None = None
 
@@ -57,7 +57,7 @@ class Muted:
         """Return how long nothing was written."""
         return time.monotonic() - self._written
 
-    def line_of_life(self, line: str, *, gitlab: bool) -> None:
+    def progress_line(self, line: str, *, gitlab: bool) -> None:
         """Write a line that only says that something goes on; in GitLab, such lines in a row are a folded section.
 
         The section begins with the first of them (GitLab docs, "Custom collapsible sections").
@@ -65,10 +65,10 @@ class Muted:
         with self._lock:
             now, end = int(time.time()), self._section_end
             self._section_end = ""
-            start = f"\x1b[0Ksection_start:{now}:{LIFE}_{now}[collapsed=true]\r\x1b[0K" if gitlab and not end else ""
+            start = f"\x1b[0Ksection_start:{now}:{SECTION}_{now}[collapsed=true]\r\x1b[0K" if gitlab and not end else ""
             self.write(f"{start}{line}\n")
             self.flush()
-            self._section_end = end or (f"\x1b[0Ksection_end:{now}:{LIFE}_{now}\r\x1b[0K" if gitlab else "")
+            self._section_end = end or (f"\x1b[0Ksection_end:{now}:{SECTION}_{now}\r\x1b[0K" if gitlab else "")
 
     def flush(self) -> None:
         """Write what is left, if anybody hears it."""

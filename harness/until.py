@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from harness.errors import InfraRetriable, VmatrixError
-from harness.memory import host_load
+from harness.pressure import this_host
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -122,7 +122,6 @@ def until(
     import tenacity  # which commands that wait for nothing do not need
 
     wait = _Wait(probe, deadline, what, interval, slowest)
-    began = time.monotonic()
     retrying: tenacity.Retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda answer: isinstance(answer, NotYet)),
         stop=lambda _: deadline.remaining() <= 0,
@@ -136,11 +135,12 @@ def until(
     finally:
         del _UNDER_WAY[id(wait)]
     if isinstance(answer, NotYet):
-        waited = time.monotonic() - began
+        waited = time.monotonic() - wait.began
         troubles = [said for ground in _GROUNDS if (said := ground.trouble())]
         why = "; ".join([wait.last_words(), *(said.splitlines()[0] for said in troubles)])
         summary = f"timed out after {waited:.0f} s waiting for {what}: {why}"
-        hint = f"{load}; {load.option} stretches every wait" if (load := host_load()).busy else ""
+        host = this_host()
+        hint = f"{host.busy}; {host.option} stretches every wait" if host.busy else ""
         raise TimedOut(summary, detail="\n".join(filter(None, [_described(describe), *troubles])), hint=hint)
     return answer
 

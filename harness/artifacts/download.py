@@ -15,7 +15,6 @@ import ssl
 import tarfile
 import threading
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from harness import threads
 from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.recipe import Ref, Source
 from harness.errors import InfraError, InfraRetriable
-from harness.http_client import NoAnswer, WebRequest, ask, opened, within
+from harness.http_client import NoAnswer, WebRequest, ask, opened, reason, within
 
 READ_SECONDS = 60.0  # without a single byte
 PACE_SECONDS = 120.0  # policy: a site that is slow for so long will not become faster
@@ -161,23 +160,16 @@ def _login(url: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(f'{login[0]}:{login[2]}'.encode()).decode()}"}
 
 
-def _request(url: str) -> urllib.request.Request:
-    request = urllib.request.Request(url)  # noqa: S310 - http(s) only, by the models of both catalogues
-    for name, value in _login(url).items():
-        request.add_unredirected_header(name, value)
-    return request
-
-
 def _open(url: str, hint: str) -> http.client.HTTPResponse:
     try:
         with within(READ_SECONDS):  # for its head; the body has a pace to keep
-            return opened(_request(url), READ_SECONDS)
+            return opened(WebRequest(url, secrets=_login(url)), READ_SECONDS)
     except urllib.error.HTTPError as error:
         kind = InfraRetriable if error.code >= 500 else InfraError
         with error:
             raise kind(f"{url} answered {error.code} {error.reason}", hint=hint) from error
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise InfraRetriable(f"{url} cannot be reached: {getattr(error, 'reason', error)}", hint=hint) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise InfraRetriable(f"{url} cannot be reached: {reason(error)}", hint=hint) from error
 
 
 PROBE = "https://dl.k8s.io/release/stable.txt"

@@ -5,7 +5,6 @@ Both are asked only where they answer: a mirror that guests alone reach is as on
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Iterable
 
@@ -36,7 +35,7 @@ def disk_image(images_url: str, name: str, key: str) -> CachedImage | None:
     """
     try:
         found = CachedImage(**json.loads(text(f"{images_url}/{name}.json", hint=HINT)))
-    except (InfraError, http.client.HTTPException, ValueError, TypeError):  # not vmatrix's mirror, or not in reach
+    except (InfraError, ValueError, TypeError):  # not vmatrix's mirror, or not in reach
         return None
     return found if (found.name, found.key) == (name, key) else None
 

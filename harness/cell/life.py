@@ -24,7 +24,7 @@ from harness.errors import BadInput, Blame, HarnessBug, InfraError, InfraRetriab
 from harness.kube.client import Cluster
 from harness.machines import inventory
 from harness.machines.kubevirt.launchers import Sighting
-from harness.machines.pressure import overload
+from harness.machines.overload import overload
 from harness.machines.reach import ssh
 from harness.machines.reach.portforward import Forwarder, Tunnels
 from harness.machines.reach.ssh import close_connections, control_directory

@@ -69,8 +69,8 @@ class Site:
 
     @property
     def infra_id(self) -> str:
-        """Return what folders on this host know the infra cluster by: the file of its kubeconfig, links followed."""
-        return str(self.infra.kubeconfig.resolve() if self.infra is not None else None)
+        """Return what folders on this host know the infra cluster by: its kubeconfig, links followed; else ""."""
+        return str(self.infra.kubeconfig.resolve()) if self.infra is not None else ""
 
     def product_of(self, cell: Cell) -> Product:
         """Return what is tested in a cell."""

@@ -19,7 +19,7 @@ from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
 from harness.session.choice import project_of
 from harness.session.given_cluster import given_cluster, plan_foreign
-from harness.session.recheck import plan_again
+from harness.session.recheck import plan_recheck
 from harness.spec.options import RunRequest
 from harness.spec.settings import RESOLVED
 
@@ -72,8 +72,8 @@ def check(
     else:
         resolved = RunRequest.of(given).sourced()
         os.environ[RESOLVED] = resolved.dump()
-        plan, what = plan_again(project_of(given, resolved), str(cell), suite or (), run).plan, ["--again", str(cell)]
-        what += ["--again-run", run] if run is not None else []
+        plan = plan_recheck(project_of(given, resolved), str(cell), suite or (), run).plan
+        what = ["--recheck", str(cell), *(["--recheck-run", run] if run is not None else [])]
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []

@@ -38,6 +38,9 @@ from harness.spec.settings import load_settings
 
 app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
 out = wide_console()
+OperatorKubeconfig = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
+]
 
 
 @app.command()
@@ -50,9 +53,7 @@ def explain(
         str | None,
         typer.Option(metavar="CLUSTER", help="Compare this ClusterDeployment of the file with what there is."),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
-    ] = None,
+    kubeconfig: OperatorKubeconfig = None,
     namespace: Annotated[
         str | None,
         typer.Option(metavar="NAMESPACE", help="Namespace of objects that name none; default: as kubectl's."),
@@ -170,9 +171,7 @@ def log(
     sequence: Annotated[
         int | None, typer.Argument(metavar="SEQUENCE", help="Number of the operation; default: the newest.")
     ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
-    ] = None,
+    kubeconfig: OperatorKubeconfig = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace of the cluster; default: as kubectl's.")
     ] = None,

@@ -59,6 +59,11 @@ def _planned(_: Any) -> Iterator[str]:
 
 def _runs(_: Any) -> Iterator[str]:
     yield from (run.path.name for run in RunDir.all_in(_settings().runs))
+
+
+def _runs_or_last(_: Any) -> Iterator[str]:
+    """Yield the runs whose results a command may read: `last` stands for the newest of them."""
+    yield from _runs(_)
     yield LAST
 
 
@@ -78,7 +83,7 @@ def _machines(ctx: Any) -> Iterator[str]:
 
 
 tiers, planned, runs, made, machines = map(_quiet, (_tiers, _planned, _runs, _made, _machines))
-COMPLETED = {"TIER": tiers, "RUN": runs}  # by an option's word for its value
+COMPLETED = {"TIER": tiers, "RUN": _quiet(_runs_or_last)}  # by an option's word for its value
 
 
 GIVEN = "given"  # the parameter of a command that gets the values, None for options not given

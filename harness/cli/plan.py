@@ -72,7 +72,7 @@ def plan(
     spec = load_spec(directory)
     tell_idle(spec)
     chosen = _chosen(spec, tier, infra)
-    lock = load_lock(directory)
+    lock = load_lock(directory, replacing=write)
     plans = tuple(
         plan_tier(spec, t, i, lock, repack=repack and (t, i) in chosen, seed=seed)
         for i in spec.infras

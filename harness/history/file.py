@@ -134,7 +134,7 @@ def content(path: Path) -> bytes:
 
 
 def replace_file(path: Path, after: bytes) -> None:
-    """Replace a file so that any reader has the old or the new one whole; An error when it cannot be written."""
+    """Replace a file so that any reader has the old or the new one whole; an error as `append`."""
     try:
         write_atomically(path, after, durable=True)
     except OSError as error:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +22,7 @@ from urllib.parse import quote, urlencode
 from harness.errors import InfraError
 from harness.history.lines import History, cut_down, missing, read, united
 from harness.history.record import Record, to_line
-from harness.http_client import opened, whole, within
+from harness.http_client import Reply, WebRequest, ask
 from harness.until import Deadline, NotYet, TimedOut, until
 
 HTTP_SECONDS = 30.0  # silence of GitLab
@@ -163,35 +161,29 @@ class PackageStore:
     def _call(self, method: str, path: str, *, data: bytes | None = None, absent_ok: bool = False) -> bytes | None:
         """Ask GitLab; again while it is only busy. What is not there is None when that is no failure."""
         url = f"{self.api}/projects/{quote(self.project, safe='')}{path}"
+        request = WebRequest(url, method, secrets={self.header: self.token}, content=data)
 
-        def ask() -> tuple[bytes | None] | NotYet:
-            request = urllib.request.Request(url, data=data, method=method)  # noqa: S310 - the API of the job's GitLab
-            request.add_unredirected_header(self.header, self.token)
+        def answer() -> tuple[bytes | None] | NotYet:
             try:
-                with within(WHOLE_SECONDS), opened(request, HTTP_SECONDS) as answer:
-                    return (whole(answer),)
-            except urllib.error.HTTPError as error:
-                with error:
-                    return self._refusal(method, path, error, absent_ok=absent_ok)
+                reply = ask(request, WHOLE_SECONDS, silence=HTTP_SECONDS)
             except OSError as error:  # no connection, or one that broke off
                 return NotYet(str(error))
+            return (reply.content,) if reply.ok else self._refusal(method, path, reply, absent_ok=absent_ok)
 
         deadline = Deadline.after(RETRY_SECONDS)
         try:
-            return until(ask, deadline=deadline, what=f"GitLab to answer for {self.name}", interval=1.0)[0]
+            return until(answer, deadline=deadline, what=f"GitLab to answer for {self.name}", interval=1.0)[0]
         except TimedOut as error:
             error.hint = f"is {self.api} up and reachable from this host? --history FILE reads a file instead"
             raise
 
-    def _refusal(
-        self, method: str, path: str, error: urllib.error.HTTPError, *, absent_ok: bool
-    ) -> tuple[None] | NotYet:
-        if error.code == 404 and absent_ok:
+    def _refusal(self, method: str, path: str, reply: Reply, *, absent_ok: bool) -> tuple[None] | NotYet:
+        if reply.status == 404 and absent_ok:
             return (None,)
-        if error.code in MOMENTARY:
-            return NotYet(f"HTTP {error.code}")
-        said = f"{self.name}: {method} {path.partition('?')[0]}: HTTP {error.code} {error.reason}"
-        raise InfraError(said, hint=HINT if error.code in REFUSED else "see GitLab's log") from error
+        if reply.status in MOMENTARY:
+            return NotYet(f"HTTP {reply.status}")
+        said = f"{self.name}: {method} {path.partition('?')[0]}: HTTP {reply.status} {reply.reason}"
+        raise InfraError(said, hint=HINT if reply.status in REFUSED else "see GitLab's log")
 
 
 def _list(text: bytes, who: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.embedded.machines.runtime import CAP_SYS_RESOURCE, host_has_capability
 from harness.spec.variables import ETCD_ARGS, ETCD_TIMES
 
 PREFIX = "guest_"  # of the variables
@@ -50,9 +51,6 @@ class GuestFacts:
 VIRTUAL = GuestFacts()
 
 
-CAP_SYS_RESOURCE = 24  # linux/capability.h
-
-
 @dataclass(frozen=True)
 class HostKernel:
     """What machines inherit of the host's kernel: cgroup v2 or v1, whether limits may be raised, whether it swaps.
@@ -70,7 +68,7 @@ class HostKernel:
 def look(*, unified_cgroups: bool | None = None) -> HostKernel:
     """Look at this host. `unified_cgroups`: what machines get where a container engine decides that."""
     here = Path("/sys/fs/cgroup/cgroup.controllers").exists()
-    raises = bool(_effective_capabilities() >> CAP_SYS_RESOURCE & 1)
+    raises = host_has_capability(CAP_SYS_RESOURCE)
     most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
     return HostKernel(
         unified_cgroups=here if unified_cgroups is None else unified_cgroups,
@@ -129,10 +127,3 @@ def guest_facts(host: HostKernel) -> GuestFacts:
         dns=False,
         internet=False,
     )
-
-
-def _effective_capabilities() -> int:
-    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16)
-    return 0

@@ -198,10 +198,14 @@ class Cluster(Api):
         for line in self.stream(f"/api/v1/namespaces/{namespace}/pods/{name}/log", query):
             yield line.decode("utf-8", "replace")
 
+    def events_about(self, namespace: str, name: str) -> Sequence[Json]:
+        """Return the events about an object, oldest first."""
+        return sorted(self.list(EVENT, namespace, fields=f"involvedObject.name={name}").items, key=event_time)
+
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
-        """Return the events about an object as lines, oldest first."""
-        found = sorted(self.list(EVENT, namespace, fields=f"involvedObject.name={name}").items, key=event_time)
-        return [f"{e.get('type', '')} {e.get('reason', '')}: {e.get('message', '')}" for e in found]
+        """Return the events about an object as lines for a person, oldest first."""
+        events = self.events_about(namespace, name)
+        return [f"{e.get('type', '')} {e.get('reason', '')}: {e.get('message', '')}" for e in events]
 
 
 def event_time(event: Json) -> str:

@@ -186,8 +186,10 @@ def health_served(health: Health, port: int, host: str = "", *, hint: str) -> It
         BadInput: the port cannot be had.
     """
 
-    class Handler(BaseHTTPRequestHandler):
-        """Answers one request."""
+    class Handler(AnsweringHandler):
+        """Answers one request of a connection."""
+
+        protocol_version = "HTTP/1.0"  # nobody keeps a connection to what ends
 
         def do_GET(self) -> None:
             """Answer."""
@@ -200,15 +202,7 @@ def health_served(health: Health, port: int, host: str = "", *, hint: str) -> It
                 self._say(HTTPStatus.NOT_FOUND, "there are /healthz, /readyz and /metrics\n")
 
         def _say(self, status: HTTPStatus, text: str, kind: str = "text/plain; charset=utf-8") -> None:
-            body = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Keep probes out of the log."""
+            self.answer(status, text.encode(), kind)
 
     try:
         server = ThreadingHTTPServer((host, port), Handler)

@@ -40,7 +40,6 @@ from harness.operator.webhooks.deployments import VERB
 
 WATCH = ("list", "watch")
 STATUS, FINALIZERS = "status", "finalizers"
-_BESIDE_EXECUTORS = "executors get it, and nobody gives what he does not have"
 _TUNNEL = Right(PORT_FORWARD, ("get",), "machines that are instances are reached through the API", "portforward")
 
 # Of every manager, in its own namespace.

@@ -228,14 +228,17 @@ class Lock:
         }
 
 
-def load_lock(directory: Path) -> Lock:
+def load_lock(directory: Path, *, replacing: bool = False) -> Lock:
     """Load the lock of a matrix directory, or without one the packaged lock, whose cells then keep their ids.
+
+    Args:
+        replacing: the lock is written anew, also in the place of a link that leads nowhere; otherwise that is refused.
 
     Raises:
         BadInput: with a line `file:line: path: what is wrong` per error.
     """
     own, packaged = directory / FILE, packaged_dir() / MATRIX / FILE
-    file = own if os.path.lexists(own) else packaged  # a link that leads nowhere is refused, not taken for absent
+    file = own if (own.exists() if replacing else os.path.lexists(own)) else packaged
     if not os.path.lexists(file):
         return Lock(lines.Document(own, None, {}), own=False)
     document, problems = _read(file)

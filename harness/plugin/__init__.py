@@ -30,7 +30,7 @@ from harness.plugin.guest_fixtures import (
 from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
-from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, VERDICT, message, on_worker
+from harness.plugin.state import CELLS, EXISTING, OWN, PLAN, RUN, VERDICT, message, on_worker
 from harness.report.live import doing, in_gitlab
 from harness.streams import Output, output
 from harness.threads import end_without_threads
@@ -83,12 +83,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.ExitCode | None, int | None]:
     """Run cells to their end where their output cannot be written; the exit code says so."""
-    if not state.asked_for_cells(config):
-        return (yield)
-    if state.on_worker(config):
+    if not state.asked_for_cells(config) or state.on_worker(config):
         return (yield)
     with output() as streams:
-        say, began = partial(streams.said.line_of_life, gitlab=in_gitlab()), time.monotonic()
+        say, began = partial(streams.said.progress_line, gitlab=in_gitlab()), time.monotonic()
         with heartbeat(say, every=1.0, doing=partial(_under_way, config, streams, began)):
             code = yield
         return None if code is None else streams.ending(int(code))
@@ -139,7 +137,7 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Worker(config), "vmatrix-worker")
             return
         config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
-        if AGAIN in config.stash:
+        if EXISTING in config.stash:
             from harness.plugin.existing_cluster import ExistingCluster
 
             config.pluginmanager.register(ExistingCluster(config), "vmatrix-existing-cluster")

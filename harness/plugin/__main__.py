@@ -13,6 +13,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Generator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -24,6 +26,7 @@ from harness.spec.settings import RESOLVED, Sourced
 
 PYTESTS_OWN = range(1, 6)  # the exit codes that pytest has meanings of its own for
 INTERRUPTED = 128 + signal.SIGINT
+TEMPORARY = "vmatrix-pytest-"  # of the name of a call's folder for temporary files
 
 
 class PytestCall:
@@ -43,7 +46,12 @@ class PytestCall:
         if self.resolved is not None:
             config.stash[state.RESOLVED] = self.resolved
         config.pluginmanager.register(object(), state.ALONE)
-        return (yield)
+        if config.option.basetemp is not None:
+            return (yield)
+        # pytest's own choice is a folder that all of a user's runs share, and clean up for each other
+        with TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True) as folder:
+            config.option.basetemp = Path(folder) / "pytest"
+            return (yield)
 
     def run(self) -> int:
         """Run it and return an exit code of vmatrix."""

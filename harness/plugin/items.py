@@ -176,7 +176,8 @@ def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
     """Return what a check that has ended came to, as data."""
     from harness.validate.findings import CheckFailed
 
-    not_judged = tuple(item.stash.get(NOT_JUDGED, []))
+    unjudged = item.stash.get(NOT_JUDGED, [])
+    not_judged = tuple(unjudged)
     failed = error if isinstance(error, CheckFailed) else None
     findings = (*failed.findings, *(f for f in not_judged if f not in failed.findings)) if failed else not_judged
     if report.skipped and not findings:
@@ -200,7 +201,7 @@ def check_result(item: pytest.Item, report: pytest.TestReport, error: BaseExcept
 
 def _skip_reason(report: pytest.TestReport) -> str:
     text = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else report.longreprtext
-    return text.removeprefix("Skipped: ").removeprefix("not run: ")
+    return text.removeprefix("Skipped: ")
 
 
 def _error_line(error: BaseException) -> str:

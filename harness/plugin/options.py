@@ -29,9 +29,9 @@ def add_options(group: pytest.OptionGroup) -> None:
         metavar="CELL",
         help="Select cells: id, glob of ids or AXIS=VALUE; can be repeated.",
     )
-    group.addoption("--again", metavar="CELL", help="Check a kept cell again; `vmatrix check` is this.")
+    group.addoption("--recheck", metavar="CELL", help="Check a kept cell again; `vmatrix check` is this.")
     group.addoption(
-        "--again-run", metavar="RUN", help="With --again: the run that the cell is of; default: the newest."
+        "--recheck-run", metavar="RUN", help="With --recheck: the run that the cell is of; default: the newest."
     )
     group.addoption(
         "--inventory",
@@ -42,7 +42,7 @@ def add_options(group: pytest.OptionGroup) -> None:
     )
     group.addoption("--facts", metavar="FILE", help="With --inventory: what that cluster must look like.")
     group.addoption(
-        "--suite", action="append", default=[], metavar="SUITE", help="With --again or --inventory: only this suite."
+        "--suite", action="append", default=[], metavar="SUITE", help="With --recheck or --inventory: only this suite."
     )
     group.addoption(
         "--own-checks", action="store_true", help="Only load the project's own checks; `vmatrix list` does before it."

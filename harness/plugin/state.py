@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.plugin.own_checks import OwnChecks
     from harness.session import Cells, Run, RunPlan
     from harness.session.given_cluster import ForeignCheck
-    from harness.session.recheck import CheckAgain
+    from harness.session.recheck import Recheck
     from harness.spec.settings import Sourced
 
 PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
@@ -33,8 +33,8 @@ SILENCE_SECONDS = 28.0  # after which a line says what is under way: no silence 
 PLUGINS = ("harness.plugin", "xdist.plugin", "xdist.looponfail", "testinfra.plugin")
 ONLY_NAMED, NAMED = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_PLUGINS"
 RESOLVED: pytest.StashKey[Sourced] = pytest.StashKey()  # the settings, as `vmatrix run` has resolved them
-AGAIN: pytest.StashKey[CheckAgain | ForeignCheck] = pytest.StashKey()  # of a process that checks what is there
-SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again", "inventory")
+EXISTING: pytest.StashKey[Recheck | ForeignCheck] = pytest.StashKey()  # of a process that checks what is there
+SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "recheck", "inventory")
 
 
 def asked_for_cells(config: pytest.Config) -> bool:
@@ -49,8 +49,8 @@ def on_worker(config: pytest.Config) -> bool:
 
 def planned(config: pytest.Config) -> RunPlan:
     """Return the run's plan, made once. Raises BadInput when something that was given cannot be used."""
-    if PLAN not in config.stash and (config.getoption("again") or config.getoption("inventory")):
-        config.stash[PLAN] = _again(config).plan
+    if PLAN not in config.stash and (config.getoption("recheck") or config.getoption("inventory")):
+        config.stash[PLAN] = _existing(config).plan
     if PLAN not in config.stash:
         from harness.session.plan import plan_checks, plan_from, plan_run
 
@@ -66,20 +66,20 @@ def planned(config: pytest.Config) -> RunPlan:
     return config.stash[PLAN]
 
 
-def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
+def _existing(config: pytest.Config) -> Recheck | ForeignCheck:
     from harness.session.choice import project_of
     from harness.session.given_cluster import given_cluster, plan_foreign
-    from harness.session.recheck import plan_again
+    from harness.session.recheck import plan_recheck
 
     given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
     if config.getoption("inventory"):
         where = given_cluster(given, config.getoption("inventory"), config.getoption("facts"))
-        config.stash[AGAIN] = plan_foreign(where, config.getoption("suite"))
-        return config.stash[AGAIN]
+        config.stash[EXISTING] = plan_foreign(where, config.getoption("suite"))
+        return config.stash[EXISTING]
     project = project_of(given, config.stash.get(RESOLVED, None))
-    cell, run = config.getoption("again"), config.getoption("again_run")
-    config.stash[AGAIN] = plan_again(project, cell, config.getoption("suite"), run)
-    return config.stash[AGAIN]
+    cell, run = config.getoption("recheck"), config.getoption("recheck_run")
+    config.stash[EXISTING] = plan_recheck(project, cell, config.getoption("suite"), run)
+    return config.stash[EXISTING]
 
 
 def message(error: VmatrixError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 
@@ -58,7 +59,8 @@ class Worker:
         """Write down what the cell of this worker is doing; the controller shows it where nothing else is said."""
         cell, _ = self.config.stash.get(CURRENT, ("", ""))
         if cell:
-            self.cells.recorder.write("progress", cell=cell, said=text)
+            with suppress(OSError):  # on a full disk, what a check comes to is the first that has to be said
+                self.cells.recorder.write("progress", cell=cell, said=text)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         orphaned = os.getppid() != self.parent

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SITE = (
     *("coming", "first_look", "golden_image", "image_findings", "image_mirror", "join_site", "keeper"),
-    *("open_cluster", "open_site", "spoken", "store_of"),
+    *("kubectl", "open_cluster", "open_site", "pin_releases", "spoken", "store_of", "trial_of"),
 )
 LATER = {
     **dict.fromkeys(("Definition", "InstanceProvider", "Opening"), "definition"),
@@ -43,7 +43,6 @@ LATER = {
     **dict.fromkeys(("KUBERNETES", "take_down"), "on_host"),
     **dict.fromkeys(SITE, "site"),
     **dict.fromkeys(("KUBECONFIG", "use_of"), "kubeconfig"),
-    **dict.fromkeys(("kubectl", "pin_releases", "trial_of"), "site"),
 }
 
 __all__ = [

@@ -211,7 +211,8 @@ class Live:
         Args:
             check: that is under way in this process.
         """
-        cells = [f"{cell}: {found.doing(check)}" for cell, found in self._progress.under_way.items()]
+        under_way_now = list(self._progress.under_way.items())  # cells come and go while another thread asks
+        cells = [f"{cell}: {found.doing(check)}" for cell, found in under_way_now]
         return sanitized("; ".join(part for part in (*(cells or [doing(*self._idle)]), under_way()) if part))
 
     def on_waiting(self, cell: str, reason: str) -> None:

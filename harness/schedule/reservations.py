@@ -270,5 +270,4 @@ class Ledger:
 
 def _forbidden(failure: ApiFailure) -> bool:
     """Tell a missing right from a namespace that is just ending; both are a 403."""
-    ending = any(cause.get("reason") == "NamespaceTerminating" for cause in failure.causes)
-    return failure.code == 403 and not ending
+    return failure.forbidden and not failure.terminating

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput
+from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput, Blame
 from harness.files import read_text, write_atomically
 from harness.history.record import Record
 from harness.model import Outcome
@@ -312,7 +312,7 @@ def search(
     return found
 
 
-PASSED_RECORD, FAILED_RECORD, PRODUCT = "passed", "failed", "product"
+PRODUCT = Blame.PRODUCT.value
 
 
 def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: str | None) -> tuple[str, str]:
@@ -325,9 +325,9 @@ def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: st
         BadInput: the history does not say.
     """
     own = [r for r in records if r.cell == cell and r.where.commit and not r.where.changed]
-    passed = [number for number, record in enumerate(own) if record.outcome == PASSED_RECORD]
+    passed = [number for number, record in enumerate(own) if record.outcome == Outcome.PASSED]
     since = own[passed[-1] + 1 :] if passed else own
-    failed = [record for record in since if record.outcome == FAILED_RECORD and record.blame == PRODUCT]
+    failed = [record for record in since if record.outcome == Outcome.FAILED and record.blame == PRODUCT]
     good = good or (own[passed[-1]].where.commit if passed else None)
     bad = bad or (failed[0].where.commit if failed else None)
     for name, found in (("--good", good), ("--bad", bad)):
@@ -344,10 +344,11 @@ def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: st
 
 def first_failure_at(records: Sequence[Record], cell: str, commit: str) -> str:
     """Return what failed first in the cell's last failure by the product at a commit; "" where the history has none."""
-    own = [r for r in records if (r.cell, r.where.commit, r.outcome, r.blame) == (cell, commit, FAILED_RECORD, PRODUCT)]
+    failure = (cell, commit, Outcome.FAILED, PRODUCT)
+    own = [r for r in records if (r.cell, r.where.commit, r.outcome, r.blame) == failure]
     if not own:
         return ""
     last = own[-1]
-    steps = (f"{one.name}: {one.message}" for one in last.steps if one.outcome == FAILED_RECORD and one.message)
-    checks = (f"{one.checks[0]}: {one.cause}" for one in last.notes if one.outcome == FAILED_RECORD and one.checks)
+    steps = (f"{one.name}: {one.message}" for one in last.steps if one.outcome == Outcome.FAILED and one.message)
+    checks = (f"{one.checks[0]}: {one.cause}" for one in last.notes if one.outcome == Outcome.FAILED and one.checks)
     return next((said.partition("\n")[0] for said in (*steps, *checks)), "")

@@ -39,13 +39,13 @@ def past_figures(plan: RunPlan, cell: Cell, stage: str) -> list[dict[Key, Figure
     settings = plan.project.settings
     content = store_of_runs(settings, os.environ).recent()
     kept = [line.record for line in parse(content) if line.record is not None]
-    again = _again(plan)
+    before = _earlier_checks(plan)
     infra = profile_of(plan.project.spec, settings)
-    runs = [r for r in once([*kept, *again]) if r.cell == cell.id and r.infra == infra and stage in r.figures]
+    runs = [r for r in once([*kept, *before]) if r.cell == cell.id and r.infra == infra and stage in r.figures]
     return [of_record(record, stage) for record in runs]
 
 
-def _again(plan: RunPlan) -> list[Record]:
+def _earlier_checks(plan: RunPlan) -> list[Record]:
     """Return the records of the earlier checks of a kept cell, in the folders beside this one's."""
     if plan.after is None or not plan.directory.name.isdecimal():
         return []

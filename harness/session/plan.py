@@ -133,7 +133,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     """
     sourced = request.sourced()
     project = Project.load(sourced.settings)
-    made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
+    made = _rerun(project, request) if request.rerun_failed is not None else _fresh(project, request)
     made = replace(made, fail_fast=bool(request.fail_fast), shell=bool(request.shell))
     if made.shell:
         _refuse_without_terminal()
@@ -203,7 +203,7 @@ def plan_from(given: Mapping[str, Any]) -> RunPlan:
     return RunPlan(given["run"], given["tier"], cells, project, directory, attempts=attempts, asked=asked)
 
 
-def _again(project: Project, request: RunRequest) -> RunPlan:
+def _rerun(project: Project, request: RunRequest) -> RunPlan:
     """Plan to run the failed cells of a run again; their next attempts go into the same directory."""
     spec, settings, rerun = project.spec, project.settings, request.rerun_failed or LAST
     if request.cells:
@@ -218,14 +218,14 @@ def _again(project: Project, request: RunRequest) -> RunPlan:
         )
     if not failed:
         raise NothingSelected(f"every cell of run {result.run} passed", hint="there is nothing to run again")
-    again = [cell for cell in result.cells if cell.id in failed]
+    reruns = [cell for cell in result.cells if cell.id in failed]
     return RunPlan(
         run=result.run,
         tier=result.tier,
-        cells=tuple(known[cell.id] for cell in again),
+        cells=tuple(known[cell.id] for cell in reruns),
         project=project,
         directory=result.directory,
         command=request.command,
-        attempts={cell.id: cell.last_attempt + bool(cell.attempts) for cell in again},
+        attempts={cell.id: cell.last_attempt + bool(cell.attempts) for cell in reruns},
         rerun=True,
     )

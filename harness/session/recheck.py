@@ -148,7 +148,7 @@ OF_PHASES = "phases"  # what happened during a phase is over
 
 
 @dataclass(frozen=True)
-class CheckAgain:
+class Recheck:
     """What is checked again: the cell, and the plan by which pytest collects its checks."""
 
     kept: KeptCell
@@ -188,7 +188,7 @@ class CheckAgain:
         return joined(self.kept, site, recorder)
 
 
-def plan_again(project: Project, name: str, suites: Sequence[str] = (), run: str | None = None) -> CheckAgain:
+def plan_recheck(project: Project, name: str, suites: Sequence[str] = (), run: str | None = None) -> Recheck:
     """Plan to check a cell again; nothing is written.
 
     Args:
@@ -212,7 +212,7 @@ def plan_again(project: Project, name: str, suites: Sequence[str] = (), run: str
     directory = next_directory(kept.there.files)
     plan = RunPlan(kept.run, None, (kept.cell,), project, directory, only=meant, after=kept.index)
     phases = OF_PHASES in (kept.suites or ()) and not suites
-    return CheckAgain(kept, plan, ("suite phases: what happened during a phase is over",) if phases else ())
+    return Recheck(kept, plan, ("suite phases: what happened during a phase is over",) if phases else ())
 
 
 def next_directory(files: AttemptDir) -> Path:

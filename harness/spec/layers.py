@@ -235,12 +235,16 @@ def without_removed(documents: Mapping[str, Document]) -> dict[str, Document]:
         return dict(documents)
     return {
         **documents,
-        "axes.yml": _kept(axes, ("axes", EACH, "values", EACH), lambda at, value: _before(axes, at, value, removed)),
-        "constraints.yml": _kept(
+        "axes.yml": _change_packaged(
+            axes, ("axes", EACH, "values", EACH), lambda at, value: _before(axes, at, value, removed)
+        ),
+        "constraints.yml": _change_packaged(
             documents["constraints.yml"], ("constraints", EACH), lambda _, rule: _constraint(rule, removed)
         ),
-        "tiers.yml": _kept(
-            _kept(documents["tiers.yml"], ("tiers", EACH, "pinned", EACH), lambda _, cell: _pinned(cell, removed)),
+        "tiers.yml": _change_packaged(
+            _change_packaged(
+                documents["tiers.yml"], ("tiers", EACH, "pinned", EACH), lambda _, cell: _pinned(cell, removed)
+            ),
             ("tiers", EACH),
             lambda _, tier: _tier(tier, removed),
         ),
@@ -320,7 +324,7 @@ def _left(words: Any, gone: frozenset[str]) -> Any:
     return GONE if isinstance(words, str) and words in gone else words
 
 
-def _kept(document: Document, steps: tuple[Any, ...], change: Callable[[Location, Any], Any]) -> Document:
+def _change_packaged(document: Document, steps: tuple[Any, ...], change: Callable[[Location, Any], Any]) -> Document:
     """Return a document whose packaged parts at the end of steps are changed, and removed where they come to GONE."""
     content = document.content
     gone: list[Location] = []

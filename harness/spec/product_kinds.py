@@ -282,17 +282,24 @@ def _product(product: Any, project: Path, topologies: Any) -> Iterator[Finding]:
 
 
 def _globs(product: Any, project: Path) -> Iterator[Finding]:
-    """Find paths of changes that no change can have: outside of the project, or of a file that is not there."""
-    globs = (*texts(product, "phases", EACH, "paths", EACH), *texts(product, "without_effect", EACH))
-    for at, glob in globs:
-        if product_files.marked(glob) or Path(glob).is_relative_to(packaged_dir()):  # of the packaged product
-            continue
-        if Path(glob).is_absolute() or ".." in Path(glob).parts:
-            yield at, f"{glob!r} leads out of the project; name files by their paths in it, such as deploy/*.sh"
-        elif not set("*?[") & set(glob) and not any(
-            is_there((root / glob).exists) for root in (project, packaged_dir())
-        ):
-            yield at, f"the file {project / glob} does not exist; correct the path, or remove it"
+    """Find paths of changes that no change can have: outside of the project, or of a phase's file that is not there.
+
+    What has no effect may be missing: then nothing is tested less, and the packaged list names files of vmatrix's own.
+    """
+    in_phases, without_effect = ("phases", EACH, "paths", EACH), ("without_effect", EACH)
+    for key, needed in ((in_phases, True), (without_effect, False)):
+        for at, glob in texts(product, *key):
+            path = Path(glob)
+            if product_files.marked(glob) or path.is_relative_to(packaged_dir()):  # of the packaged product
+                continue
+            if path.is_absolute() or ".." in path.parts:
+                yield at, f"{glob!r} leads out of the project; name files by their paths in it, such as deploy/*.sh"
+            elif needed and not set("*?[") & set(glob) and not _in_one_of(glob, project, packaged_dir()):
+                yield at, f"the file {project / glob} does not exist; correct the path, or remove it"
+
+
+def _in_one_of(path: str, *roots: Path) -> bool:
+    return any(is_there((root / path).exists) for root in roots)
 
 
 def _files(product: Any, directory: Path, topologies: Any, sources: Path | None) -> Iterator[Finding]:

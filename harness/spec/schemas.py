@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from harness.spec.layers import DEFAULT, EXTENDS, NAMES, REMOVE
+from harness.spec.layers import DEFAULT, EXTENDS, NAMES, REMOVE, WHY
 from harness.spec.models import FILES
 from harness.spec.models.facts import FactsFile
 from harness.spec.settings import Settings
@@ -59,7 +59,7 @@ def _amended(schema: Schema, defs: Schema) -> Schema:
     made = {key: value for key, value in schema.items() if key not in WHOLE_ONLY}
     if "properties" in schema:
         made["properties"] = {key: _removable(inner, defs) for key, inner in schema["properties"].items()}
-        if _name_of(schema, defs) is not None:
+        if _names_of(schema, defs):
             made["properties"][REMOVE] = {"const": True, "description": "Remove the packaged entry of this name."}
     for key in ("additionalProperties", "patternProperties"):
         if isinstance(schema.get(key), dict):
@@ -75,11 +75,12 @@ def _amended(schema: Schema, defs: Schema) -> Schema:
 
 def _list(schema: Schema, defs: Schema) -> Schema:
     """Return a list as it amends: entries with names are changed one by one, others are replaced as a whole."""
-    name = _name_of(schema["items"], defs) if isinstance(schema["items"], dict) else None
-    if name is None:
+    names = _names_of(schema["items"], defs) if isinstance(schema["items"], dict) else ()
+    if not names:
         return schema
     made = {key: value for key, value in schema.items() if key not in WHOLE_ONLY}
-    return {**made, "items": {"allOf": [_amended(schema["items"], defs)], "required": [name]}}
+    named = {"required": [names[0]]} if len(names) == 1 else {"anyOf": [{"required": [name]} for name in names]}
+    return {**made, "items": {"allOf": [_amended(schema["items"], defs)], **named}}
 
 
 def _removable(schema: Schema, defs: Schema) -> Schema:
@@ -87,7 +88,10 @@ def _removable(schema: Schema, defs: Schema) -> Schema:
     return {"anyOf": [made, {"type": "null"}], **{key: made.pop(key) for key in ("description",) if key in made}}
 
 
-def _name_of(schema: Schema, defs: Schema) -> str | None:
-    """Return the key by which entries of this schema are known, None where they have no such key."""
-    found = defs.get(schema[REF].rpartition("/")[2], {}) if REF in schema else schema
-    return next((key for key in NAMES if key in found.get("required", ())), None)
+def _names_of(schema: Schema, defs: Schema) -> tuple[str, ...]:
+    """Return the key by which entries of this schema are known, and what may stand for it; nothing without one."""
+    entry = defs.get(schema[REF].rpartition("/")[2], {}) if REF in schema else schema
+    required = entry.get("required", ())
+    if WHY in required and "id" in entry.get("properties", {}):
+        return ("id", WHY)
+    return tuple(key for key in NAMES if key in required)[:1]

@@ -28,6 +28,7 @@ from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
 from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from harness.validate.findings import Mismatch, NotJudged, eventually
 from harness.validate.hosts import MACHINE, open_hosts, run_on_each
+from harness.validate.kernel import KERNEL, RESERVED
 from harness.validate.topics.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.topics.boot import NextBoot, next_boot_of
 from harness.validate.topics.customised import CustomisedFacts, customised_of
@@ -37,7 +38,6 @@ from harness.validate.topics.kube_proxy import MachinePackets, packets_of, wrong
 from harness.validate.topics.kubelet import kubelet_configurations
 from harness.validate.topics.node_state import NodeState, node_state_of
 from harness.validate.topics.nodes import unready_nodes
-from harness.validate.topics.operating_system import KERNEL, RESERVED
 from harness.validate.topics.system_pods import unready_pods
 from harness.validate.variables import asked_volumes
 

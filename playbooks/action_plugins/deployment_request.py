@@ -231,7 +231,8 @@ def served(url: str, sha256: str | None) -> str | None:
             while chunk := answer.read(CHUNK):
                 digest.update(chunk)
     except urllib.error.HTTPError as error:
-        return f"{url}: {error.code} {error.reason}"
+        with error:  # it holds the connection
+            return f"{url}: {error.code} {error.reason}"
     found = digest.hexdigest()
     return None if found == sha256 else f"{url}: checksum {found}, but cluster_checksums has {sha256}"
 

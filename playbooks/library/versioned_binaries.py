@@ -15,6 +15,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,8 +92,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 CHUNK = 1 << 20  # bytes
 SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
 NOT_THERE = (404, 410)  # statuses of HTTP
 
 
@@ -117,8 +116,11 @@ def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> N
                     digest.update(chunk)
                 length += len(chunk)
                 sink.write(chunk)
+    except urllib.error.HTTPError as error:
+        with error:  # it holds the connection
+            raise DownloadFailed(f"{url}: {error}", asked=error.code in NOT_THERE) from error
     except OSError as error:
-        raise DownloadFailed(f"{url}: {error}", asked=getattr(error, "code", None) in NOT_THERE) from error
+        raise DownloadFailed(f"{url}: {error}") from error
     if expected is not None and length != int(expected):
         raise DownloadFailed(f"{url}: {length} of {expected} bytes came")
     if sha256 and digest.hexdigest() != sha256:

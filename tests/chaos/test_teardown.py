@@ -15,13 +15,12 @@ from harness.cell.machines import create_own
 from harness.cell.teardown import reap, remove_finalizers
 from harness.errors import EXIT_LEAKED, InfraError, Leaked
 from harness.kube import Cluster
-from harness.kube.resources import CONFIG_MAP, NAMESPACE, VM, VMI, Resource
+from harness.kube.resources import API_SERVICE, CONFIG_MAP, NAMESPACE, VM, VMI
 from harness.model import LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY
 from harness.paths import project_dir
 from tests.chaos.cells import Ground, bring_up
 
 rows = pytest.mark.row
-API_SERVICE = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
 GROUP = "v1.chaos.vmatrix.dev"
 FINALIZER = "kubevirt.io/foregroundDeleteVirtualMachine"
 

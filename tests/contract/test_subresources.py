@@ -74,7 +74,7 @@ def asking(cluster: Cluster, accept: str | None, method: str, url: str) -> tuple
 
 RECORDED: list[Json] = json.loads((RECORDINGS / "subresources-accept.json").read_text(encoding="utf-8"))["requests"]
 UNSERVED = ("vnc", "guestfs")  # by the embedded part: screens, and the image of a tool of virtctl's
-UNACCEPTED = 406  # left out: which media types a route produces; every client of ours takes anything
+UNACCEPTED = 406  # left out: not imitated, as every client of ours takes anything (docs/decisions/contract.md)
 REPLAYED = [one for one in RECORDED if not one["path"].endswith(UNSERVED) and one["code"] != UNACCEPTED]
 
 

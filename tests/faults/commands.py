@@ -16,7 +16,8 @@ from tests.faults.cells import Patient
 
 CELLS = Path(__file__).parents[1] / "cells"
 LITERAL = "x"  # in the place of what a check fills in
-MAKERS = {"on_machine": on_machine, "kubectl": kubectl, "etcdctl": etcdctl}
+Maker = Callable[..., Callable[[Sequence[Mismatch]], str]]
+MAKERS: dict[str, Maker] = {"on_machine": on_machine, "kubectl": kubectl, "etcdctl": etcdctl}
 SECONDS = 60.0
 UNKNOWN = (126, 127)  # statuses of a shell that knows no such command
 COMPLAINTS = (

@@ -89,7 +89,7 @@ class FakeCluster(Cluster):
         self, method: str, kind: dict[tuple[str, str], Json], key: tuple[str, str], sub: str, options: RequestOptions
     ) -> Json:
         there = kind.get(key)
-        body: Json = copy.deepcopy(options.get("body")) or {}
+        body: Json = copy.deepcopy(options.get("body") or {})
         applies = "apply" in options.get("content_type", "")
         if method == "POST" and there is not None:
             raise ApiFailure(409, "AlreadyExists", f"{key[1]} already exists", [], request=method)

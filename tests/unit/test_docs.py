@@ -171,7 +171,7 @@ PLANTED: list[tuple[Finder, str, str]] = [
         "```\n$ vmatrix run --shart 1/2  # --tier\n```",
         "```\n$ vmatrix run --shard 1/2  # --shart\n```",
     ),
-    (unknown_commands, "    vmatrix kubectl CELL --context x", "    vmatrix kubectl CELL -- --context x"),
+    (unknown_commands, "    vmatrix kubectl CELL --contexts x", "    vmatrix kubectl CELL -- --contexts x"),
     (unknown_commands, '```\nssh -o P="vmatrix prox C"\n```', '```\nssh -o P="vmatrix proxy C"\n```'),
     (unknown_options, "`--parallell N`", "`--parallel N` and `--limit`"),
     (unknown_environments, "`tox -e lint,unti`", "`tox -e lint,unit`"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import BadInput
-from harness.events import Follower, Recorder, event_of, recorded
+from harness.events import TYPES, Follower, Recorder, event_of, recorded
 from harness.report import terminal, words
 from harness.report.records import collect
 from harness.report.results import load
@@ -65,6 +66,39 @@ def test_a_foreign_line_is_read_past_and_counted(tmp_path: Path, line: str) -> N
     result = load(run_with(tmp_path, line))
     assert result.foreign == (2,)
     assert [(step.name, step.seconds) for step in result.cells[0].steps] == [("provision", 1.5)]
+
+
+CHECK = {"cell": "c", "attempt": 1, "name": "a", "suite": "s", "outcome": "failed", "seconds": 1}
+STEP = {"cell": "c", "attempt": 1, "step": ["deploy"], "outcome": "failed", "seconds": 1}
+EVENTS: dict[str, dict[str, Any]] = {
+    "run-start": {"cells": ["c"]},
+    "check": CHECK,
+    "step-end": STEP,
+    "run-end": {"exit_code": 0},
+}
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0.5,
+    "x",
+    [],
+    ["x"],
+    [[]],
+    [{}],
+    {},
+    {"x": []},
+    {"x": {}},
+)  # one of each kind that JSON has
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_value_of_any_kind_in_any_field_is_read_or_read_past(tmp_path: Path, name: str) -> None:
+    events = [{"event": kind, **fields, name: value} for kind, fields in EVENTS.items() for value in VALUES]
+    lines = [json.dumps({"time": "2026-11-23T10:00:00.000Z", **event}) for event in events]
+    result = load(run_with(tmp_path, *lines))
+    assert "provision" in [step.name for step in result.cells[0].steps]
+    assert words.foreign(result)
 
 
 def test_every_report_says_how_many_and_which(tmp_path: Path) -> None:

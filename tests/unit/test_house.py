@@ -52,7 +52,7 @@ QUESTIONS = {
     "Where is it said what a guest must look like?": ("harness/validate/expected.py", "ExpectedGuest"),
     "Where is it decided what an object of an add-on must be like?": ("harness/validate/manifests.py", "deviations"),
     "Where does it come from what a person is to type?": ("harness/validate/commands.py", "on_machine"),
-    "Where is it decided that a host was too busy?": ("harness/machines/pressure.py", "Pressure"),
+    "Where is it decided that a host was too busy?": ("harness/pressure.py", "Pressure"),
     "Where does a check fail, and with which message?": ("harness/validate/findings.py", "require"),
     "Where is it decided that two failures are equal?": ("harness/check_result.py", "CheckResult"),
     "Where does a line say what a silent run does?": ("harness/report/live.py", "doing"),
@@ -335,6 +335,22 @@ def test_a_piece_of_a_neighbour_is_found_however_it_is_imported(tmp_path: Path) 
         "a/in_a_function.py: only user.py imports it",
         "a/surface.py: only __init__.py imports it",
     ]
+
+
+def listed_modules(page: str) -> Iterator[tuple[str, str]]:
+    """Yield the package and the module of each row of docs/decisions/modules-by-topic.md."""
+    for section in page.split("\n## ")[1:]:
+        package, _, table = section.partition("\n")
+        yield from ((package, module) for module in re.findall(r"^\| (\w[\w/]*) \| (?!what was)", table, re.MULTILINE))
+
+
+def test_former_modules_lead_to_modules_that_exist() -> None:
+    page = (ROOT / "docs" / "decisions" / "modules-by-topic.md").read_text(encoding="utf-8")
+    rows = list(listed_modules(page))
+    assert len(rows) > 200
+    places = [f"{package}/{module}" for package, module in rows]
+    gone = [place for place in places if not any((ROOT / f"{place}{end}").is_file() for end in (".py", "/__init__.py"))]
+    assert gone == [], "name what has it now"
 
 
 def test_unit_tests_lie_where_their_modules_lie() -> None:

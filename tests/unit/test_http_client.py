@@ -17,7 +17,6 @@ from pathlib import Path
 from socket import gaierror
 from typing import Any
 from urllib.error import URLError
-from urllib.request import Request
 
 import pytest
 import urllib3
@@ -104,6 +103,16 @@ def test_a_site_whose_headers_never_end(
         ask(url, tmp_path / "file")
 
 
+class _NotHttp(_Dripping):
+    begin = b"SSH-2.0-OpenSSH\r\n"
+
+
+@pytest.mark.parametrize("ask", [_fetched, lambda url, _: download.text(f"{url}/SUMS", hint="")])
+def test_a_site_that_speaks_something_else_is_named(tmp_path: Path, ask: Callable[[str, Path], None]) -> None:
+    with dripping(_NotHttp) as url, pytest.raises(InfraRetriable, match=r"/\w+ cannot be reached: the answer is not"):
+        ask(url, tmp_path / "file")
+
+
 def test_a_look_at_a_site_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "HEAD_SECONDS", SHORT)
     with dripping(_DrippingHead) as url:
@@ -126,7 +135,7 @@ def test_a_gitlab_that_drips_at_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_answer_that_is_larger_than_any_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(100))
     with _folder(tmp_path) as url:
-        request = Request(f"{url}/large")  # noqa: S310 - of this test
+        request = http_client.WebRequest(f"{url}/large")
         with http_client.opened(request, SHORT * 100) as answer, pytest.raises(http_client.TooMuch):
             http_client.whole(answer, largest=99)
         with http_client.opened(request, SHORT * 100) as answer:

@@ -1,31 +1,30 @@
-"""Lines of life: only where all is silent, and folded in a job's log of GitLab."""
+"""Lines of progress: only where all is silent, and folded in a job's log of GitLab."""
 
 from __future__ import annotations
 
 import io
 import re
-from typing import cast
 
 import pytest
 
 from harness.streams import OUTPUT, Muted
 
 
-def test_lines_of_life_are_plain_lines() -> None:
+def test_progress_lines_are_plain_lines() -> None:
     stream = io.StringIO()
     muted = Muted(stream, OUTPUT)
-    muted.line_of_life("deploy: TASK [kubeadm : init] (30.0 s so far)", gitlab=False)
+    muted.progress_line("deploy: TASK [kubeadm : init] (30.0 s so far)", gitlab=False)
     muted.write("deploy ok\n")
     assert stream.getvalue() == "deploy: TASK [kubeadm : init] (30.0 s so far)\ndeploy ok\n"
 
 
-def test_in_gitlab_lines_of_life_in_a_row_are_one_folded_section() -> None:
+def test_in_gitlab_progress_lines_in_a_row_are_one_folded_section() -> None:
     stream = io.StringIO()
     muted = Muted(stream, OUTPUT)
     for line in ("first", "second"):
-        muted.line_of_life(line, gitlab=True)
+        muted.progress_line(line, gitlab=True)
     muted.write("deploy ok\n")
-    muted.line_of_life("third", gitlab=True)
+    muted.progress_line("third", gitlab=True)
     muted.write("")
     marks = re.sub(r"\d{6,}", "N", stream.getvalue())
     start = "\x1b[0Ksection_start:N:vmatrix_progress_N[collapsed=true]\r\x1b[0K"
@@ -36,7 +35,7 @@ def test_in_gitlab_lines_of_life_in_a_row_are_one_folded_section() -> None:
 def test_whatever_is_written_ends_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("harness.streams.time.monotonic", lambda: now[0])
-    muted = Muted(cast(io.StringIO, io.StringIO()), OUTPUT)
+    muted = Muted(io.StringIO(), OUTPUT)
     now[0] = 130.0
     assert muted.silent_seconds == 30.0
     muted.write("x")

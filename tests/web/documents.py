@@ -232,9 +232,9 @@ def _items(name: str, *, quarantined: bool) -> list[Document]:
         "quarantine": "https://gitlab.example/group/project/-/issues/12" if quarantined else "",
     }
     if name == INFRA:
-        return [{**common, "check": -1, "step": "provision / machines", "message": 2}]
-    found = [{**common, "check": 1, "step": "", "message": 1, "cluster": 0}]
-    return [*found, {**common, "check": 2, "step": "", "message": 0}] if name == BROKEN else found
+        return [{**common, "check": -1, "step": "provision / machines", "message": 2, "cause": 2}]
+    found = [{**common, "check": 1, "step": "", "message": 1, "cause": 1, "cluster": 0}]
+    return [*found, {**common, "check": 2, "step": "", "message": 0, "cause": 0}] if name == BROKEN else found
 
 
 def _attempts(letters: str) -> list[Document]:

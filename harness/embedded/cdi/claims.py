@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from harness.embedded.operands import FILESYSTEM_OVERHEAD
-from harness.kube.client import ApiFailure, Json
+from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.objects import dig, owner_reference, quantity
 from harness.kube.resources import DATA_VOLUME
@@ -82,11 +82,6 @@ def is_transfer_pod(pod: Json) -> bool:
     """Tell whether a pod is one of CDI's, which this package plays on the node."""
     labels = pod["metadata"].get("labels") or {}
     return labels.get("app") == APP["app"] and labels.get(ROLE) in {IMPORTER, CLONE_TARGET}
-
-
-def is_terminating(failure: ApiFailure) -> bool:
-    """Tell whether the API refused an object because its namespace is being deleted."""
-    return failure.forbidden and "is being terminated" in failure.message
 
 
 ALIGNMENT = 1024 * 1024  # CDI aligns disk images to 1 MiB

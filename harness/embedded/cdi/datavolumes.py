@@ -150,7 +150,7 @@ class DataVolumes:
         try:
             return dv, self._context.cluster.create(PVC, claim)
         except ApiFailure as failure:
-            if claims.is_terminating(failure):
+            if failure.terminating:
                 return {**dv, "status": {}}, None
             if "exceeded quota" not in failure.message:
                 raise

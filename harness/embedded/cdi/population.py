@@ -124,7 +124,7 @@ class Population:
             pod = transfer_pod(latest, name, role, scratch=requires_scratch(latest))
             self._context.cluster.create(POD, placed(self._context, pod))
         except ApiFailure as failure:
-            if failure.reason == "AlreadyExists" or claims.is_terminating(failure):
+            if failure.reason == "AlreadyExists" or failure.terminating:
                 return None
             reason = "ErrExceededQuota" if "exceeded quota" in failure.message else "ErrStartingPod"
             message = f"Error starting pod '{name}': {failure.message}"
@@ -177,7 +177,7 @@ class Population:
                 if (controller_of(self._claims.get(*key_of(made)) or made) or {}).get("uid") != pod["metadata"]["uid"]:
                     self._drop(pod)  # it would wait for ever for a claim that goes with its predecessor
                     return False
-            elif claims.is_terminating(failure):
+            elif failure.terminating:
                 return False
             elif "exceeded quota" in failure.message:
                 about = failure.message

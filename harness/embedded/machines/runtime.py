@@ -20,7 +20,7 @@ from harness.embedded.machines.names import Names
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
-CAP_SYS_RESOURCE = 24
+CAP_SYS_RESOURCE = 24  # linux/capability.h
 RUN = Path("/run/systemd/nspawn")
 # Below a machine's group, on v1 and on v2.
 WHERE_BOTH_ARE = ("", "init.scope", "supervisor", "payload", "payload/init.scope")

@@ -142,7 +142,6 @@ ASYNCHRONOUS: Mapping[Operation, Callable[[Parts, Call, Blocking], Awaitable[web
     ("GET", VMIS, "portforward"): _port_forward,
     ("GET", VMIS, "console"): _console,
 }
-SERVED = tuple((plural, subresource) for _, plural, subresource in (*VERBS, *ASYNCHRONOUS))
 
 
 def methods_of(plural: str, subresource: str, arguments: int = 0) -> list[str]:

@@ -36,7 +36,7 @@ from harness.embedded.subresources.routing import ASYNCHRONOUS, VERBS, VMIS, VMS
 from harness.errors import InfraError, VmatrixError
 from harness.kube.client import Cluster, Json, allowed
 from harness.kube.objects import ensure, is_condition
-from harness.kube.resources import CONFIG_MAP, ENDPOINT_SLICE, SERVICE, Resource
+from harness.kube.resources import API_SERVICE, CONFIG_MAP, ENDPOINT_SLICE, SERVICE
 from harness.until import Deadline, NotYet, until
 
 AUTHORITY_NAMESPACE, AUTHORITY_NAME = "kube-system", "extension-apiserver-authentication"
@@ -135,7 +135,6 @@ def may(cluster: Cluster, asker: Asker, attributes: Mapping[str, str]) -> tuple[
 GROUP = "subresources.kubevirt.io"
 VERSIONS = ("v1", "v1alpha3")  # the first is preferred
 NAMESPACE, NAME, PORT_NAME = "kubevirt", "virt-api", "https"
-API_SERVICE = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
 AVAILABLE_SECONDS = 30.0  # the API server looks as soon as it is registered; times the factor
 SERVER_NAME = f"{NAME}.{NAMESPACE}.svc"  # what the API server expects of the certificate
 # KubeVirt's own list (v1.9.0), in its order, of what is served here. It leaves virtualmachines/portforward out.
@@ -200,7 +199,7 @@ def described(path: str) -> web.Response:
         return web.json_response(release())
     if last == "healthz" or path == "/healthz":
         return web.json_response({"apiserver": {"connectivity": "ok"}})
-    return web.Response(status=HTTPStatus.NOT_FOUND, text="404: Page Not Found")
+    return web.Response(status=HTTPStatus.NOT_FOUND, text=routing.NO_PAGE)
 
 
 def service(port: int) -> Json:
@@ -438,7 +437,7 @@ def serve(
 
     Args:
         faults: says which tunnels are to be cut.
-        certificate: the server's, PEM; it covers discovery.SERVER_NAME.
+        certificate: the server's, PEM; it covers SERVER_NAME.
 
     Raises:
         InfraError: the address is taken, or the cluster's API server does not aggregate.

@@ -19,6 +19,7 @@ from pathlib import Path
 from harness import memory, paths, proc
 from harness.infra.findings import Finding
 from harness.infra.host import network
+from harness.pressure import Pressure, this_host
 
 PROBE_SECONDS = 30.0  # against hanging: one local command each
 PROBES_AT_ONCE = 8
@@ -229,13 +230,13 @@ def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo"), *, pods
     ]
 
 
-def advise_load(load: memory.Load | None = None) -> list[Finding]:
+def advise_load(host: Pressure | None = None) -> list[Finding]:
     """Tell that a host is so busy that waits time out, and by how much to stretch them."""
-    measured = load or memory.host_load()
+    measured = host or this_host()
     if not measured.busy:
         return []
     why = "starts, deployments and checks take about as many times longer, and may time out"
-    return [Finding(str(measured), why, f"stop other programs, or run with {measured.option}", fatal=False)]
+    return [Finding(measured.busy, why, f"stop other programs, or run with {measured.option}", fatal=False)]
 
 
 def advise_pods(needed_mib: int, pods_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:

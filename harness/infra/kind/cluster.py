@@ -162,7 +162,7 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     )
 
 
-FOLDER = "/etc/containerd/certs.d"  # containerd reads it at each pull
+CERTS_FOLDER = "/etc/containerd/certs.d"  # containerd reads it at each pull
 
 
 def trust_registry(engine: Engine, node: str, registry: str) -> None:
@@ -171,14 +171,14 @@ def trust_registry(engine: Engine, node: str, registry: str) -> None:
     Raises:
         InfraError: the node did not take it.
     """
-    folder = f"{FOLDER}/{registry}"
+    folder = f"{CERTS_FOLDER}/{registry}"
     text = f'server = "http://{registry}"\n\n[host."http://{registry}"]\n  capabilities = ["pull", "resolve"]\n'
     words = ("sh", "-c", 'mkdir -p "$1" && printf %s "$2" >"$1/hosts.toml"', "sh", folder, text)
     done = engine.inside(node, *words, check=False)
     if done.returncode != 0:
         raise InfraError(
             f"the node {node} cannot be told of the registry {registry}: {(done.stderr or done.stdout).strip()}",
-            hint=f"pods would not pull images from it; look at {engine.client} exec {node} ls -l {FOLDER}",
+            hint=f"pods would not pull images from it; look at {engine.client} exec {node} ls -l {CERTS_FOLDER}",
         )
 
 
@@ -254,7 +254,7 @@ def _kubeadm(node: Node, host: HostKernel, ready: float) -> list[Mapping[str, An
 
 def _containerd(host: HostKernel) -> list[str]:
     plugin = 'plugins."io.containerd.grpc.v1.cri"'
-    patches = [f'[{plugin}.registry]\n  config_path = "{FOLDER}"\n']
+    patches = [f'[{plugin}.registry]\n  config_path = "{CERTS_FOLDER}"\n']
     if not host.may_raise_limits:
         patches.append(f"[{plugin}]\n  restrict_oom_score_adj = true\n")
     if not host.unified_cgroups:
@@ -336,8 +336,8 @@ class KindCluster:
 
 
 PROXY_ARP = "net.ipv4.conf.all.proxy_arp"
-FILE = "/etc/sysctl.d/90-vmatrix-machines.conf"  # systemd in the node reads it whenever the container is started
-CONFIGURATIONS = "/etc/cni/net.d"
+SYSCTL_FILE = "/etc/sysctl.d/90-vmatrix-machines.conf"  # systemd in the node reads it whenever the container is started
+CNI_FOLDER = "/etc/cni/net.d"
 POINT_TO_POINT = frozenset({"ptp", "cni-kindnet"})  # kind's kindnet uses ptp, kindnet by itself a plugin of its own
 
 
@@ -347,11 +347,11 @@ def answer_for_pods(engine: Engine, node: str) -> bool:
     Raises:
         InfraError: the node did not take it.
     """
-    plugins = plugin_types(_configuration(engine, node))
+    plugins = plugin_types(_cni_configuration(engine, node))
     if plugins and not POINT_TO_POINT & set(plugins):
         return False
     done = engine.inside(
-        node, "sh", "-c", f"echo '{PROXY_ARP} = 1' >{FILE} && sysctl --quiet --load={FILE}", check=False
+        node, "sh", "-c", f"echo '{PROXY_ARP} = 1' >{SYSCTL_FILE} && sysctl --quiet --load={SYSCTL_FILE}", check=False
     )
     if done.returncode != 0:
         raise InfraError(
@@ -361,9 +361,9 @@ def answer_for_pods(engine: Engine, node: str) -> bool:
     return True
 
 
-def _configuration(engine: Engine, node: str) -> str:
+def _cni_configuration(engine: Engine, node: str) -> str:
     """Return the configuration that containerd uses, the first by name; "" while there is none."""
-    endings = " ".join(f"{CONFIGURATIONS}/*.{ending}" for ending in ("conf", "conflist", "json"))
+    endings = " ".join(f"{CNI_FOLDER}/*.{ending}" for ending in ("conf", "conflist", "json"))
     script = f"for file in $(ls {endings} 2>/dev/null | sort | head -n 1); do cat $file; done"
     return engine.inside(node, "sh", "-c", script).stdout
 

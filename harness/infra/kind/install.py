@@ -16,7 +16,7 @@ from harness.infra.cluster.storage import LOCAL_PATH
 from harness.infra.kind import releases
 from harness.infra.kind.cluster import Installed, KindLimits, Made
 from harness.infra.kind.releases import Manifest, Release, Releases
-from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.client import Cluster, Json, resource_of
 from harness.kube.resources import CDI, CRD, DEPLOYMENT, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
 from harness.until import Deadline, NotYet, until
 
@@ -46,13 +46,13 @@ def apply(cluster: Cluster, objects: list[Json], stretch: float = 1.0) -> None:
         ApiFailure: the API refused one.  TimedOut: a kind did not come to be served.
     """
     for body in objects:
-        resource = resource_of(cluster, body["apiVersion"], body["kind"], stretch)
+        resource = wait_served(cluster, body["apiVersion"], body["kind"], stretch)
         cluster.apply(resource, body)
         if resource == CRD:
             _wait_established(cluster, body["metadata"]["name"], stretch)
 
 
-def resource_of(cluster: Cluster, api_version: str, kind: str, stretch: float = 1.0) -> Resource:
+def wait_served(cluster: Cluster, api_version: str, kind: str, stretch: float = 1.0) -> Resource:
     """Return a kind as the cluster serves it, waiting a moment for one whose definition is new.
 
     Raises:
@@ -60,24 +60,10 @@ def resource_of(cluster: Cluster, api_version: str, kind: str, stretch: float = 
     """
 
     def served() -> Resource | NotYet:
-        return next(_served(cluster, api_version, kind), NotYet("the API does not list it"))
+        return resource_of(cluster, api_version, kind) or NotYet("the API does not list it")
 
     what = f"the cluster to serve {kind} of {api_version}"
     return until(served, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.5)
-
-
-def _served(cluster: Cluster, api_version: str, kind: str) -> Iterator[Resource]:
-    group, _, version = api_version.rpartition("/")
-    path = f"/apis/{api_version}" if group else f"/api/{version}"
-    try:
-        listed: dict[str, Any] = cluster.request("GET", path)
-    except ApiFailure as failure:
-        if not failure.not_found:
-            raise
-        return
-    for entry in listed.get("resources") or []:
-        if entry["kind"] == kind and "/" not in entry["name"]:
-            yield Resource(group, version, entry["name"], kind, namespaced=bool(entry["namespaced"]))
 
 
 def _wait_established(cluster: Cluster, name: str, stretch: float) -> None:

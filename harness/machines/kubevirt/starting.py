@@ -23,7 +23,7 @@ from harness.machines.kubevirt.launchers import launcher_pod
 
 PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 MOST_START_FAILURES = 2
-SYNC_FAILED = " SyncFailed: "  # in a line of events
+SYNC_FAILED = "SyncFailed"  # reason of the event
 # What the scheduler says -> what to do about it; the first that fits.
 NO_ROOM_HINTS = (
     ("devices.kubevirt.io/kvm", "no node has KVM: set useEmulation in KubeVirt's configuration, or add such a node"),
@@ -136,7 +136,7 @@ def ended_by(start: Start) -> str:
     vmi, died = start.vmi or {}, launchers.died_of(start.pod())
     if launchers.OOM_KILLED in died:
         return died
-    if (vmi.get("metadata") or {}).get("deletionTimestamp"):
+    if start.phase == launchers.SUCCEEDED and (vmi.get("metadata") or {}).get("deletionTimestamp"):
         return "its instance is being deleted: by a drain of its node, a reaper or a person"
     if start.phase == launchers.SUCCEEDED:
         return launchers.SHUT_DOWN
@@ -159,8 +159,9 @@ def last_sync_failure(start: Start) -> str:
 
     The condition is gone with the instance that had it: a machine that starts over and over shows it for a moment.
     """
-    lines = start.cluster.events_of(start.namespace, start.own)
-    return next((_in_one_line(line.partition(": ")[2]) for line in reversed(lines) if SYNC_FAILED in line), "")
+    events = start.cluster.events_about(start.namespace, start.own)
+    failed = (event for event in reversed(events) if event.get("reason") == SYNC_FAILED)
+    return next((_in_one_line(str(event.get("message") or "")) for event in failed), "")
 
 
 def _in_one_line(text: str) -> str:

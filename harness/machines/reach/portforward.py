@@ -29,13 +29,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import urllib3
 import websocket
 
 from harness.errors import BadInput, InfraRetriable, VmatrixError
 from harness.files import write_atomically
+from harness.http_client import reason
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.failures import Answer, Unreachable, decode, plain_failure
+from harness.kube.failures import Answer, Unreachable, decode, plain_failure, told
 from harness.kube.kubeconfig import Files, files_in
 from harness.kube.resources import PORT_FORWARD
 
@@ -63,35 +63,29 @@ def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> w
         ApiFailure: the API, or KubeVirt, refused.  Unreachable: nobody answered.
     """
     connection = cluster.connection
-    where = f"GET {cluster.server}{path}"
-    try:
+    with told(f"GET {path}", cluster.server):
         connected = connection.dial(seconds)
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        raise _unreachable(where, error) from error
-    tunnel = websocket.WebSocket(skip_utf8_validation=True)
-    tunnel.settimeout(seconds)
-    headers = [f"{name}: {value}" for name, value in connection.headers()]
-    try:
-        tunnel.connect(  # type: ignore[no-untyped-call]
-            f"ws{cluster.server.removeprefix('http')}{path}",
-            header=headers,
-            subprotocols=[SUBPROTOCOL],
-            suppress_origin=True,
-            redirect_limit=0,  # nobody else is told the login
-            socket=connected,
-        )
-    except websocket.WebSocketBadStatusException as refused:
-        connection.heed(refused.status_code)
-        answer = Answer(int(refused.status_code or 0), decode(refused.resp_body or b""), ())
-        raise plain_failure(answer, f"GET {path}") from refused
-    except (websocket.WebSocketException, OSError) as error:
-        raise _unreachable(where, error) from error
+        tunnel = websocket.WebSocket(skip_utf8_validation=True)
+        tunnel.settimeout(seconds)
+        headers = [f"{name}: {value}" for name, value in connection.headers()]
+        try:
+            tunnel.connect(  # type: ignore[no-untyped-call]
+                f"ws{cluster.server.removeprefix('http')}{path}",
+                header=headers,
+                subprotocols=[SUBPROTOCOL],
+                suppress_origin=True,
+                redirect_limit=0,  # nobody else is told the login
+                socket=connected,
+            )
+        except websocket.WebSocketBadStatusException as refused:
+            connection.heed(refused.status_code)
+            answer = Answer(int(refused.status_code or 0), decode(refused.resp_body or b""), ())
+            raise plain_failure(answer, f"GET {path}") from refused
+        except websocket.WebSocketException as error:
+            said = f"GET {cluster.server}{path}: {reason(error)}"
+            raise Unreachable(said, hint="`vmatrix doctor` checks the cluster") from error
     tunnel.settimeout(STUCK_SECONDS)
     return tunnel
-
-
-def _unreachable(where: str, error: Exception) -> Unreachable:
-    return Unreachable(f"{where}: {error}", hint="`vmatrix doctor` checks the cluster")
 
 
 CHUNK = 64 * 1024  # bytes

@@ -99,31 +99,45 @@ def own_playbooks(cd: ClusterDeployment) -> bool:
 
 def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield what is wrong with `spec.variables`, and with the numbers of the settings that they are merged with."""
-    others = own_playbooks(cd)
+    packaged = not own_playbooks(cd)
     for name, value in cd.spec.variables.items():
-        field = f"spec.variables.{name}"
-        if NAME.fullmatch(name) is None:
-            message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
-            yield SpecMistake("spec.variables", message, remedy)
-        elif name in OPERATORS_OWN:
-            yield SpecMistake(field, "the operator sets this variable itself", "remove it")
-        elif name in MAPPINGS:
-            yield from _merged(field, MAPPINGS[name].path, value)
-        elif name in KNOWN:
-            path = KNOWN[name].path
-            instead = "name the add-on in spec.addons" if path.startswith("addons") else f"set spec.{path}"
-            yield SpecMistake(field, "a field stands for this variable", f"remove it, and {instead}")
-        elif name.startswith("cluster_") and not others and name not in _names():
-            yield SpecMistake(field, "the playbooks have no such variable", nearest(name, _names()))
-        elif name.endswith("version") and isinstance(value, int | float):
-            yield SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
-        elif not others and name.startswith("cluster_") and not _settable(name):
-            yield SpecMistake(field, "the playbooks compute this variable", "set those that docs/playbooks.md lists")
-        elif not others and (said := mistake(name, value)):
-            yield _told(field, said)
+        if name in MAPPINGS:
+            yield from _merged(f"spec.variables.{name}", MAPPINGS[name].path, value)
+        elif wrong := _name_mistake(name, packaged=packaged) or _value_mistake(name, value, packaged=packaged):
+            yield wrong
     settings = cd.spec.kubernetes
     yield from number_mistakes("spec.kubernetes.kubelet.config", settings.kubelet.config)
     yield from number_mistakes("spec.kubernetes.kubeProxy.config", settings.kube_proxy.config)
+
+
+def _name_mistake(name: str, *, packaged: bool) -> SpecMistake | None:
+    """Return why a variable is not one to set, whatever its value. packaged: vmatrix's own playbooks are run."""
+    field = f"spec.variables.{name}"
+    if NAME.fullmatch(name) is None:
+        message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
+        return SpecMistake("spec.variables", message, remedy)
+    if name in OPERATORS_OWN:
+        return SpecMistake(field, "the operator sets this variable itself", "remove it")
+    if name in KNOWN:
+        path = KNOWN[name].path
+        instead = "name the add-on in spec.addons" if path.startswith("addons") else f"set spec.{path}"
+        return SpecMistake(field, "a field stands for this variable", f"remove it, and {instead}")
+    if not packaged or not name.startswith("cluster_"):
+        return None
+    if name not in _names():
+        return SpecMistake(field, "the playbooks have no such variable", nearest(name, _names()))
+    if not _settable(name):
+        return SpecMistake(field, "the playbooks compute this variable", "set those that docs/playbooks.md lists")
+    return None
+
+
+def _value_mistake(name: str, value: JsonValue, *, packaged: bool) -> SpecMistake | None:
+    """Return what is wrong with the value of a variable that may be set."""
+    field = f"spec.variables.{name}"
+    if name.endswith("version") and _lost_zeros(name, value):
+        return SpecMistake(field, f"{value} is a number, which has lost the zeros at its end", QUOTED)
+    said = mistake(name, value) if packaged else None
+    return _told(field, said) if said else None
 
 
 def component_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
@@ -167,6 +181,11 @@ def _merged(field: str, path: str, value: JsonValue) -> Iterator[SpecMistake]:
         yield from number_mistakes(field, value)
     elif not all(re.fullmatch(FLAG_PATTERN, flag) for flag in value):
         yield SpecMistake(field, FLAGS.message, FLAGS.remedy)
+
+
+def _lost_zeros(name: str, value: JsonValue) -> bool:
+    """Tell whether a version was written as a number: 1.30 is 1.3 then. Whole ones may be meant, such as of cgroups."""
+    return isinstance(value, float) or (type(value) is int and name.startswith("cluster_"))
 
 
 def _settable(name: str) -> bool:

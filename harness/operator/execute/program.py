@@ -68,7 +68,7 @@ def execute(
         end = Termination(
             "failed", error.blame, summary=error.summary, hint=error.hint, revision=termination.revision()
         )
-        sys.stderr.write(f"{error.summary}\n{error.hint}\n")
+        sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
     if report is not None:
         report.write_text(end.to_text(), encoding="utf-8")  # a pod's is mounted: nothing can take its place
     return EXIT_OK if error is None else error.exit_code

@@ -88,7 +88,7 @@ def default_deployment(request: Json) -> AdmissionResponse:
     said = dict(new["metadata"].get("annotations") or {})
     before = dig(old, "metadata", "annotations") or {}
     spoke = {REQUESTED_BY_ANNOTATION: old is None or old.get("spec") != new.get("spec")}
-    given = [name for name in CONFIRMATIONS if said.get(name) is not None]
+    given = [name for name in CONFIRMATIONS if said.get(name)]
     spoke[APPROVED_BY_ANNOTATION] = any(said[name] != before.get(name) for name in given)
     for annotation, now in spoke.items():
         told = user if now else before.get(annotation)

@@ -36,6 +36,11 @@ class Failure:
         """Return what makes it the same failure another night."""
         return self.title, self.signature
 
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """Return what failures of one cause share within a night, whatever failed by it."""
+        return self.blame, self.quarantine, signature_of_text(self.headline or self.title)
+
 
 def failures_of(record: Record) -> tuple[Failure, ...]:
     """Return the failed steps (of a step inside another only the inner one) and checks of the attempt that counts."""

@@ -213,6 +213,7 @@ class _Document:
         # texts that are said once: each gets the next number
         self.checks: dict[str, int] = defaultdict(count().__next__)
         self.messages: dict[str, int] = defaultdict(count().__next__)
+        self.causes: dict[tuple[str, ...], int] = defaultdict(count().__next__)
         self.axes = axes(analysis)
         self.kinds = kinds_of(analysis)
         self.places = {cell.id: number for number, cell in enumerate(analysis.cells)}
@@ -289,6 +290,7 @@ class _Document:
             "stage": failure.stage,
             "blame": failure.blame,
             "message": self.message(failure.message, failure.headline),
+            "cause": self.causes[failure.cause],
             "cluster": self.clusters.get(failure.signature, -1),
             "news": "known" if self.analysis.known.get((cell, night, failure.key), False) else "new",
             "quarantine": failure.quarantine,

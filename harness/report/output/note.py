@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from harness.check_result import LINE, shortened, signature_of_text
+from harness.check_result import LINE, shortened
 from harness.history.lines import History
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.failures import Failure
@@ -93,9 +93,9 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
     first, record = cells[0], cells[0].last
     failures = first.failures.get(first.last_night, ())
     blame = "quarantined" if _excused(first) else (record.blame if record is not None else "") or "unknown"
-    by_cause: dict[tuple[str, str], list[Failure]] = {}
+    by_cause: dict[tuple[str, ...], list[Failure]] = {}
     for failure in failures:
-        by_cause.setdefault((failure.blame, signature_of_text(failure.headline or failure.title)), []).append(failure)
+        by_cause.setdefault(failure.cause, []).append(failure)
     said = [_said(equal) for equal in list(by_cause.values())[:MOST_FAILURES]]
     said += [f"and {plural(len(by_cause) - MOST_FAILURES, 'more cause')}"] if len(by_cause) > MOST_FAILURES else []
     said += [f"{plural(len(by_cause), 'cause')}, {plural(len(failures), 'failure')}"] * (len(by_cause) < len(failures))

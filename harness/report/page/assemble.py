@@ -79,8 +79,8 @@ def _recent_failures(document: Mapping[str, Any]) -> Document:
         for cell in smaller["cells"]
     ]
     said = (
-        f"For failures before the last {FAILURE_NIGHTS} nights only the outcome is kept; checks that never failed are "
-        "not listed."
+        f"For failures before the last {FAILURE_NIGHTS} {document.get('unit', 'night')}s only the outcome is kept; "
+        "checks that never failed are not listed."
     )
     used = _used_messages(document, cells)
     messages = [text if number in used else "" for number, text in enumerate(smaller["messages"])]

@@ -30,6 +30,7 @@ PROCESSES = {
     "etcd",
     "coredns",
 }
+CRIO_SOCKET = "/run/crio/crio.sock"
 KUBE_PROXY_PORT = 10249
 # matrix/timeouts.yml sets these in what hosts.py sends to a machine: machine_command, machine_request, machine_dns.
 COMMAND_SECONDS = 20.0
@@ -57,6 +58,17 @@ def said(argv: Sequence[str]) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"failed: {error}"
     return done.stdout.decode(errors="replace").strip()
+
+
+def output_of(argv: Sequence[str]) -> str | None:
+    """Return a command's standard output, without what it warns of; None where it cannot be run or fails."""
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH}, timeout=COMMAND_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace")
 
 
 def read(path: str) -> str | None:
@@ -88,6 +100,14 @@ def processes(*names: str) -> list[dict[str, Any]]:
         except OSError:  # it ended meanwhile
             continue
     return found if names else without_forks(found)
+
+
+def client_of(runtime: dict[str, Any]) -> list[str]:
+    """Return how the client of a running container runtime is called: ctr for containerd, crictl for CRI-O."""
+    if runtime["name"] == "crio":
+        return ["crictl", "--runtime-endpoint", f"unix://{flag(runtime['argv'], 'listen') or CRIO_SOCKET}"]
+    address = flag(runtime["argv"], "address")
+    return ["ctr", *(["--address", address] if address else []), "-n", "k8s.io"]
 
 
 def parent(pid: int) -> int:

@@ -11,13 +11,12 @@ import os
 import re
 import shlex
 import stat
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from harness.validate.machine.library import COMMAND_SECONDS, PATH, effective, flag, processes, read, said
+from harness.validate.machine.library import client_of, effective, flag, output_of, processes, read, said
 
 KUBELET = "/var/lib/kubelet"
 # What kubelet reads when it starts, as JSON. Its settings are not among them.
@@ -223,29 +222,17 @@ def reservations() -> dict[str, dict[str, str]]:
     return found
 
 
-def lines_of(argv: Sequence[str]) -> list[str] | None:
-    """Return the lines of a command's standard output, None where it cannot be run or fails."""
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH}, timeout=COMMAND_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.decode(errors="replace").split()
-
-
 def containers(running: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the ids of the runtime's sandboxes and containers; None where nothing tells. strangers: not kubelet's."""
     for process in running:
         if process["name"] == "containerd":
-            address = flag(process["argv"], "address")
-            words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "containers", "ls", "-q"]
-            every = lines_of(words)
-            own = {os.path.basename(path) for path in glob.glob(OF_CRI)}
-            return {"known": every, "strangers": sorted(set(every or ()) - own) if own else []}
+            every = output_of([*client_of(process), "containers", "ls", "-q"])
+            ids, own = (every or "").split(), {os.path.basename(path) for path in glob.glob(OF_CRI)}
+            return {"known": None if every is None else ids, "strangers": sorted(set(ids) - own) if own else []}
         if process["name"] == "crio":
-            pods, rest = lines_of(["crictl", "pods", "-q"]), lines_of(["crictl", "ps", "-a", "-q"])
-            return {"known": [*pods, *rest] if pods is not None and rest is not None else None, "strangers": []}
+            pods, rest = (output_of([*client_of(process), *words, "-q"]) for words in (["pods"], ["ps", "-a"]))
+            known = f"{pods} {rest}".split() if pods is not None and rest is not None else None
+            return {"known": known, "strangers": []}
     return {"known": None, "strangers": []}
 
 

@@ -12,18 +12,18 @@ import re
 import secrets
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from harness.validate.machine.library import (
-    COMMAND_SECONDS,
+    CRIO_SOCKET,
     DNS_SECONDS,
-    PATH,
+    client_of,
     flag,
     kube_proxy,
+    output_of,
     own_api,
     parent,
     processes,
@@ -35,12 +35,10 @@ VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
 OTHERS = ("flanneld", "metrics-server")  # that tell their version, too
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CRIO_FILES = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*", "/etc/containers/registries.conf.d/*")
-CRIO_SOCKET = "/run/crio/crio.sock"
 SHIM = "containerd-shim-runc-v2"
 OF_A_MOMENT = ("start", "delete")  # what containerd runs a shim's program for, besides the shim itself
 PINNED = 'labels."io.cri-containerd.pinned"==pinned'
 FILE_VERSION = re.compile(r"^version\s*=\s*(\d+)", re.MULTILINE)
-SETTING = re.compile(r"^(?P<key>[a-z_]+) = (?P<value>\S.*)$")  # of CRI-O
 SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
     "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
@@ -114,10 +112,10 @@ def containerd() -> dict[str, Any] | None:
     for process in processes("containerd"):
         path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
         files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
-        text = output_of([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
+        text = output_of([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"]) or ""
         seen = {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
         written = FILE_VERSION.search(read(path) or "")
-        usual = output_of([f"/proc/{process['pid']}/exe", "config", "default"])
+        usual = output_of([f"/proc/{process['pid']}/exe", "config", "default"]) or ""
         return {**seen, "file_version": written.group(1) if written else "", "default": usual}
     return None
 
@@ -133,62 +131,23 @@ def crio() -> dict[str, Any] | None:
             flag(process["argv"], "listen") or CRIO_SOCKET,
             "config",
         ]
-        text = output_of(asked)  # one that does not answer has none of the settings that are wanted
-        usual = uncommented(output_of([f"/proc/{process['pid']}/exe", "config", "--default"]))
+        text = output_of(asked) or ""  # one that does not answer has none of the settings that are wanted
+        usual = output_of([f"/proc/{process['pid']}/exe", "config", "--default"]) or ""
         newest = max(map(changed, files), default=0.0)
         return {"config": text, "changed": newest, "started": started(process["pid"]), "default": usual}
     return None
 
 
-def output_of(argv: Sequence[str]) -> str:
-    """Return a command's standard output, without what it warns of; "" where it cannot be run."""
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
-
-
-def uncommented(text: str) -> str:
-    """Return CRI-O's defaults as TOML: it prints them as comments, among others that explain them."""
-    lines: list[str] = []
-    known: set[str] = set()
-    inside = False
-    for line in text.splitlines():
-        bare = line[2:] if line.startswith("# ") else line.removeprefix("#")
-        setting = SETTING.match(bare)
-        if line.startswith("["):
-            lines, known, inside = [*lines, line], set(), False
-        elif inside or (setting and setting["key"] not in known):
-            lines.append(bare)
-            known |= {setting["key"]} if setting and not inside else set()
-            inside = (inside or bool(setting and setting["value"].startswith("["))) and not bare.rstrip().endswith("]")
-    return "\n".join(lines)
-
-
 def pinned() -> list[str] | None:
     """Return the names of the images that the container runtime never removes; None where nothing can tell."""
     for process in processes("containerd"):
-        address = flag(process["argv"], "address")
-        words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "images", "ls", "-q", PINNED]
-        return lines_of(words)
+        listed = output_of([*client_of(process), "images", "ls", "-q", PINNED])
+        return None if listed is None else listed.splitlines()
     for process in processes("crio"):
-        socket_of = f"unix://{flag(process['argv'], 'listen') or CRIO_SOCKET}"
-        listed = lines_of(["crictl", "--runtime-endpoint", socket_of, "images", "--output", "json"])
-        every = json.loads("\n".join(listed))["images"] if listed is not None else []
+        listed = output_of([*client_of(process), "images", "--output", "json"])
+        every = json.loads(listed)["images"] if listed is not None else []
         return None if listed is None else [name for one in every if one.get("pinned") for name in one["repoTags"]]
     return None
-
-
-def lines_of(argv: Sequence[str]) -> list[str] | None:
-    """Return the lines of a command's standard output, None where it cannot be run or fails."""
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, env={"PATH": PATH}, timeout=COMMAND_SECONDS, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.decode(errors="replace").splitlines()
 
 
 def shims() -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import Mismatch, differs, on_every, unjudged
-from harness.validate.topics.operating_system import KERNEL, PORTS, RESERVED, KernelRule, applies, kernel_settings
+from harness.validate.kernel import KERNEL, PORTS, RESERVED, KernelRule, applies, kernel_settings
 
 # Targets that start no services, or end at once (systemd.special(7)).
 NO_SERVICES = {

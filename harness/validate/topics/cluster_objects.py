@@ -106,9 +106,12 @@ def _strange(
 def _foreign_services(api: Cluster, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Yield APIServices that hand over a part of the API to somebody whom the product does not name."""
     known = installed(expected)
-    for one in api.list(API_SERVICE).items if known is not None else ():
+    if known is None:
+        yield unjudged("APIServices of others", "product.yml does not say which the product installs (manifests)")
+        return
+    for one in api.list(API_SERVICE).items:
         service, name = one["spec"].get("service"), one["metadata"]["name"]
-        if service and (API_SERVICE.kind, "", name) not in (known or {}):
+        if service and (API_SERVICE.kind, "", name) not in known:
             wanted = "an API of the API server itself: the product installs no other"
             yield Mismatch(f"APIService {name}", wanted, f"Service {service['namespace']}/{service['name']}")
 
@@ -160,7 +163,8 @@ FINALIZERS = frozenset(
         *("resource.kubernetes.io/delete-protection", "customresourcecleanup.apiextensions.k8s.io"),
     )
 )
-A, B = TypeVar("A"), TypeVar("B")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True)
@@ -318,6 +322,9 @@ def undeletable(seen: ServedObjects, expected: ExpectedGuest, now: datetime | No
             elif strange and all_said and meta.get("namespace", "kube-system") in (expected.namespaces or ()):
                 wanted = "finalizers that a controller of the cluster takes away"
                 found.append(Mismatch(where, wanted, f"{', '.join(strange)}: it could never be deleted"))
+    if not all_said:
+        why = "product.yml does not say what there may be (admission, namespaces)"
+        found.append(unjudged("finalizers that nobody takes away", why))
     return found if seen.metadata else [Mismatch("the API", "lists of objects", "none")]
 
 
@@ -337,9 +344,12 @@ def lasting_tokens(
         ends = base64.b64decode((secret.get("data") or {}).get("expiration", "")).decode()
         if not ends or datetime.fromisoformat(ends) > latest:
             found.append(Mismatch(where, "a bootstrap token that expires within a day", ends or "no expiration"))
-    for secret in api.list(SECRET, fields=f"type={ACCOUNT_TYPE}").items if namespaces is not None else ():
+    if namespaces is None:
+        why = "product.yml does not say which namespaces are the cluster's own (namespaces)"
+        return [*found, unjudged("lasting tokens of accounts", why)]
+    for secret in api.list(SECRET, fields=f"type={ACCOUNT_TYPE}").items:
         meta = secret["metadata"]
-        if secret.get("type") == ACCOUNT_TYPE and meta["namespace"] in (namespaces or ()):
+        if secret.get("type") == ACCOUNT_TYPE and meta["namespace"] in namespaces:
             where = f"Secret {meta['namespace']}/{meta['name']}"
             found.append(Mismatch(where, "no token of a ServiceAccount that lasts for ever", "it exists"))
     return found

@@ -161,7 +161,9 @@ def wrong_proxy_settings(
             yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(seen.kube_proxy, path))
 
     found = on_every(expected.nodes, running, judge)
-    if all_said and kept:
+    if not all_said:
+        found.append(unjudged(f"what else ConfigMap {place} has", "product.yml does not say all of it (manifests)"))
+    elif kept:
         found += _wrong_template(f"ConfigMap {place}", kept, {**KUBEADMS, **of_cell, **own})
     return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
 

@@ -360,7 +360,11 @@ def wrong_kubelet_template(
             what = f"{path} as the cell asks:" if all_said else f"{path} as in {KUBELET}:"
             yield from differs(f"{name} kubelet", what, value, False if value is False and given is None else given)
 
-    return found + on_every(expected.nodes, running, judge)
+    found += on_every(expected.nodes, running, judge)
+    return found if all_said else [*found, unjudged(f"what else {KUBELET} has", NOT_ALL)]
+
+
+NOT_ALL = "product.yml does not say all that it installs (manifests)"
 
 
 def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:

@@ -346,7 +346,7 @@ def other_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
 
     found = on_every(expected.machines, setups, judge)
     if setups and not any(seen.units for seen in setups.values()):
-        return [unjudged("the settings of units", "product.yml names no unit that there is", whole=True)]
+        return [*found, unjudged("the settings of units", "product.yml names no unit that there is", whole=True)]
     why = "product.yml does not say them (unit_settings)"
     return found if said is not None else [*found, unjudged("the settings of units", why)]
 

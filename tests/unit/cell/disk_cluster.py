@@ -84,6 +84,10 @@ class DiskCluster:
         self.create(resource, body)
         return True
 
+    def events_about(self, namespace: str, name: str) -> Sequence[Json]:
+        """Return the events."""
+        return self.events
+
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return events as lines."""
         return [f"{e.get('type', '')} {e['reason']}: {e['message']}" for e in self.events]

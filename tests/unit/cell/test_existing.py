@@ -171,14 +171,14 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_run_that_is_named_counts_and_the_others_are_said(
     cluster: Cluster, tmp_path: Path, run: str | None, taken: str, number: int, others: str
 ) -> None:
-    made = existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "cell", tmp_path, run)
+    made = existing(InfraAccess(cluster, Infra(tmp_path / "kubeconfig")), "cell", tmp_path, run)
     assert (made.run, made.number, made.others) == (taken, number, (others,))
     assert made.which == f"cell cell of run {taken}, attempt {number}; --run names one of the others: {others}"
 
 
 @pytest.mark.usefixtures("attempts")
 @pytest.mark.parametrize(
-    ("cell", "run", "said", "hint"),
+    ("name", "run", "said", "hint"),
     [
         ("cell", "gone", "cell 'cell' of run gone does not exist", "runs that have this cell: run1, run2"),
         ("none", "run1", "cell 'none' of run run1 does not exist", "runs that have cells: run1, run2, run3"),
@@ -190,9 +190,9 @@ def test_the_run_that_is_named_counts_and_the_others_are_said(
     ],
 )
 def test_a_cell_or_run_that_is_not_there_is_refused_with_those_that_are(
-    cluster: Cluster, tmp_path: Path, cell: str, run: str | None, said: str, hint: str
+    cluster: Cluster, tmp_path: Path, name: str, run: str | None, said: str, hint: str
 ) -> None:
     with pytest.raises(BadInput) as refused:
-        existing(InfraAccess(cluster, tmp_path / "kubeconfig"), cell, tmp_path, run)
+        existing(InfraAccess(cluster, Infra(tmp_path / "kubeconfig")), name, tmp_path, run)
     assert said in refused.value.summary
     assert hint in refused.value.hint

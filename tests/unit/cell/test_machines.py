@@ -32,6 +32,9 @@ class Api:
     def get(self, _resource: Resource, _name: str, _namespace: str) -> None:
         return None
 
+    def events_about(self, _namespace: str, _name: str) -> tuple[Json, ...]:
+        return ()
+
     def events_of(self, _namespace: str, _name: str) -> tuple[str, ...]:
         return ()
 

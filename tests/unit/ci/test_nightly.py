@@ -18,7 +18,7 @@ from ci import nightly
 from ci.nightly import OLDEST_DAYS, Row, as_report, environments, mistakes, read, run, write
 from tests.unit.pages import ROOT
 
-TODAY = date(2026, 3, 20)
+DAY = date(2026, 3, 20)
 COMMIT = "0123456789" * 4
 GOOD = Row("chaos", COMMIT, "2026-03-19", "passed", 1800)
 # They serve, build or measure: nothing has to see them passed.
@@ -27,7 +27,7 @@ TOOLS = {"bench", "demo", "dev"}
 
 def blocked(row: Row) -> list[str]:
     """Return what the gate refuses of one row."""
-    return [one.message for one in mistakes([row], ["chaos"], TODAY) if one.blocking]
+    return [one.message for one in mistakes([row], ["chaos"], DAY) if one.blocking]
 
 
 def test_every_environment_is_run_on_pushes_or_at_night() -> None:
@@ -67,15 +67,15 @@ def test_the_table_has_a_row_for_every_nightly_environment() -> None:
     [
         ({}, None),
         ({"date": "2026-03-06"}, None),
-        ({"date": "2026-03-05"}, f"15 days old, at most {OLDEST_DAYS}"),
-        ({"date": "2026-03-21"}, "in the future"),
+        ({"date": "2026-03-05"}, f"15 days older than the commit, at most {OLDEST_DAYS}"),
+        ({"date": "2026-03-21"}, "later than 2026-03-20, the day of the commit"),
         ({"date": "yesterday"}, "write YYYY-MM-DD"),
         ({"commit": "0123456"}, "all 40 digits"),
         ({"result": "ok"}, "use passed, failed, not-run"),
         ({"seconds": 0}, "within no time"),
         ({"result": "failed", "reason": "tox ended with 1"}, "failed at 012345678901: tox ended with 1"),
         ({"result": "not-run"}, "does not say why"),
-        ({"result": "not-run", "reason": "no engine", "date": "2026-03-05"}, "15 days old"),
+        ({"result": "not-run", "reason": "no engine", "date": "2026-03-05"}, "15 days older"),
         ({"environment": "chaoss"}, "no nightly environment chaoss"),
     ],
 )
@@ -88,17 +88,21 @@ def test_a_row_that_says_too_little_or_is_old_is_refused(change: dict[str, objec
 
 
 def test_an_environment_that_did_not_run_is_named_and_passes_until_its_row_is_old() -> None:
-    (told,) = mistakes([replace(GOOD, result="not-run", seconds=0, reason="no engine")], ["chaos"], TODAY)
-    assert told == nightly.Wrong(2, "chaos: did not run: no engine; the row is refused in 14 days", blocking=False)
+    (told,) = mistakes([replace(GOOD, result="not-run", seconds=0, reason="no engine")], ["chaos"], DAY)
+    assert told == nightly.Wrong(
+        2,
+        "chaos: did not run: no engine; commits after 2026-04-02 are refused; python -m ci.nightly run chaos",
+        blocking=False,
+    )
     (entry,) = json.loads(as_report([told]))
     assert entry["severity"] == "info"
 
 
 def test_an_environment_without_a_row_and_a_second_row_are_refused() -> None:
-    assert [one.message for one in mistakes([], ["chaos"], TODAY)] == [
+    assert [one.message for one in mistakes([], ["chaos"], DAY)] == [
         "chaos has no row; run it: python -m ci.nightly run chaos"
     ]
-    assert [one.line for one in mistakes([GOOD, GOOD], ["chaos"], TODAY)] == [3]
+    assert [one.line for one in mistakes([GOOD, GOOD], ["chaos"], DAY)] == [3]
 
 
 def test_a_row_replaces_the_former_one_and_rows_are_in_order(tmp_path: Path) -> None:
@@ -134,10 +138,18 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
-    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "x"]):
-        subprocess.run([shutil.which("git") or "git", *words], cwd=tmp_path, check=True)
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
     return tmp_path
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run([shutil.which("git") or "git", *words], cwd=folder, check=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "x")
 
 
 @pytest.mark.parametrize(("code", "result"), [(0, "passed"), (1, "failed")])
@@ -165,6 +177,21 @@ def test_a_checkout_with_changes_is_no_commit(checkout: Path, capsys: pytest.Cap
 def test_a_row_of_a_run_elsewhere_is_recorded_and_judged(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nightly.main(["record", "chaos", "not-run"]) == 2
     assert "does not say why" in capsys.readouterr().err
+    assert nightly.main(["record", "chaos", "failed", "--commit", "0123456"]) == 2
+    assert "all 40 digits" in capsys.readouterr().err
     assert nightly.main(["record", "chaos", "passed", "--seconds", "60", "--commit", COMMIT]) == 0
     assert nightly.main(["check"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_rows_are_as_old_as_to_the_commit_that_has_them(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that passed does not begin to fail by itself; one that changes the table is judged by today."""
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2020-01-14T23:30:00-01:00")
+    write(replace(GOOD, date="2020-01-01"))
+    assert nightly.main(["check"]) == 1
+    commit(checkout)
+    assert nightly.day_of_table() == date(2020, 1, 15)
+    assert nightly.main(["check"]) == 0
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2020-01-16T00:00:00Z")
+    git(checkout, "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "y", "--allow-empty")
+    assert nightly.main(["check"]) == 1

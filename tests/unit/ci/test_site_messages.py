@@ -23,6 +23,9 @@ MADE_THERE = {
     "event.get('hint', '')": "what results.jsonl has of an error",
     "self.plan.cleanup": "the command that deletes the run's cells",
     "known": "the phases of the run's cells",
+    "observed": "what a finding as data has of an error",
+    "reason": "the same of what was not judged",
+    "remedy": "what a judgement of a field says after its semicolon",
 }
 
 

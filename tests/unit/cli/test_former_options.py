@@ -39,7 +39,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seen:
         raise Enough
 
     monkeypatch.setattr(options, "load_settings", load)
-    monkeypatch.setattr("harness.session.plan.load_settings", load)
+    monkeypatch.setattr("harness.spec.options.load_settings", load)
 
     def invoke(*words: str) -> dict[str, Any]:
         result = runner.invoke(app, words)

@@ -164,7 +164,7 @@ def test_a_shell_gets_addresses_and_kubectl(there: bool, tmp_path: Path, monkeyp
     folder.mkdir()
     (folder / "kubectl").write_text("#!/bin/sh\n")
     (folder / "kubectl").chmod(0o755)
-    monkeypatch.setattr(infra, "_instance", lambda *_: Whole())
+    monkeypatch.setattr(infra, "_instance", lambda *_, **__: Whole())
     monkeypatch.setattr(providers, "kubectl", lambda _: folder / "kubectl")
     monkeypatch.setenv("PATH", str(folder if there else tmp_path))
     said = runner.invoke(app, ["infra", "env", "--name", "unit"]).stdout

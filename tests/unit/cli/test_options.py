@@ -110,7 +110,8 @@ def test_tiers_and_cells_of_the_project() -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_runs_their_cells_and_the_machines_of_these() -> None:
-    assert options.runs(NOTHING, "") == ["aaaaaa", "abbbbb", "last"]
+    assert options.runs(NOTHING, "") == ["aaaaaa", "abbbbb"]
+    assert options.COMPLETED["RUN"](NOTHING, "") == ["aaaaaa", "abbbbb", "last"]
     assert options.runs(NOTHING, "ab") == ["abbbbb"]
     assert options.made(NOTHING, "") == ["one", "two"]
     assert options.machines(SimpleNamespace(params={"cell": "one"}), "") == ["cp-0", "w-0"]

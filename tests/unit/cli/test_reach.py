@@ -62,8 +62,8 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
     monkeypatch.chdir(tmp_path)
     made = Cell(tmp_path)
 
-    def existing(name: str, _: Settings) -> Cell:
-        assert name == "c1"
+    def existing(name: str, _: Settings, run: str | None = None) -> Cell:
+        assert (name, run) == ("c1", None)
         return made
 
     monkeypatch.setattr(reach, "cell_at", existing)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from covertable.main import Controller
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.plan.cover import completed, cover
+from harness.plan.cover import _array, _keys, _rows, completed, conditions, cover, field_of
 from harness.plan.goal import Goal
 from harness.plan.verify import verify
 from harness.spec.models import Cover, Together
@@ -147,3 +148,24 @@ def test_the_only_cell_that_can_be_planned_is_planned_beside_another_that_is_pin
         assert made == {"a": "a1", "b": "b0"}
         assert verify(each, [made]).complete
         assert cover(each, there=[made]) == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(goals(), st.integers(1, 9).map(str))
+def test_the_rows_of_a_salt_are_those_of_an_array_that_begins_with_it(goal: Goal, salt: str) -> None:
+    """The copy of an array is given its salt afterwards, in attributes that covertable may rename."""
+    field = field_of(goal, by_value=False)
+    assume(all(field.domains.values()))
+    array, keys = _array(field, []), _keys(field)
+    assume(keys)
+    assert array is not None
+    own = Controller(
+        array.factors,
+        strength=array.strength,
+        sub_models=array.sub_models,
+        constraints=conditions(field, keys),
+        salt=salt,
+    )
+    expected = [{axis: row[key] for axis, key in keys.items()} for row in own.make()]
+    assert list(_rows(field, [], array, salt)) == expected
+    assert list(_rows(field, [], array, salt)) == expected, "the array itself has not changed"

@@ -61,5 +61,6 @@ def test_a_node_of_no_machine_that_is_not_ready_is_named(tmp_path: Path, nodes: 
     )
     assert (done.returncode != 0) is refused, done.stdout
     assert ("Node ghost is not ready and none of the inventory's machines" in done.stdout) is refused
+    assert ("kubectl delete node ghost" in done.stdout) is refused
     waits = "rollout status" in (tmp_path / "calls").read_text(encoding="utf-8")
     assert waits is not refused

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import Environment, FileSystemLoader
@@ -73,10 +76,8 @@ def put_client(folder: Path, runtime: str, component: str, pid: int) -> None:
     put(folder, name, f"component={component} pid={pid} id=a1\n{ended}\n{answers}")
 
 
-@pytest.mark.parametrize("runtime", CLIENTS)
-def test_an_api_server_steps_aside_once_the_new_etcd_is_in_place(
-    tmp_path: Path, process: subprocess.Popen[bytes], runtime: str
-) -> None:
+def upgrade_function(name: str, runtime: str = "containerd") -> str:
+    """Return a function of the script that upgrades a control plane."""
     text = rendered(
         "kubeadm_upgrade/upgrade.sh.j2",
         kubeadm_upgrade_container_runtime=runtime,
@@ -86,9 +87,15 @@ def test_an_api_server_steps_aside_once_the_new_etcd_is_in_place(
         kubeadm_upgrade_ignore_preflight_errors=[],
         kubeadm_upgrade_timeouts={},
     )
-    _, _, rest = text.partition("step_aside() {")
-    script = "step_aside() {" + rest.partition("\n}\n")[0] + "\n}\n"
-    script = script.replace("/usr/local/bin/crictl", str(tmp_path / "crictl"))
+    _, head, rest = text.partition(f"\n{name}() {{")
+    return head + rest.partition("\n}\n")[0] + "\n}\n"
+
+
+@pytest.mark.parametrize("runtime", CLIENTS)
+def test_an_api_server_steps_aside_once_the_new_etcd_is_in_place(
+    tmp_path: Path, process: subprocess.Popen[bytes], runtime: str
+) -> None:
+    script = upgrade_function("step_aside", runtime).replace("/usr/local/bin/crictl", str(tmp_path / "crictl"))
     put_client(tmp_path, runtime, "kube-apiserver", process.pid)
     for name in ("etcd.yaml", "new.yaml"):
         (tmp_path / name).write_text(name, encoding="utf-8")
@@ -104,3 +111,48 @@ def test_an_api_server_steps_aside_once_the_new_etcd_is_in_place(
 
     assert "sleeping" in done.stdout  # until then it ran
     assert process.wait(timeout=10) == -9
+
+
+CRASH = {"placed": 5, "new": ("words", "words"), "runs": False, "component": "kube-apiserver", "api_server": True}
+
+
+@pytest.mark.parametrize(
+    ("differs", "crashes"),
+    [
+        ({}, True),
+        ({"new": ("words",)}, False),
+        ({"new": ("words", "")}, False),  # the second has not begun, on a slow machine for long
+        ({"runs": True}, False),
+        ({"new": (), "former": ("words", "words")}, False),  # of the pod that is replaced
+        ({"placed": 30}, False),
+        ({"component": "kube-scheduler"}, True),
+        ({"component": "kube-scheduler", "api_server": False}, False),
+        ({"api_server": False}, True),
+    ],
+)
+def test_a_component_crashes_where_two_containers_of_its_new_pod_have_ended_at_once(
+    differs: dict[str, Any], tmp_path: Path, *, crashes: bool
+) -> None:
+    given = {"former": (), **CRASH, **differs}
+    component, now = given["component"], time.time()
+    for pod, made in (("former", now - 3600), ("new", now)):
+        folder = tmp_path / "pods" / f"kube-system_{component}-cp-0_{pod}" / component
+        folder.mkdir(parents=True)
+        for number, words in enumerate(given[pod]):
+            (folder / f"{number}.log").write_text(words, encoding="utf-8")
+        os.utime(folder.parent, (made, made))
+    manifest = tmp_path / f"{component}.yaml"
+    manifest.touch()
+    os.utime(manifest, (now - given["placed"], now - given["placed"]))
+    put(tmp_path, "pgrep", f"[ {given['runs']} = True ]")
+    script = upgrade_function("crashes").replace("/var/log/pods", str(tmp_path / "pods"))
+    serves = f"serves() {{ [ $1 = kube-apiserver ] && [ {given['api_server']} = True ]; }}"
+
+    done = proc.run(
+        ["sh", "-u", "-c", f"manifests={tmp_path} work={tmp_path}\n{serves}\n{script}\ncrashes {component}"],
+        timeout=30,
+        check=False,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+
+    assert (done.returncode, done.stderr) == (0 if crashes else 1, "")

@@ -6,6 +6,7 @@ import hashlib
 import io
 import tarfile
 import threading
+import urllib.error
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -142,6 +143,13 @@ def test_what_did_not_come_whole_is_not_there(mirror: Mirror, place: Path, wrong
     assert failed.value.asked is (wrong != "cut"), "the mirror answered, and what was asked for is wrong"
     assert list((place / "store/kubelet").iterdir()) == []
     assert not (place / "bin").exists()
+
+
+def test_the_connection_of_an_answer_that_is_an_error_is_closed(mirror: Mirror) -> None:
+    with pytest.raises(binaries.DownloadFailed) as failed:
+        binaries.fetch(f"{mirror.url}/absent", io.BytesIO(), sha256=None, timeout=5)
+    assert isinstance(failed.value.__cause__, urllib.error.HTTPError)
+    assert failed.value.__cause__.closed
 
 
 def test_a_right_checksum_is_accepted(mirror: Mirror, place: Path) -> None:

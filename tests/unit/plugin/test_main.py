@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from harness.errors import EXIT_BAD_INPUT, EXIT_HARNESS, EXIT_NOTHING_SELECTED
 from harness.interpreter import DROPPED, FAMILIES
 from harness.paths import PROJECT
-from harness.plugin.__main__ import PytestCall
+from harness.plugin.__main__ import TEMPORARY, PytestCall
 from harness.plugin.controller import worker
 from harness.plugin.state import NAMED, ONLY_NAMED, PLUGINS, VERDICT
 from tests.unit.plugin.test_own_checks import CLOSED, PROCESSES, RIGHT, SECONDS, TIERS, write
@@ -207,6 +208,21 @@ def test_what_ends_pytest_itself_is_no_word_of_a_run(
 
     monkeypatch.setattr(pytest, "main", main)
     assert PytestCall([]).run() == code
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["one process", "a worker"])
+def test_temporary_folders_of_other_runs_are_left_alone(tmp_path: Path, words: tuple[str, ...]) -> None:
+    others = tmp_path / "tmp" / f"pytest-of-{getpass.getuser()}"
+    for number in range(9):  # pytest itself keeps three
+        (others / f"pytest-{number}").mkdir(parents=True)
+    write(tmp_path, {"test_it.py": "def test_it(tmp_path): print('in', tmp_path)\n"})
+    call = [sys.executable, "-P", "-m", "harness.plugin", "-p", "no:cacheprovider", "-rP", *words, "test_it.py"]
+    env = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    done = subprocess.run(call, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"in {tmp_path}/tmp/{TEMPORARY}" in done.stdout
+    assert sorted(path.name for path in others.iterdir()) == [f"pytest-{number}" for number in range(9)]
+    assert list((tmp_path / "tmp").iterdir()) == [others]
 
 
 def test_pytest_without_assertions_is_refused(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ def test_help_has_every_option_with_its_text_and_choices(parser: argparse.Argume
 
 def test_what_is_not_given_is_none_so_that_files_and_variables_count(parser: argparse.ArgumentParser) -> None:
     given = vars(parser.parse_args([]))
-    assert (given.pop("cell"), given.pop("suite"), given.pop("again")) == ([], [], None)
+    assert (given.pop("cell"), given.pop("suite")) == ([], [])
+    assert (given.pop("recheck"), given.pop("recheck_run")) == (None, None)
     assert (given.pop("inventory"), given.pop("facts")) == ([], None)
     assert given.pop("own_checks") is False
     assert given == dict.fromkeys(RUN)

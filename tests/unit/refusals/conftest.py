@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import harness.cli
-from harness.kube.api import Patience
-from harness.kube.client import Cluster
-from harness.providers import site
+from harness.kube.api import Api, Patience
+from harness.kube.connection import ApiConnection
 from tests.unit.refusals.called import SECONDS, Room, prepared, rooms
 from tests.unit.refusals.lying import LIES, Liar
 
 # Of servers that never end their answer; all others are waited for, however slow this host is.
-SHORT = Patience(connect_seconds=5.0, read_seconds=0.5, whole_seconds=1.0, again_seconds=0.0)
+SHORT = Patience(connect_seconds=5.0, read_seconds=0.2, whole_seconds=0.4, again_seconds=0.0)
 LONG = Patience(connect_seconds=SECONDS, read_seconds=SECONDS, whole_seconds=SECONDS, again_seconds=0.0)
 
 
@@ -41,10 +40,12 @@ def room(
 ) -> Iterator[Room]:
     patience = SHORT if _never_ends(request) else LONG
     monkeypatch.setattr(harness.cli, "every_command", lambda: entry)
-    monkeypatch.setattr(site, "PATIENT", patience)
-    monkeypatch.setattr(Patience, "of", staticmethod(lambda limits: patience))
-    defaults: Any = Cluster.from_kubeconfig.__kwdefaults__
-    monkeypatch.setitem(defaults, "patience", patience)
+    plain = Api.__init__
+
+    def opened(api: Api, connection: ApiConnection, _asked: Patience | None = None) -> None:
+        plain(api, connection, patience)
+
+    monkeypatch.setattr(Api, "__init__", opened)
     yield from rooms(tmp_path, monkeypatch, capsys)
 
 

@@ -67,9 +67,9 @@ def test_what_a_declared_product_installs(room: Room, install: str, says: str) -
     room.refuses(Refusal("list", says, files=files, env=HERE))
 
 
-def test_a_path_without_effect_that_is_not_there(room: Room) -> None:
-    files = {FILE: COMMAND.format(more="") + "  without_effect: [READM.md]\n"}
-    room.refuses(Refusal("list", "READM.md does not exist", files=files, env=HERE))
+def test_a_path_without_effect_that_leads_out(room: Room) -> None:
+    files = {FILE: COMMAND.format(more="") + "  without_effect: [../READM.md]\n"}
+    room.refuses(Refusal("list", "leads out of the project", files=files, env=HERE))
 
 
 # A project's own template of machines, and what has to be said of it.

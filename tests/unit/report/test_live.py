@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.cell.steps import Outcome, StepEvent
-from harness.report.live import Live, Progress
+from harness.report.live import Live, Progress, Underway
 
 ONE, TWO = "k1363-d13-c2-fl-nf-a1-fresh-m-2b3a44", "k1344-u24-c2-fl-nf-c1w2-scale-u-93cc01"
 
@@ -197,6 +197,19 @@ def test_a_silent_run_with_workers_says_what_they_wrote_down() -> None:
     live.on_event({"event": "progress", "cell": ONE, "said": "[etcd : start]"})
     live.on_event({"event": "progress", "cell": "of nobody", "said": "x"})
     assert live.doing().startswith(f"{ONE}: deploy: [etcd : start] (")
+
+
+def test_a_cell_may_begin_while_another_thread_asks_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, _ = side_by_side()
+    admitted = {"event": "admitted", "worker": "gw0", "expected": 95, "source": "the last run"}
+    live.on_event({**admitted, "cell": ONE})
+
+    def doing(cell: Underway, check: str) -> str:
+        live.on_event({**admitted, "cell": TWO})
+        return "deploy"
+
+    monkeypatch.setattr(Underway, "doing", doing)
+    assert live.doing() == f"{ONE}: deploy"
 
 
 def test_a_run_that_waits_for_room_says_for_what() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -99,6 +99,22 @@ def test_equal_causes_are_counted_once(tmp_path: Path) -> None:
     assert "blame: product: 2 causes, 31 failures in 1 cell" in shown
     assert "29 more checks failed by the same cause" in shown
     assert "2 causes, 31 failures" in note.render(analysed(tmp_path), History())
+    (night,) = document(analysed(tmp_path), History())["cells"][0]["failures"]
+    assert sorted(item["cause"] for item in night["items"]) == [0] * 30 + [1]
+
+
+def test_what_is_in_quarantine_has_no_cause_in_common_with_what_counts(tmp_path: Path) -> None:
+    run = Written(tmp_path).start(CELL)
+    for name in ("test_known", "test_new"):
+        run.event("check", cell=CELL, **failed(name, error=END, text=END))
+    run.gone(CELL).end(1)
+    issue = "https://gitlab.example/issues/1"
+    entry = QuarantineEntry(cell="*", check="nodes: test_known", issue=issue, reason="known", until=date.max)
+    records = collect([tmp_path], quarantine=(entry,)).records
+    analysis = analyse(records, Planned(), RecordFilter(), datetime.now(UTC))
+    (night,) = document(analysis, History())["cells"][0]["failures"]
+    assert [item["cause"] for item in night["items"]] == [0, 1]
+    assert "1 cause, 2 failures" not in note.render(analysis, History())
 
 
 def test_a_cell_that_did_not_run_shows_its_last_failure(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
 from harness.rundir import RunDir
 from harness.session import recheck as keeping
-from harness.session.recheck import CheckAgain, next_directory, plan_again, verdict
+from harness.session.recheck import Recheck, next_directory, plan_recheck, verdict
 from harness.spec import load_spec
 from harness.spec.project import Project
 from harness.spec.settings import Settings
@@ -36,7 +36,8 @@ from harness.cell.existing import Existing
 from harness.cell.place import place_of
 from harness.rundir import RunDir
 from harness.session import recheck
-def existing(access, cell, runs):
+def existing(access, cell, runs, run):
+    assert run is None
     return Existing(access, cell, place_of({RUN!r}, cell, 1), RunDir.of(runs, {RUN!r}).attempt(cell, 1), {RUN!r}, 1)
 recheck.existing = existing
 recheck.providers.open_cluster = lambda *_: None
@@ -55,7 +56,8 @@ def planned() -> Cell:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    def existing(access: Any, name: str, runs: Path) -> Existing:
+    def existing(access: Any, name: str, runs: Path, run: str | None) -> Existing:
+        assert run is None
         return Existing(access, name, place_of(RUN, name, 1), RunDir.of(runs, RUN).attempt(name, 1), RUN, 1)
 
     monkeypatch.setattr(keeping, "existing", existing)
@@ -85,23 +87,23 @@ def test_it_is_checked_after_the_phase_that_was_begun_last(
     tmp_path: Path, project: Project, planned: Cell, begun: tuple[str, ...], stage: str
 ) -> None:
     written(tmp_path, planned, *begun)
-    again = plan_again(project, planned.id)
-    assert (again.kept.stage, again.plan.after, again.plan.run) == (stage, again.kept.index, RUN)
-    assert again.plan.suites() == frozenset({"nodes", "cluster", "network"})
-    assert again.not_judged == ("suite phases: what happened during a phase is over",)
-    assert not again.plan.directory.exists()
+    recheck = plan_recheck(project, planned.id)
+    assert (recheck.kept.stage, recheck.plan.after, recheck.plan.run) == (stage, recheck.kept.index, RUN)
+    assert recheck.plan.suites() == frozenset({"nodes", "cluster", "network"})
+    assert recheck.not_judged == ("suite phases: what happened during a phase is over",)
+    assert not recheck.plan.directory.exists()
 
 
 def test_suites_are_those_that_were_asked_for(tmp_path: Path, project: Project, planned: Cell) -> None:
     written(tmp_path, planned, "deploy")
-    again = plan_again(project, planned.id, ["network", "conformance"])
-    assert (again.plan.suites(), again.not_judged) == (frozenset({"network", "conformance"}), ())
-    assert plan_again(project, planned.id, ["idempotence"]).plan.suites() == frozenset({"idempotence"})
+    recheck = plan_recheck(project, planned.id, ["network", "conformance"])
+    assert (recheck.plan.suites(), recheck.not_judged) == (frozenset({"network", "conformance"}), ())
+    assert plan_recheck(project, planned.id, ["idempotence"]).plan.suites() == frozenset({"idempotence"})
 
 
 def test_a_second_run_is_for_who_asks_for_it(tmp_path: Path, project: Project, planned: Cell) -> None:
     written(tmp_path, planned, "deploy", tier=None)
-    suites = plan_again(project, planned.id).plan.suites()
+    suites = plan_recheck(project, planned.id).plan.suites()
     assert suites is not None
     assert "conformance" in suites
     assert "idempotence" not in suites
@@ -122,24 +124,24 @@ def test_what_cannot_be_checked(
 ) -> None:
     written(tmp_path, planned, *begun)
     with pytest.raises(BadInput, match=says) as refused:
-        plan_again(project, planned.id, suites)
+        plan_recheck(project, planned.id, suites)
     assert refused.value.hint
 
 
 def test_files_that_are_elsewhere(tmp_path: Path, project: Project, planned: Cell) -> None:
     with pytest.raises(BadInput, match="says nothing of cell"):
-        plan_again(project, planned.id)
+        plan_recheck(project, planned.id)
     written(tmp_path, planned, "deploy")
     RunDir.of(tmp_path, RUN).attempt(planned.id).kubeconfig.unlink()
     with pytest.raises(BadInput, match="is not on this machine"):
-        plan_again(project, planned.id)
+        plan_recheck(project, planned.id)
 
 
 def test_a_matrix_that_has_changed(tmp_path: Path, project: Project, planned: Cell) -> None:
     recorder = written(tmp_path, planned, "deploy")
     recorder.write("rerun-start", values={planned.id: {**planned.values, "topology": "cp3-w2"}})
     with pytest.raises(BadInput, match="the matrix has changed"):
-        plan_again(project, planned.id)
+        plan_recheck(project, planned.id)
 
 
 def test_each_time_has_a_folder_of_its_own(tmp_path: Path, project: Project, planned: Cell) -> None:
@@ -166,19 +168,19 @@ def test_the_exit_code_says_whose_failures_they_are(
     tmp_path: Path, project: Project, planned: Cell, outcomes: tuple[tuple[str, str], ...], code: int
 ) -> None:
     written(tmp_path, planned, "deploy")
-    again: CheckAgain = plan_again(project, planned.id)
-    again.plan.directory.mkdir(parents=True)
-    recorder = Recorder(again.plan.directory)
+    recheck: Recheck = plan_recheck(project, planned.id)
+    recheck.plan.directory.mkdir(parents=True)
+    recorder = Recorder(recheck.plan.directory)
     recorder.write("run-start", run=RUN, cells=[planned.id])
     for number, (outcome, blame) in enumerate(outcomes):
         fields = {"attempt": 1, "stage": "deploy", "suite": "nodes", "name": f"test_{number}", "seconds": 0.1}
         recorder.write("check", cell=planned.id, outcome=outcome, blame=blame, **fields)
-    assert verdict(again.plan) == code
+    assert verdict(recheck.plan) == code
 
 
 def test_pytest_collects_the_checks_of_that_phase_alone(tmp_path: Path, planned: Cell) -> None:
     written(tmp_path, planned, "deploy", "reset", "deploy-2")
-    words = ["--again", planned.id, "--runs", str(tmp_path)]
+    words = ["--recheck", planned.id, "--runs", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-c", COLLECT, *words],
         cwd=project_dir(),

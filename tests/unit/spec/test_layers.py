@@ -356,7 +356,7 @@ axes:
     values:
       - {id: nft}
 rules:
-  - {why: they differ, if: {os: {not: deb}}}
+  - {id: differ, why: they differ, if: {os: {not: deb}}}
 tiers:
   smoke: {label: one, suites: [nodes, network], budget: {cells: 1}}
 source: {kind: build, recipe: deb}
@@ -459,13 +459,13 @@ def removing(folder: Path, **values: tuple[str, ...]) -> Path:
     return folder / "matrix"
 
 
-PACKAGED = [(axis.name, value.id) for axis in load_spec(packaged_dir() / "matrix").axes for value in axis.values]
+PACKAGED_VALUES = [(axis.name, value.id) for axis in load_spec(PACKAGED).axes for value in axis.values]
 # What is the project's to decide: another default, and values that need another one than those that are left.
 DECISIONS = (".default: unknown value", "no cell can have ")
 NO_MIRROR = ("source", "mirror")  # without which two of three infra profiles have no cells at all
 
 
-@pytest.mark.parametrize(("axis", "gone"), PACKAGED, ids=str)
+@pytest.mark.parametrize(("axis", "gone"), PACKAGED_VALUES, ids=str)
 def test_what_hangs_on_a_removed_value_goes_along(tmp_path: Path, axis: str, gone: str) -> None:
     """Nothing packaged names a removed value any more, whichever it is, and no tier is left without cells."""
     try:

@@ -36,7 +36,7 @@ def test_networks_of_both_families_that_are_apart_are_right(matrix: Path) -> Non
             "fd10:243::/56",
             "fd10:243::/64",
             "ipv6_pod_cidr",
-            "has no /64 for each of the 2 nodes of the largest",
+            "has no /64 for each of 2 nodes",
         ),
         ("fd10:243::/56", "fd10:243::/72", "ipv6_pod_cidr", "use a larger network, such as fd10:243::/56"),
         ("fd10:243::/56", "fd20::/40", "ipv6_pod_cidr", "fd20::/40 is too large for Kubernetes; use a /48 or smaller"),

@@ -36,13 +36,15 @@ def test_every_command_is_whole(where: str, maker: str, texts: tuple[str, ...], 
         return
     for part in line.split("; ") if maker == "kubectl" else [line]:
         words = shlex.split(part)  # raises ValueError for a quote that nobody closes
-        assert words[0] in ("vmatrix", "kubectl"), where
+        assert words[0] in ("vmatrix", "kubectl", "grep"), where  # grep: in a log that was collected
         assert "None" not in words
         assert not re.search(
             r"\b(MACHINE|NODE|ADDRESS|FILE|POD|PROGRAM|UNIT|NAME|FOLDER|PORT|SETTING|KEY|CA)\b", part
         ), where
         assert ", then " not in part
-        if words[0] == "kubectl":
+        if words[0] == "grep":
+            assert words[1:3] == ["-n", "-F"], where
+        elif words[0] == "kubectl":
             assert words[1:3] == ["--kubeconfig", "kubeconfig"], where
         else:
             assert words[:2] == ["vmatrix", "login"] or words[:2] == ["vmatrix", "report"], where

@@ -251,6 +251,8 @@ def test_machines_are_asked_once_the_guest_has_settled_and_never_again(
     inspection = Inspection(guests.guest(), guests.OURS, ssh_options=(), timeouts=TIMEOUTS)
     seen = getattr(inspection, name)
     assert getattr(inspection, name) is seen
+    for other in BEGUN_TOGETHER if name in BEGUN_TOGETHER else ():
+        getattr(inspection, other)  # ends before the test does
     assert events[0] == "settled"
     assert events.count(GATHERED[name]) == 1
     assert name in BEGUN_TOGETHER or len(events) == 2

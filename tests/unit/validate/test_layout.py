@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,22 +15,29 @@ from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
 from harness.validate.findings import Mismatch, Unjudged, real
+from harness.validate.manifests import strange_objects
 from harness.validate.topics import (
     addons,
+    boot,
+    cluster_objects,
     etcd,
     kube_proxy,
+    kubeadm,
     kubelet,
     nodes,
     operating_system,
     pod_network,
     programs,
+    rbac,
+    runtime,
     system_pods,
 )
-from harness.validate.topics.certificates import bad_certificates
+from harness.validate.topics.certificates import bad_certificates, other_roles, strayed_secrets
 from tests.unit.validate import foreign, guests, views
 from tests.unit.validate.changes import put, replace_flag, second_process, without_process
 from tests.unit.validate.foreign import SAID, UNSAID
 from tests.unit.validate.guests import Change, Json
+from tests.unit.validate.kept import KeptApi
 
 RECORDED_AT = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 Facts = Mapping[str, NodeFacts]
@@ -104,12 +112,50 @@ def test_only_what_nothing_shows_is_not_judged() -> None:
     found = [one for judge in OF_FACTS.values() for one in judge(foreign.facts(), wanted)]
     found += [one for judge in OF_VIEW.values() for one in judge(foreign.view(), wanted)]
     assert sorted(str(one).partition(":")[0] for one in found) == [
-        *("routes to other nodes' pods", "static pods of etcd", "the labels of workers"),
+        *("routes to other nodes' pods", "static pods of etcd", "strict filtering of paths and ARP"),
+        "the labels of workers",
         "the network plugin's DaemonSet",
         *("the network plugin's unit", "the taints of control planes", "tunnels"),
         "where images come from",
         "whether other add-ons exist",
     ]
+
+
+# What is judged only where the product says so: by the key that it leaves out, judged of a cluster of which nothing is
+# seen.
+JUDGED_IF_SAID: Mapping[str, tuple[Callable[[ExpectedGuest], list[Mismatch]], ...]] = {
+    "unit_settings": (lambda wanted: programs.other_units({}, wanted),),
+    "boot_files": (lambda wanted: boot.strange_boot({}, wanted),),
+    "boot_modules": (
+        lambda wanted: boot.wrong_boot({}, wanted),
+        lambda wanted: operating_system.wrong_kernel_settings({}, wanted),
+    ),
+    "secrets": (lambda wanted: strayed_secrets({}, {}, wanted),),
+    "flags": (lambda wanted: other_roles({}, wanted),),
+    "node_labels": (lambda wanted: nodes.strange_metadata(foreign.view(), wanted),),
+    "admission": (
+        lambda wanted: cluster_objects.strange_admission(KeptApi(), wanted),
+        lambda wanted: cluster_objects.undeletable(cluster_objects.ServedObjects({"Pod": ()}, ()), wanted),
+    ),
+    "namespaces": (lambda wanted: cluster_objects.lasting_tokens(KeptApi(), namespaces=wanted.namespaces),),
+    "manifests": (
+        lambda wanted: strange_objects(KeptApi(), wanted),
+        lambda wanted: rbac.strange_rights(KeptApi(), wanted),
+        lambda wanted: cluster_objects.strange_admission(KeptApi(), wanted),
+        lambda wanted: kube_proxy.wrong_proxy_settings(KeptApi(), {}, wanted),
+        lambda wanted: kubeadm.wrong_kubelet_template(KeptApi(), {}, "10.95.0.10", wanted),
+    ),
+    "runtime_settings": (lambda wanted: runtime.other_configuration({}, wanted),),
+}
+
+
+@pytest.mark.parametrize("key", JUDGED_IF_SAID)
+def test_what_is_not_judged_because_a_key_is_left_out_is_told_with_the_key(key: str) -> None:
+    unsaid = guests.expected(leaves=guests.OURS.model_copy(update={key: None}))
+    for judge in JUDGED_IF_SAID[key]:
+        told = [one for one in judge(unsaid) if isinstance(one, Unjudged)]
+        assert any(re.search(rf"[(, ]{key}[,)]", str(one)) for one in told), [*map(str, told)]
+        assert not any(isinstance(one, Unjudged) for one in judge(guests.expected()))
 
 
 @pytest.mark.parametrize("judge", [*OF_FACTS.values()], ids=OF_FACTS)

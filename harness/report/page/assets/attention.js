@@ -108,7 +108,7 @@ function otherFailures(report, cells, first, night) {
   for (const cell of cells) {
     const main = firstFailure(cell, night);
     const others = itemsAt(cell, night).filter((item) => item !== main && (item.cluster < 0 || item.cluster !== first.cluster));
-    const said = new Set(causesOf(report, others).map(([item, ...equal]) => `${whatFailed(report, item)}${equal.length ? ` and ${equal.length} more of this cause` : ""}`));
+    const said = new Set(causesOf(others).map(([item, ...equal]) => `${whatFailed(report, item)}${equal.length ? ` and ${equal.length} more of this cause` : ""}`));
     for (const what of said) times.set(what, (times.get(what) || 0) + 1);
   }
   return [...times].sort((one, other) => other[1] - one[1]);

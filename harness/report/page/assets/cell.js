@@ -73,7 +73,7 @@ function cellVerdict(page, cell) {
 function cellFailures(page, cell) {
   const items = itemsAt(cell, page.night);
   if (!items.length) return null;
-  const causes = causesOf(page.report, items);
+  const causes = causesOf(items);
   const title = causes.length < items.length ? `${plural(causes.length, "cause")}, ${plural(items.length, "failure")}` : plural(items.length, "failure");
   return part(title, causes.map((equal) => causeOf(page.report, cell, equal)));
 }
@@ -83,17 +83,13 @@ function lastFailure(page, cell) {
   const { report, night } = page;
   if (!["not run", "not started"].includes(resultAt(cell, night).outcome)) return null;
   const last = cell.failures.filter((failure) => failure.night < night && failure.items.length).at(-1);
-  return last ? part(`Last failure: ${dateOf(report.nights[last.night])}`, causesOf(report, last.items).map((equal) => causeOf(report, cell, equal))) : null;
+  return last ? part(`Last failure: ${dateOf(report.nights[last.night])}`, causesOf(last.items).map((equal) => causeOf(report, cell, equal))) : null;
 }
 
-/** Put failures together that have one cause: the same line says what went wrong, and the same is to blame. */
-function causesOf(report, items) {
+/** Put failures together that have one cause. */
+function causesOf(items) {
   const groups = new Map();
-  for (const item of items) {
-    const line = firstLine(report.messages[item.message]).replace(/\S*\d\S*/g, "*"); // without what differs from check to check
-    const key = [item.blame, item.quarantine, line || whatFailed(report, item)].join("\u0000");
-    groups.set(key, [...(groups.get(key) || []), item]);
-  }
+  for (const item of items) groups.set(item.cause, [...(groups.get(item.cause) || []), item]);
   return [...groups.values()];
 }
 

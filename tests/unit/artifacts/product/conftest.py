@@ -1,4 +1,4 @@
-"""A catalogue whose programs come from the release site of the other tests, and a mirror that really serves."""
+"""A store whose programs come from the release site of the other tests, and a mirror that really serves."""
 
 from __future__ import annotations
 
@@ -18,59 +18,6 @@ from harness.spec.models import Product
 from tests.unit.artifacts.conftest import Site, archive
 
 Get = Callable[[str], bytes]
-
-
-@pytest.fixture
-def catalogue() -> Catalogue:
-    """Return one of a plain program, two programs of one archive, and one that no site publishes."""
-
-    def gomod(*files: str) -> dict[str, Any]:
-        return {"module": "none", "packages": {file: f"example.invalid/{file}" for file in files}, "seconds": 1}
-
-    def etcd(*files: str) -> dict[str, Any]:
-        return {
-            "base": "https://hub.example/etcd-io",
-            "url": "v{version}/etcd-v{version}-linux-{arch}.tar.gz",
-            "checksum_url": "v{version}/SHA256SUMS",
-            "members": {file: f"etcd-v{{version}}/{file}" for file in files},
-        }
-
-    tests = {"versions": "kubernetes", "gomod": gomod("e2e.test")}
-    client = {
-        "versions": "kubernetes",
-        "gomod": gomod("kubectl"),
-        "release": {
-            "base": "https://dl.example",
-            "url": "v{version}/{name}",
-            "checksum_url": "v{version}/{name}.sha256",
-            "bare": True,
-        },
-    }
-    return Catalogue.model_validate(
-        {
-            "kubernetes": {
-                "1.36.3": {"etcd": "3.6.8", "images": {"pause": "3.10.2"}},
-                "1.36.1": {"etcd": "3.6.8", "images": {"pause": "3.10.2"}},
-                "1.35.4": {"etcd": "3.6.6", "images": {"pause": "3.10.1"}},
-            },
-            "modules": {},
-            "programs": {
-                "e2e.test": tests,
-                "ginkgo": tests,
-                "kubectl": client,
-                "kubelet": {**client, "gomod": gomod("kubelet")},
-                "etcd": {"versions": ["3.6.8", "3.6.6"], "gomod": gomod("etcd", "etcdctl"), "release": etcd("etcd")},
-                "etcdutl": {"versions": ["3.6.8", "3.6.6"], "gomod": gomod("etcdutl"), "release": etcd("etcdutl")},
-                "flannel": {"versions": ["0.28.4"], "gomod": gomod("flanneld")},
-            },
-            "images": {
-                "kube-proxy": {"tags": "kubernetes"},
-                "pause": {"tags": {"3.10.2": "", "3.10.1": ""}},
-                "coredns": {"tags": {"v1.14.2": ""}},
-                "e2e-test-images/agnhost": {"tags": {"2.63.0": ""}},
-            },
-        }
-    )
 
 
 @pytest.fixture

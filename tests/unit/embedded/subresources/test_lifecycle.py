@@ -17,13 +17,12 @@ Json = dict[str, Any]
 class Api:
     """A cluster with a machine and perhaps its instance; keeps what is patched."""
 
-    def __init__(self, vm: Json | None = None, vmi: Json | None = None, config: Json | None = None) -> None:
+    def __init__(self, vm: Json | None = None, vmi: Json | None = None) -> None:
         self.objects = {VM: vm, VMI: vmi}
-        self.config = config
         self.patches: list[tuple[str, Any]] = []
 
     def get(self, resource: Resource, _name: str, _namespace: str) -> Json | None:
-        return self.objects.get(resource, self.config)
+        return self.objects[resource]
 
     def request(self, _method: str, path: str, *, body: Any, query: Json, content_type: str) -> None:
         assert content_type == "application/json-patch+json"

@@ -6,7 +6,6 @@ import asyncio
 import json
 import ssl
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,23 +17,23 @@ from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import server
 from harness.embedded.subresources.portforward import OpenTunnels
-from harness.embedded.subresources.routing import SERVED, Parts
+from harness.embedded.subresources.routing import ASYNCHRONOUS, VERBS, Parts
 from harness.embedded.subresources.server import SubresourceServer, Trust, asker_of, trust_of
 from harness.errors import InfraError
-from harness.kube.client import Cluster
-from harness.kube.resources import VM, VMI, Resource
+from harness.kube.resources import CONFIG_MAP
+from tests.unit.fake_cluster import FakeCluster
 
 Json = dict[str, Any]
 ROOT = "/apis/subresources.kubevirt.io/v1"
 RECORDED = Path(__file__).parents[3] / "contract" / "recorded" / "subresources-accept.json"
 REQUESTS: list[Json] = json.loads(RECORDED.read_text(encoding="utf-8"))["requests"]
-UNACCEPTED = 406  # left out: what a route produces is not looked at; a client of ours takes anything
+UNACCEPTED = 406  # left out: not imitated, as every client of ours takes anything (docs/decisions/contract.md)
 UNSERVED = ("vnc", "guestfs")  # screens, and the image of a tool of virtctl's
 
 
 async def answer(asked: Json, monkeypatch: pytest.MonkeyPatch) -> web.Response:
     """Return the answer of an API in a cluster without machines, to somebody who may do everything."""
-    empty = cast(Cluster, SimpleNamespace(get=lambda *_: None))
+    empty = FakeCluster()
     parts = Parts(empty, cast(Guests, None), OpenTunnels(), Faults())
     context = cast(ssl.SSLContext, None)
     loop = asyncio.get_running_loop()
@@ -99,25 +98,10 @@ def test_without_a_user_nobody_asks() -> None:
     assert asker_of(TRUST, FRONT, headers(("X-Remote-Group", "system:masters"))) is None
 
 
-class Api:
-    """A cluster with a machine and perhaps its instance; keeps what is patched."""
-
-    def __init__(self, vm: Json | None = None, vmi: Json | None = None, config: Json | None = None) -> None:
-        self.objects = {VM: vm, VMI: vmi}
-        self.config = config
-        self.patches: list[tuple[str, Any]] = []
-
-    def get(self, resource: Resource, _name: str, _namespace: str) -> Json | None:
-        return self.objects.get(resource, self.config)
-
-    def request(self, _method: str, path: str, *, body: Any, query: Json, content_type: str) -> None:
-        assert content_type == "application/json-patch+json"
-        self.patches.append((path.rsplit("/", 1)[1], body))
-
-
 def test_a_cluster_that_does_not_aggregate_is_named() -> None:
+    named = {"name": server.AUTHORITY_NAME, "namespace": server.AUTHORITY_NAMESPACE}
     with pytest.raises(InfraError, match="names no request-header authority"):
-        trust_of(cast(Cluster, Api(config={"data": {"client-ca-file": "PEM"}})))
+        trust_of(FakeCluster({CONFIG_MAP: [{"metadata": named, "data": {"client-ca-file": "PEM"}}]}))
 
 
 def test_the_endpoints_port_has_the_services_name() -> None:
@@ -133,7 +117,7 @@ RECORDED_DISCOVERY = Path(__file__).parents[3] / "contract" / "recorded" / "subr
 @pytest.mark.parametrize("version", server.VERSIONS)
 def test_what_is_served_is_listed_as_kubevirt_lists_it(version: str) -> None:
     recorded = json.loads(RECORDED_DISCOVERY.read_text(encoding="utf-8"))["resources"][version]
-    served = {f"{plural}/{subresource}" for plural, subresource in SERVED}
+    served = {f"{plural}/{subresource}" for _, plural, subresource in (*VERBS, *ASYNCHRONOUS)}
     listed = [one["name"] for one in server.resources(version)["resources"]]
     assert listed == [name for name in recorded if name in served]
     assert served - {*listed} == {"virtualmachines/portforward"}

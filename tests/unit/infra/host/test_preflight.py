@@ -11,7 +11,7 @@ import pytest
 
 from harness.infra.host import network, preflight
 from harness.infra.host.preflight import Requirement, advise_load
-from harness.memory import Load
+from harness.pressure import Pressure
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_everything_is_looked_at_before_anything_is_said(
     ],
 )
 def test_a_busy_host_is_told_with_the_scale_that_was_measured(load: float, cores: int, said: str | None) -> None:
-    findings = advise_load(Load(load, cores))
+    findings = advise_load(Pressure("this host", cores, (load, 0.0, 0.0), {}))
     assert [f.fatal for f in findings] == ([] if said is None else [False])
     if said is not None:
         assert findings[0].remedy.endswith(f"run with {said}")

@@ -18,7 +18,7 @@ from harness.infra.guest_facts import HostKernel
 from harness.infra.host.layout import Layout
 from harness.infra.kind import cluster
 from harness.infra.kind.cluster import (
-    FILE,
+    SYSCTL_FILE,
     Installed,
     KindConfig,
     KubeVirt,
@@ -107,7 +107,7 @@ class RegistryNode:
 
 
 def test_a_node_pulls_from_it_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "FOLDER", str(tmp_path / "certs.d"))
+    monkeypatch.setattr(cluster, "CERTS_FOLDER", str(tmp_path / "certs.d"))
     for _ in range(2):
         cluster.trust_registry(cast(Engine, RegistryNode()), "n", ADDRESS)
     told = tomllib.loads((tmp_path / "certs.d" / ADDRESS / "hosts.toml").read_text(encoding="utf-8"))
@@ -117,7 +117,7 @@ def test_a_node_pulls_from_it_without_tls(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_node_that_cannot_be_told_ends_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr(cluster, "FOLDER", str(tmp_path / "file"))
+    monkeypatch.setattr(cluster, "CERTS_FOLDER", str(tmp_path / "file"))
     with pytest.raises(InfraError, match=f"cannot be told of the registry {ADDRESS}"):
         cluster.trust_registry(cast(Engine, RegistryNode()), "n", ADDRESS)
 
@@ -152,7 +152,8 @@ def test_a_network_of_links_is_answered_for_now_and_after_a_restart(configuratio
 
     assert answer_for_pods(engine(node), "n")
 
-    assert node.scripts[-1] == f"echo 'net.ipv4.conf.all.proxy_arp = 1' >{FILE} && sysctl --quiet --load={FILE}"
+    file = SYSCTL_FILE
+    assert node.scripts[-1] == f"echo 'net.ipv4.conf.all.proxy_arp = 1' >{file} && sysctl --quiet --load={file}"
 
 
 def test_another_network_is_left_as_it_is() -> None:

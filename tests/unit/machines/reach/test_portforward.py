@@ -278,7 +278,7 @@ def test_nobody_answers(ways: Ways, tmp_path: Path) -> None:
         port = free.getsockname()[1]
     server = yaml.safe_load(text)["clusters"][0]["cluster"]["server"]
     path.write_text(text.replace(server, f"https://127.0.0.1:{port}"), encoding="utf-8")
-    with pytest.raises(Unreachable, match="refused"):
+    with pytest.raises(Unreachable, match=r"portforward/22/tcp: Connection refused$"):
         ways.open(ways.cluster(), ADDRESS, 22)
     assert len(ways.lost_since(0.0)) == 1
 

@@ -175,13 +175,24 @@ def test_every_other_variable_of_the_playbooks_may_be_set_to_what_has_its_form(n
         assert f"is not {form.what}: write one such as {form.example}" in text
 
 
-@pytest.mark.parametrize("name", ["cluster_etcd_manager_version", "etcd_version", "cluster_crictl_version"])
-@pytest.mark.parametrize("number", [1.3, 3])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("cluster_etcd_manager_version", 1.3),
+        ("cluster_etcd_manager_version", 3),
+        ("cluster_crictl_version", 3),
+        ("etcd_version", 1.3),
+    ],
+)
 def test_a_version_that_is_a_number_has_lost_its_zeros_whosever_variable_it_is(name: str, number: float) -> None:
     text = said(name, number, playbooks={"image": "registry.invalid/ours:1"})
     assert text == [
         f'spec.variables.{name}: {number} is a number, which has lost the zeros at its end: write it as text: "1.30"'
     ]
+
+
+def test_a_whole_number_is_a_version_of_what_has_no_parts() -> None:
+    assert said("guest_cgroup_version", 1) == []
 
 
 @pytest.mark.parametrize("field", VERSIONS, ids=lambda field: field.path)

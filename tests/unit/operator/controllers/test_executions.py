@@ -143,7 +143,7 @@ def test_jobs_that_were_given_up_are_not_kept() -> None:
 
 
 START, END = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
-OPERATION_EXECUTION_END: Json = {
+RETRIED: Json = {
     "sequence": 3,
     "attempt": 2,
     "operation": "deploy",
@@ -155,18 +155,18 @@ APPLIED: Json = {"digest": "d", "version": "1.36.3", "machines": ["m-0"]}
 GOOD, BAD = Termination("succeeded"), Termination("failed", blame="product", task="Join", host="m-0", summary="no")
 
 
-def job_execution_end(kind: str = "", reason: str = "") -> Json:
+def ended_job(kind: str = "", reason: str = "") -> Json:
     condition = {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": END}
     complete = {"completionTime": END} if kind == "Complete" else {}
     status = {"startTime": START, "conditions": [condition] if kind else [], **complete}
     return {
-        "metadata": {"name": OPERATION_EXECUTION_END["job"]},
+        "metadata": {"name": RETRIED["job"]},
         "spec": {"activeDeadlineSeconds": 60},
         "status": status,
     }
 
 
-def pod_execution_end(message: str | None, reason: str = "Error") -> Json:
+def failed_pod(message: str | None, reason: str = "Error") -> Json:
     ended = {"exitCode": 1, "reason": reason, **({"message": message} if message is not None else {})}
     return {"status": {"phase": "Failed", "containerStatuses": [{"state": {"terminated": ended}}]}}
 
@@ -179,48 +179,40 @@ def nothing() -> None:
     ("kind", "ended"), [("Complete", True), ("Failed", True), ("FailureTarget", False), ("", False)]
 )
 def test_job_has_ended_once_none_of_its_pods_lives(kind: str, ended: bool) -> None:
-    assert has_ended(job_execution_end(kind)) is ended
+    assert has_ended(ended_job(kind)) is ended
 
 
 @pytest.mark.parametrize("kind", ["Complete", "Failed"])
 def test_end_is_when_the_job_says(kind: str) -> None:
-    assert ended_at(job_execution_end(kind)) == END
+    assert ended_at(ended_job(kind)) == END
 
 
 def test_programs_own_words_count_first() -> None:
-    assert (
-        termination_of(
-            job_execution_end("Failed"), [pod_execution_end(None), pod_execution_end(BAD.to_text())], nothing
-        )
-        == BAD
-    )
-    assert termination_of(job_execution_end("Complete"), [], lambda: BAD) == BAD
-    assert (
-        termination_of(job_execution_end("Failed", "DeadlineExceeded"), [pod_execution_end(BAD.to_text())], nothing)
-        == BAD
-    )
+    assert termination_of(ended_job("Failed"), [failed_pod(None), failed_pod(BAD.to_text())], nothing) == BAD
+    assert termination_of(ended_job("Complete"), [], lambda: BAD) == BAD
+    assert termination_of(ended_job("Failed", "DeadlineExceeded"), [failed_pod(BAD.to_text())], nothing) == BAD
 
 
 def test_complete_job_without_words_has_succeeded() -> None:
-    assert termination_of(job_execution_end("Complete"), [], nothing).outcome == "succeeded"
+    assert termination_of(ended_job("Complete"), [], nothing).outcome == "succeeded"
 
 
 def test_deadline_is_told_with_where_it_is_set() -> None:
-    found = termination_of(job_execution_end("Failed", "DeadlineExceeded"), [pod_execution_end(None)], nothing)
+    found = termination_of(ended_job("Failed", "DeadlineExceeded"), [failed_pod(None)], nothing)
     assert (found.outcome, found.blame) == ("failed", "product")
     assert "did not end within 60 s" in found.summary
     assert "spec.jobs.deadlineSeconds" in found.hint
 
 
 def test_pods_own_reason_is_the_last_resort() -> None:
-    found = termination_of(job_execution_end("Failed"), [pod_execution_end(None, "OOMKilled")], nothing)
+    found = termination_of(ended_job("Failed"), [failed_pod(None, "OOMKilled")], nothing)
     assert (found.outcome, found.blame) == ("interrupted", "infra")
     assert "OOMKilled" in found.summary
-    assert "gone" in termination_of(job_execution_end("Failed"), [], nothing).summary
+    assert "gone" in termination_of(ended_job("Failed"), [], nothing).summary
 
 
 def test_entry_has_who_and_where_and_nothing_empty() -> None:
-    assert past(OPERATION_EXECUTION_END, BAD, START, END) == {
+    assert past(RETRIED, BAD, START, END) == {
         "sequence": 3,
         "attempt": 2,
         "operation": "deploy",
@@ -238,36 +230,36 @@ def test_entry_has_who_and_where_and_nothing_empty() -> None:
 
 
 def test_success_moves_what_the_operation_applies() -> None:
-    status = {"sequence": 3, "operation": {**OPERATION_EXECUTION_END, "applies": APPLIED}, "history": [{"sequence": 2}]}
-    entry = past(OPERATION_EXECUTION_END, GOOD, START, END)
+    status = {"sequence": 3, "operation": {**RETRIED, "applies": APPLIED}, "history": [{"sequence": 2}]}
+    entry = past(RETRIED, GOOD, START, END)
     assert after(status, entry) == {"sequence": 3, "applied": APPLIED, "history": [entry, {"sequence": 2}]}
 
 
 def test_failure_leaves_what_was_applied() -> None:
-    status = {"operation": {**OPERATION_EXECUTION_END, "applies": {"digest": "new"}}, "applied": APPLIED}
-    assert after(status, past(OPERATION_EXECUTION_END, BAD, START, END))["applied"] == APPLIED
+    status = {"operation": {**RETRIED, "applies": {"digest": "new"}}, "applied": APPLIED}
+    assert after(status, past(RETRIED, BAD, START, END))["applied"] == APPLIED
 
 
 def test_nothing_is_applied_after_a_reset() -> None:
-    reset = {**OPERATION_EXECUTION_END, "operation": "reset"}
+    reset = {**RETRIED, "operation": "reset"}
     assert "applied" not in after({"operation": reset, "applied": APPLIED}, past(reset, GOOD, START, END))
 
 
 def test_history_keeps_twenty_and_tells_whose_log_goes() -> None:
-    status: Json = {"operation": OPERATION_EXECUTION_END, "history": [{"log": f"log-{number}"} for number in range(20)]}
-    entry = past(OPERATION_EXECUTION_END, BAD, START, END)
+    status: Json = {"operation": RETRIED, "history": [{"log": f"log-{number}"} for number in range(20)]}
+    entry = past(RETRIED, BAD, START, END)
     assert forgotten(status, entry) == ["log-19"]
     assert len(after(status, entry)["history"]) == 20
-    assert forgotten({"operation": OPERATION_EXECUTION_END, "history": status["history"][:19]}, entry) == []
+    assert forgotten({"operation": RETRIED, "history": status["history"][:19]}, entry) == []
 
 
 def test_history_keeps_the_last_operation_that_touched_a_machine() -> None:
     touched = [{"outcome": "failed", "log": "log-1"}, {"outcome": "failed", "log": "log-0"}]
-    status: Json = {"operation": OPERATION_EXECUTION_END, "history": touched}
+    status: Json = {"operation": RETRIED, "history": touched}
     for number in range(30):
-        entry = past({**OPERATION_EXECUTION_END, "sequence": number}, BAD, None, END, untouched=True)
+        entry = past({**RETRIED, "sequence": number}, BAD, None, END, untouched=True)
         assert "log-1" not in forgotten(status, entry)
-        status = {**after(status, entry), "operation": OPERATION_EXECUTION_END}
+        status = {**after(status, entry), "operation": RETRIED}
     history = status["history"]
     assert len(history) == 20
     assert history[0]["sequence"] == 29
@@ -275,12 +267,9 @@ def test_history_keeps_the_last_operation_that_touched_a_machine() -> None:
 
 
 def test_end_is_told_in_one_line() -> None:
-    line = told(OPERATION_EXECUTION_END, past(OPERATION_EXECUTION_END, BAD, START, END))
+    line = told(RETRIED, past(RETRIED, BAD, START, END))
     assert line == "deploy failed at task 'Join' on m-0 (product to blame): no (Job g-3-deploy-2)"
-    assert (
-        told(OPERATION_EXECUTION_END, past(OPERATION_EXECUTION_END, GOOD, START, END))
-        == "deploy succeeded (Job g-3-deploy-2)"
-    )
+    assert told(RETRIED, past(RETRIED, GOOD, START, END)) == "deploy succeeded (Job g-3-deploy-2)"
 
 
 def test_deleted_job_is_a_persons() -> None:
@@ -322,22 +311,22 @@ def test_what_runs_or_is_being_deleted_is_left_alone() -> None:
 def test_an_executor_that_was_killed_was_at_the_task_that_it_told_last() -> None:
     killed = Termination("interrupted", blame="infra", summary="killed")
     at = {"play": "Join the nodes", "task": "node : Join the cluster"}
-    entry = past({**OPERATION_EXECUTION_END, **at}, killed, START, END)
+    entry = past({**RETRIED, **at}, killed, START, END)
     assert (entry["play"], entry["task"]) == ("Join the nodes", "node : Join the cluster")
-    assert "task" not in past(OPERATION_EXECUTION_END | {"play": "", "task": ""}, killed, START, END)
-    assert "task" not in past({**OPERATION_EXECUTION_END, **at}, GOOD, START, END)
+    assert "task" not in past(RETRIED | {"play": "", "task": ""}, killed, START, END)
+    assert "task" not in past({**RETRIED, **at}, GOOD, START, END)
 
 
 def test_cluster_that_could_not_be_adopted_was_not_touched() -> None:
-    adopting = {**OPERATION_EXECUTION_END, "operation": "adopt"}
+    adopting = {**RETRIED, "operation": "adopt"}
     assert past(adopting, BAD, START, END)["untouched"]
     assert "untouched" not in past(adopting, GOOD, START, END)
-    assert "untouched" not in past(OPERATION_EXECUTION_END, BAD, START, END)
+    assert "untouched" not in past(RETRIED, BAD, START, END)
 
 
 def test_entry_names_the_backup_that_the_operation_was_about() -> None:
     about = {"backup": "a", "uid": "u", "claim": "c", "file": "g/a.db"}
-    backing = {**OPERATION_EXECUTION_END, "operation": "backup", "snapshot": about}
+    backing = {**RETRIED, "operation": "backup", "snapshot": about}
     entry = past(backing, GOOD, START, END)
     assert (entry["backup"], entry["backupUid"]) == ("a", "u")
     status = after({"operation": backing, "applied": APPLIED}, entry, {"revision": 7})
@@ -357,7 +346,7 @@ def test_entry_names_the_backup_that_the_operation_was_about() -> None:
 def test_failure_of_a_task_that_only_checks_touches_nothing(
     operation: str, play: str, host: str, outcome: Any, untouched: bool
 ) -> None:
-    running = {**OPERATION_EXECUTION_END, "operation": operation, "applies": APPLIED}
+    running = {**RETRIED, "operation": operation, "applies": APPLIED}
     entry = past(running, Termination(outcome, play=play, host=host), START, END)
     assert (entry.get("untouched", False), "log" in entry) == (untouched, True)
     status = after({"operation": running, "applied": APPLIED}, entry)

@@ -191,7 +191,9 @@ def test_a_cluster_that_is_not_there_yet_would_claim_from_the_pool(tmp_path: Pat
 
 
 def test_what_only_a_new_cluster_must_not_be_is_no_mistake_of_one_that_is_there(tmp_path: Path, served: Served) -> None:
-    two = written(tmp_path, objects.deployment(objects.wanted_set("cp", "control-plane", "worker", replicas=2)))
+    wished = objects.deployment(objects.wanted_set("cp", "control-plane", "worker", replicas=2))
+    wished["metadata"]["annotations"] = {"cluster.vmatrix.dev/remove-sets": "w"}
+    two = written(tmp_path, wished)
     there = only(explain(two, "default", Against("guest", served(world(deployed(wish())))), NOW))
     assert there.json()["now"]["operation"] == "remove-node"
     with pytest.raises(BadInput, match="two control planes would be two etcd members"):

@@ -62,6 +62,10 @@ def test_an_approval_has_its_giver_until_another_is_given() -> None:
     assert again["approved-by"] == "carol"
 
 
+def test_an_empty_confirmation_is_none() -> None:
+    assert written(None, annotations={"remove-sets": ""}) == {"remove-sets": "", "requested-by": "alice"}
+
+
 def test_what_is_being_deleted_is_left_alone() -> None:
     new = deployment()
     new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

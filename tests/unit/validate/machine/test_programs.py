@@ -9,13 +9,13 @@ import struct
 import subprocess
 import sys
 import threading
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from harness.validate.machine import library
 from harness.validate.machine import programs as machine_programs
 from harness.validate.machine.programs import (
     DNSSEC_OK,
@@ -120,8 +120,8 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **programs: str) -> No
         client = tmp_path / {"containerd": "ctr", "crio": "crictl"}[name]
         client.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         client.chmod(0o755)
-    monkeypatch.setattr(machine_programs, "PATH", f"{tmp_path}:/usr/bin:/bin")
-    found = {name: [{"argv": [name, f"--address={tmp_path}/sock"]}] for name in programs}
+    monkeypatch.setattr(library, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = {name: [{"name": name, "argv": [name, f"--address={tmp_path}/sock"]}] for name in programs}
     monkeypatch.setattr(machine_programs, "processes", lambda *names: found.get(names[0], []))
 
 
@@ -146,7 +146,7 @@ def test_a_client_that_fails_or_is_not_there_tells_nothing(
 ) -> None:
     runs(monkeypatch, tmp_path, **{program: "echo r/a:1; exit 1"})
     assert pinned() is None
-    monkeypatch.setattr(machine_programs, "PATH", str(tmp_path / "none"))
+    monkeypatch.setattr(library, "PATH", str(tmp_path / "none"))
     assert pinned() is None
     monkeypatch.setattr(machine_programs, "processes", lambda *_: [])
     assert pinned() is None
@@ -172,28 +172,3 @@ def test_a_shim_that_ended_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch
     gone = {"pid": 2**22 + 1, "argv": ["containerd-shim-runc-v2", "-id", "a1"]}
     monkeypatch.setattr(machine_programs, "processes", lambda *_: [gone])
     assert shims() == []
-
-
-CRIO_DEFAULTS = """# The CRI-O configuration file
-[crio]
-
-# Path to the "root directory".
-# root = "/var/lib/containers/storage"
-# storage_option = [
-# 	"a=b",
-# ]
-
-# The "crio.api" table contains settings for the gRPC interface.
-[crio.api]
-# stream_port = "0"
-# stream_port = "1"
-# An example of a table:
-# [crio.runtime.runtimes.runtime-handler]
-#  runtime_path = "/path"
-"""
-
-
-def test_the_defaults_of_crio_are_read_from_its_comments() -> None:
-    assert tomllib.loads(machine_programs.uncommented(CRIO_DEFAULTS)) == {
-        "crio": {"root": "/var/lib/containers/storage", "storage_option": ["a=b"], "api": {"stream_port": "0"}}
-    }

@@ -12,7 +12,7 @@ import pytest
 from harness.kube.client import Answer, ApiFailure, Listing
 from harness.kube.failures import Unreachable
 from harness.kube.resources import Resource
-from harness.validate.findings import Mismatch, Unjudged
+from harness.validate.findings import Mismatch, Unjudged, real
 from harness.validate.topics.cluster_objects import (
     EVERYWHERE,
     FINALIZERS,
@@ -97,6 +97,7 @@ def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
     assert isinstance(found, Unjudged)
 
 
+OURS = guests.expected().namespaces
 RECORDED_AT = datetime(2026, 11, 23, 5, 40, tzinfo=UTC)
 
 
@@ -123,7 +124,7 @@ def pending(objects: Objects) -> None:
 
 def test_a_well_cluster_passes() -> None:
     assert unfinished(KeptApi()) == []
-    assert lasting_tokens(KeptApi(), RECORDED_AT) == []
+    assert lasting_tokens(KeptApi(), RECORDED_AT, namespaces=OURS) == []
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_a_token_that_lasts_is_found(expiration: str, seen: str) -> None:
     def change(objects: Objects) -> None:
         objects["secrets"][0]["data"] = {"expiration": base64.b64encode(expiration.encode()).decode()}
 
-    (found,) = lasting_tokens(KeptApi(change), RECORDED_AT)
+    (found,) = lasting_tokens(KeptApi(change), RECORDED_AT, namespaces=OURS)
     assert found.where.startswith("Secret kube-system/bootstrap-token-")
     assert found.seen == seen
 
@@ -167,9 +168,9 @@ def test_a_token_that_lasts_is_found(expiration: str, seen: str) -> None:
 def test_accounts_of_the_cluster_have_no_tokens_for_ever(namespace: str, wrong: bool) -> None:
     secret = {"metadata": {"name": "forever", "namespace": namespace}, "type": "kubernetes.io/service-account-token"}
     api = KeptApi(lambda objects: objects["secrets"].append(secret))
-    found = lasting_tokens(api, RECORDED_AT, namespaces=guests.expected().namespaces)
+    found = lasting_tokens(api, RECORDED_AT, namespaces=OURS)
     assert [one.where for one in found] == (["Secret kube-system/forever"] if wrong else [])
-    assert lasting_tokens(api, RECORDED_AT) == []
+    assert [type(one) for one in lasting_tokens(api, RECORDED_AT)] == [Unjudged]
 
 
 def test_an_object_of_the_api_server_that_somebody_changed_is_to_be_as_it_was() -> None:
@@ -189,6 +190,8 @@ def test_a_part_of_the_api_that_somebody_else_serves_is_found() -> None:
 
     (found,) = strange_admission(KeptApi(hand_over), guests.expected())
     assert (found.where, found.seen) == ("APIService v1.apps", "Service shop/apps")
+    unsaid = guests.OURS.model_copy(update={"manifests": None})
+    assert [type(one) for one in strange_admission(KeptApi(hand_over), guests.expected(leaves=unsaid))] == [Unjudged]
 
 
 def test_kubectl_is_asked_for_the_kinds_that_were_found() -> None:
@@ -291,7 +294,9 @@ def thing(name: str = "stuck", **meta: object) -> Json:
 def ended(kind: str, one: Json, *, ours: bool = True) -> list[str]:
     """Return what is said of one object of a kind."""
     wanted = guests.expected() if ours else guests.expected(leaves=foreign.UNSAID)
-    return [str(found) for found in undeletable(ServedObjects({kind: [one]}, ()), wanted, NOW)]
+    found = undeletable(ServedObjects({kind: [one]}, ()), wanted, NOW)
+    assert any(isinstance(said, Unjudged) for said in found) is not ours
+    return [str(said) for said in real(found)]
 
 
 @pytest.mark.parametrize("kind", ["VolumeAttachment", "CustomResourceDefinition", "PersistentVolume", "Thing", "Pod"])

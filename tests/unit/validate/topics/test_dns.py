@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.spec.models.leaves import ClusterLeaves
 from harness.validate.findings import Mismatch, Unjudged
 from harness.validate.topics.dns import LINES, answering, not_passed_on, wrong_corefile, wrong_services
 from tests.unit.validate import foreign, guests
@@ -61,7 +62,7 @@ def piece(namespace: str, service: str, *addresses: str) -> Json:
     return {"metadata": meta, "endpoints": [{"addresses": [address]} for address in addresses]}
 
 
-def judged(change: Change = lambda _: None, *, unsaid: bool = False) -> list[Mismatch]:
+def judged(change: Change = lambda _: None, leaves: ClusterLeaves = guests.OURS) -> list[Mismatch]:
     def fill(objects: Objects) -> None:
         spec = {"clusterIP": "10.95.0.10", "type": "ClusterIP", "ports": list(PORTS)}
         places = (("kube-system", "kube-dns"), ("default", "kubernetes"), ("team", "own"))
@@ -74,7 +75,7 @@ def judged(change: Change = lambda _: None, *, unsaid: bool = False) -> list[Mis
         ]
         change(objects)
 
-    return wrong_services(KeptApi(fill), guests.expected(leaves=foreign.UNSAID) if unsaid else guests.expected())
+    return wrong_services(KeptApi(fill), guests.expected(leaves=leaves))
 
 
 def test_only_a_well_cluster_passes() -> None:
@@ -107,9 +108,13 @@ def test_an_endpoint_that_is_gone_is_found(slices: Json, words: str) -> None:
     ],
 )
 def test_a_strange_dns_service_is_found(key: str, value: object) -> None:
-    (found,) = judged(lambda objects: named(objects["services"], "kube-dns")["spec"].update({key: value}))
+    def change(objects: Objects) -> None:
+        named(objects["services"], "kube-dns")["spec"].update({key: value})
+
+    (found,) = judged(change, guests.OURS.model_copy(update={"manifests": None}))
     assert found.where == "Service kube-system/kube-dns"
     assert key in found.expected
+    assert judged(change) == []  # it is compared with its manifest
 
 
 def test_what_others_dns_service_is_like_is_theirs() -> None:
@@ -117,7 +122,7 @@ def test_what_others_dns_service_is_like_is_theirs() -> None:
         named(objects["services"], "kube-dns")["spec"]["externalIPs"] = ["192.0.2.66"]
         objects["endpointslices"].append(piece("kube-system", "kube-dns", "10.243.0.9"))
 
-    found = judged(change, unsaid=True)
+    found = judged(change, foreign.UNSAID)
     assert [isinstance(one, Unjudged) for one in found] == [False, True]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
 import pytest
@@ -139,6 +140,7 @@ def routed(raw: Json, *, other: str, tunnel_mtu: int = 1430) -> None:
     ]
     (vxlan,) = [link for link in raw["links"] if link["ifname"] == "flannel.1"]
     raw["links"].append({**copy.deepcopy(vxlan), "ifname": "flannel-v6.1", "mtu": tunnel_mtu})
+    raw["sysctls"] |= {key: "1" for key in raw["sysctls"] if fnmatchcase(key, "net.ipv6.conf.*.forwarding")}
     raw["sysctls"] |= {"net.ipv6.conf.all.forwarding": "1", "net.bridge.bridge-nf-call-ip6tables": "1"}
     raw["nft_tables"].append("table ip6 kube-proxy")
 
@@ -168,10 +170,9 @@ def test_what_a_machine_lacks_of_a_family_is_found() -> None:
     assert "flannel-v6.1" in str(pod_network.wrong_tunnels(facts(), SINGLE)[0])
     (large,) = pod_network.wrong_tunnels(facts(lambda raw: raw["links"][-1].update(mtu=1450)), DUAL)
     assert "an MTU of at most 1430" in str(large)
-    (setting,) = wrong_kernel_settings(
-        facts(lambda r: r["sysctls"].update({"net.ipv6.conf.all.forwarding": "0"})), DUAL
-    )
-    assert "net.ipv6.conf.all.forwarding" in str(setting)
+    settings = wrong_kernel_settings(facts(lambda r: r["sysctls"].update({"net.ipv6.conf.all.forwarding": "0"})), DUAL)
+    assert settings
+    assert all("w-0" in str(setting) and "net.ipv6.conf.all.forwarding" in str(setting) for setting in settings)
     (table,) = wrong_proxy_mode(facts(lambda raw: raw.update(nft_tables=["table ip kube-proxy"])), DUAL)
     assert "table ip6 kube-proxy" in str(table)
 

@@ -6,7 +6,8 @@ import copy
 
 import pytest
 
-from harness.validate.findings import Unjudged
+from harness.spec.models.leaves import ClusterLeaves
+from harness.validate.findings import Unjudged, real
 from harness.validate.topics.nodes import (
     CONTROL_PLANE_LABEL,
     OF_CONDITIONS,
@@ -291,6 +292,23 @@ def test_an_annotation_with_a_meaning_has_its_value(annotation: str, value: str,
     (said,) = described(lambda one: one["metadata"]["annotations"].update({annotation: value}))
     assert words in said
     assert value in said
+
+
+def test_a_socket_below_the_link_of_run_is_the_same() -> None:
+    text = "unix:///var/run/containerd/containerd.sock"  # kubeadm's own default
+    change = {"kubeadm.alpha.kubernetes.io/cri-socket": text}
+    assert described(lambda one: one["metadata"]["annotations"].update(change), ours=False) == []
+
+
+def test_flannel_without_a_tunnel_has_another_backend() -> None:
+    plugins = {"flannel": {"unit": None, "daemon_set": "kube-system/kube-flannel", "tunnel": None}}
+    leaves = ClusterLeaves.model_validate({"network_plugins": plugins})
+
+    def change(raw: Json) -> None:
+        labelled(raw)
+        named(raw["nodes"], "w-0")["metadata"]["annotations"].update({f"{FLANNEL}backend-type": "host-gw"})
+
+    assert real(strange_metadata(view(change), guests.expected(leaves=leaves))) == []
 
 
 def test_a_node_whose_volumes_nobody_attaches_is_found() -> None:

@@ -230,3 +230,56 @@ def test_settings_of_the_cell_may_differ() -> None:
     asked = {**VARIABLES, "cluster_containerd_config": {"level": "debug"}}
     assert other_configuration(running(change), guests.expected(variables=asked)) == []
     assert other_configuration(running(change), guests.expected(variables=VARIABLES))
+
+
+# As `crio config --default` of 1.34 prints its defaults: as settings, below comments that may look like others.
+CRIO_DEFAULTS = """# Please refer to crio.conf(5) for details of all configuration options.
+[crio]
+
+# Path to the "root directory".
+root = "/var/lib/containers/storage"
+
+[crio.runtime]
+# Without any, containers have the limits of CRI-O itself.
+default_ulimits = [
+]
+pids_limit = -1
+# [crio.runtime.runtimes.runtime-handler]
+# runtime_path = "/path/to/the/executable"
+# pids_limit = 7
+default_sysctls = [
+	"net.ipv4.ping_group_range=0 0",
+]
+[crio.runtime.runtimes.crun]
+runtime_path = "/usr/bin/crun"
+[crio.network]
+# cni_default_network = ""
+"""
+
+
+def of_whole_crio(more: str) -> list[str]:
+    """Return what is found of machines whose CRI-O runs with its defaults and these lines."""
+    lines = CRIO_DEFAULTS.splitlines()
+    lines = [line for line in lines if not more or not line.startswith(more.partition(" = ")[0])]
+    at = lines.index("[crio.network]" if more.startswith("cni") else "[crio.runtime]") + 1
+    text = "\n".join([*lines[:at], more, *lines[at:]])
+
+    def change(raw: guests.Json) -> None:
+        in_place_of_containerd(raw)
+        raw["crio"] |= {"config": text, "default": CRIO_DEFAULTS}
+
+    there = running(in_place_of_containerd, of="cp-0") | {"w-0": running(change)["w-0"]}
+    return [str(one) for one in other_configuration(there, WITH_CRIO)]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("pids_limit = 64", "crio.runtime.pids_limit -1; saw 64"),
+        ('cni_default_network = "other"', "crio.network.cni_default_network ''; saw 'other'"),
+    ],
+)
+def test_what_differs_from_the_defaults_of_crio_is_found(more: str, words: str) -> None:
+    assert of_whole_crio("") == []
+    (found,) = of_whole_crio(more)
+    assert words in found
