@@ -1,16 +1,20 @@
-"""Where the playbooks are, and their files as Python sees them."""
+"""Where the playbooks are, their files as Python sees them, and their roles on this host."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import yaml
 
+from harness import proc
+
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
 ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"cluster.yml", "galaxy.yml"})
@@ -42,3 +46,36 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
         task = pending.pop(0)
         pending.extend(task.get("block", []))
         yield task
+
+
+def run_here(
+    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **extra: Any
+) -> proc.Completed:
+    """Run plays on this host as the machine, which has these programs before its own.
+
+    Args:
+        place: a folder; programs are written into it, and `{place}` in their text is its path.
+        plays: without hosts; facts are not gathered.
+        programs: text of a shell script, by name.
+        extra: variables before all others, also before what tasks register.
+    """
+    for name, text in programs.items():
+        program = place / name
+        program.write_text("#!/bin/sh\n" + text.replace("{place}", str(place)), encoding="utf-8")
+        program.chmod(0o755)
+    (place / "calls").touch()
+    whole = [{"hosts": "all", "gather_facts": False, **play} for play in plays]
+    (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
+    given = json.dumps({"ansible_python_interpreter": sys.executable, **extra})
+    return proc.run(
+        [ANSIBLE, "-i", "here,", "-c", "local", "-e", given, place / "play.yml"],
+        timeout=300,
+        check=False,
+        env={
+            "PATH": f"{place}:/usr/bin:/bin",
+            "ANSIBLE_HOME": str(place / "ansible"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
+            "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
+        },
+    )

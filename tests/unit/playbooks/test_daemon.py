@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from harness import proc
-from tests.unit.playbooks.playbook_files import PLAYBOOKS
+from tests.unit.playbooks.playbook_files import run_here
 
-ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 BEGAN = 1_700_000_000  # seconds of the epoch; as systemd says it:
 SAID = "Tue 2023-11-14 22:13:20.500000 UTC"
 # Knows how units run by their names, and notes what it is asked to do.
-SYSTEMCTL = f"""#!/bin/sh
-for unit; do :; done
+SYSTEMCTL = f"""for unit; do :; done
 case "$*" in
   "show --timestamp"*)
     printf 'LoadState=loaded\\nNeedDaemonReload=no\\nUnitFileState=enabled\\n'
@@ -43,9 +38,6 @@ UNITS = {
 def calls(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return what systemd was asked to do for all units, by Ansible on this host."""
     place = tmp_path_factory.mktemp("daemon")
-    (place / "systemctl").write_text(SYSTEMCTL, encoding="utf-8")
-    (place / "systemctl").chmod(0o755)
-    (place / "calls").touch()
     for name, written in (("older", BEGAN), ("newer", BEGAN + 1)):
         (place / name).touch()
         os.utime(place / name, (written, written))
@@ -60,17 +52,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         }
         for unit, (files, reread, _) in UNITS.items()
     ]
-    (place / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    python = f"ansible_python_interpreter={sys.executable}"
-    proc.run(
-        [ANSIBLE, "-i", "here,", "-c", "local", "-e", python, place / "play.yml"],
-        timeout=300,
-        env={
-            "PATH": f"{place}:/usr/bin:/bin",
-            "ANSIBLE_HOME": str(place / "ansible"),
-            "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
-        },
-    )
+    done = run_here(place, [{"tasks": tasks}], {"systemctl": SYSTEMCTL})
+    assert done.returncode == 0, done.stdout
     return (place / "calls").read_text(encoding="utf-8").replace("'", "").splitlines()
 
 
