@@ -49,33 +49,36 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def run_here(
-    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **extra: Any
-) -> proc.Completed:
-    """Run plays on this host as the machine, which has these programs before its own.
+    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **hosts: Mapping[str, Any]
+) -> str:
+    """Run plays on this host as if it were machines, all at once; return what Ansible said.
 
     Args:
-        place: a folder; programs are written into it, and `{place}` in their text is its path.
+        place: a folder, the variable `place`; `$place` in programs.
         plays: without hosts; facts are not gathered.
-        programs: text of a shell script, by name.
-        extra: variables before all others, also before what tasks register.
+        programs: text of shell scripts by name, which come before the host's own; `$machine` is the machine's name.
+        hosts: variables of each machine.
     """
     for name, text in programs.items():
         program = place / name
-        program.write_text("#!/bin/sh\n" + text.replace("{place}", str(place)), encoding="utf-8")
+        program.write_text(f"#!/bin/sh\nplace={place}\n{text}", encoding="utf-8")
         program.chmod(0o755)
-    (place / "calls").touch()
-    whole = [{"hosts": "all", "gather_facts": False, **play} for play in plays]
+    environment = {"PATH": f"{place}:/usr/bin:/bin", "machine": "{{ inventory_hostname }}"}
+    given = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "place": str(place)}
+    inventory = {"all": {"hosts": {name: {**given, **own} for name, own in hosts.items()}}}
+    whole = [{"hosts": "all", "gather_facts": False, "environment": environment, **play} for play in plays]
+    (place / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
-    given = json.dumps({"ansible_python_interpreter": sys.executable, **extra})
-    return proc.run(
-        [ANSIBLE, "-i", "here,", "-c", "local", "-e", given, place / "play.yml"],
+    done = proc.run(
+        [ANSIBLE, "-i", place / "hosts.yml", place / "play.yml"],
         timeout=300,
         check=False,
         env={
-            "PATH": f"{place}:/usr/bin:/bin",
+            "PATH": "/usr/bin:/bin",
             "ANSIBLE_HOME": str(place / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
         },
     )
+    return done.stdout

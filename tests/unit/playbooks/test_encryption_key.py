@@ -1,103 +1,86 @@
-"""The keys for Secrets change in steps, in each of which every API server can read what another one wrote."""
+"""No step of a key's change ends before what it is for is done; a wrong key is refused with the remedy."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
+from jinja2 import Environment
 
-from tests.unit.playbooks.playbook_files import run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, run_here
 
 FIRST, SECOND = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
 RELOADED = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds"
-# Says when the API server has read its keys, and writes Secrets or refuses them.
-KUBECTL = f"""case "$*" in
-  *metrics*) echo '{RELOADED}{{apiserver_id_hash="a",status="STATUS"}} READ' ;;
-  *replace*) cat >/dev/null; echo replaced >>{{place}}/calls; REPLACED ;;
+# Says when the API server has read its keys, and writes Secrets or refuses them, as the machine's name has it.
+KUBECTL = f"""status=success read=9e+09
+case "$machine" in *-stale) read=1.5e+09 ;; *-failed) status=failure ;; esac
+case "$*" in
+  *metrics*) echo '{RELOADED}{{apiserver_id_hash="a",status="'$status'"}}' $read ;;
+  *replace*) cat >/dev/null; echo replaced >>"$place/$machine.calls"; [ "$machine" != rewrite-refused ] ;;
   *) echo '{{"items": []}}' ;;
 esac
 """
+# By a machine's name: its step and key, the keys that it has, those that it has afterwards, and how it is refused.
+ROWS: dict[str, tuple[str, str, list[str], list[str], str]] = {
+    "begin": ("begin", FIRST, [], [FIRST], ""),
+    "begin-other": ("begin", SECOND, [FIRST], [FIRST], "run rotate-encryption-key.yml to change the key"),
+    "known-of-nothing": ("known", FIRST, [], [], "run reconfigure.yml with this cluster_encryption_key first"),
+    "known": ("known", SECOND, [FIRST], [FIRST, SECOND], ""),
+    "known-stale": ("known", SECOND, [FIRST], [FIRST, SECOND], "the API server has not read"),
+    "known-failed": ("known", SECOND, [FIRST], [FIRST, SECOND], "the API server has not read"),
+    "used": ("used", SECOND, [FIRST, SECOND], [SECOND, FIRST], ""),
+    "rewrite": ("rewrite", SECOND, [SECOND, FIRST], [SECOND, FIRST], ""),
+    "rewrite-refused": ("rewrite", SECOND, [SECOND, FIRST], [SECOND, FIRST], "the former key is kept"),
+    "only": ("only", SECOND, [SECOND, FIRST], [SECOND], ""),
+    "only-same": ("only", SECOND, [SECOND], [SECOND], ""),
+}
 
 
-@dataclass
-class Plane:
-    """A control plane whose API server reads its files at once, unless it is told otherwise."""
-
-    place: Path
-    answers: dict[str, str] = field(default_factory=lambda: {"STATUS": "success", "READ": "9e+09", "REPLACED": "true"})
-
-    def steps(self, *steps: tuple[str, str], server: bool = False) -> tuple[str, list[list[str]]]:
-        """Take steps with a key each; return what Ansible said, and the keys after each step."""
-        kubectl = KUBECTL
-        for name, value in self.answers.items():
-            kubectl = kubectl.replace(name, value)
-        tasks: list[dict[str, Any]] = []
-        for number, (step, key) in enumerate(steps):
-            given = {"encryption_key_step": step, "encryption_key_wanted": key}
-            source, seen = f"{self.place}/hardening/encryption.yml", f"{self.place}/seen-{number}"
-            tasks += [
-                {"ansible.builtin.include_role": {"name": "encryption_key"}, "vars": given},
-                {"ansible.builtin.copy": {"src": source, "dest": seen, "remote_src": True, "mode": "0600"}},
-            ]
-        given = {"encryption_key_folder": f"{self.place}/hardening", "encryption_key_address": "10.0.0.2"}
-        done = run_here(
-            self.place,
-            [{"tasks": tasks, "vars": {**given, "encryption_key_timeout": 1}}],
-            {"kubectl": kubectl, "ps": "exit 1"},
-            encryption_key_server={"stat": {"exists": server}},
-            encryption_key_timeout_scale=0.2,
-        )
-        seen_files = sorted(self.place.glob("seen-*"))
-        return done.stdout, [re.findall(r"secret: (.*)", path.read_text(encoding="utf-8")) for path in seen_files]
+def file(keys: list[str]) -> str:
+    """Return the file of keys as the role writes it."""
+    environment = Environment(trim_blocks=True, keep_trailing_newline=True)  # noqa: S701 - YAML
+    environment.filters["hash"] = lambda text, kind: hashlib.new(kind, text.encode()).hexdigest()
+    text = (PLAYBOOKS / "roles/encryption_key/templates/encryption.yml.j2").read_text(encoding="utf-8")
+    return environment.from_string(text).render(encryption_key_new=keys)
 
 
-@pytest.fixture
-def plane(tmp_path: Path) -> Plane:
-    """Return a control plane without keys."""
-    return Plane(tmp_path)
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """Return what Ansible said of all rows in one run, and the folder of the machines' files."""
+    place, hosts = tmp_path_factory.mktemp("keys"), {}
+    for name, (step, key, present, _, _) in ROWS.items():
+        (place / name).mkdir(mode=0o700)
+        if present:
+            (place / name / "encryption.yml").write_text(file(present), encoding="utf-8")
+            (place / name / "encryption.yml").chmod(0o600)
+        hosts[name] = {"encryption_key_step": step, "encryption_key_wanted": key}
+    given = {
+        "encryption_key_folder": "{{ place }}/{{ inventory_hostname }}",
+        "encryption_key_manifest": "{{ place }}/play.yml",  # there is an API server
+        "encryption_key_address": "10.0.0.2",
+        "encryption_key_timeout": 1,
+        "encryption_key_timeout_scale": 0.2,
+    }
+    play = {"tasks": [{"ansible.builtin.include_role": {"name": "encryption_key"}}], "vars": given}
+    return run_here(place, [play], {"kubectl": KUBECTL, "ps": "exit 1"}, **hosts), place
 
 
-
-def test_a_key_changes_in_steps_for_root_alone_and_is_never_printed(plane: Plane) -> None:
-    steps = ("known", "used", "rewrite", "only")
-    said, keys = plane.steps(("begin", FIRST), *((step, SECOND) for step in steps))
-    assert keys == [[FIRST], [FIRST, SECOND], [SECOND, FIRST], [SECOND, FIRST], [SECOND]], said
-    assert FIRST not in said
-    assert SECOND not in said
-    assert (plane.place / "hardening/encryption.yml").stat().st_mode & 0o777 == 0o600
-    said, keys = plane.steps(*((step, SECOND) for step in ("begin", *steps)))
-    assert keys == [[SECOND]] * 5, said
-    assert "changed: " not in re.sub(r"TASK \[ansible.builtin.copy\][^\n]*\n[^\n]*\n", "", said)
-    assert (plane.place / "calls").read_text(encoding="utf-8") == "replaced\n"
+@pytest.mark.parametrize("row", ROWS)
+def test_a_step_ends_with_its_keys_or_names_the_remedy(row: str, said: tuple[str, Path]) -> None:
+    text, place = said
+    _, _, _, keys, remedy = ROWS[row]
+    written = place / row / "encryption.yml"
+    assert re.findall(r"secret: (.*)", written.read_text(encoding="utf-8") if keys else "") == keys
+    assert not keys or written.stat().st_mode & 0o777 == 0o600
+    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", text, re.DOTALL)
+    assert (refusal is not None) is bool(remedy), text
+    assert refusal is None or remedy in refusal.group()
 
 
-def test_another_key_is_refused_where_an_api_server_uses_the_first(plane: Plane) -> None:
-    said, keys = plane.steps(("begin", FIRST), ("begin", SECOND), server=True)
-    assert "[encryption_key : Refuse another key than the one that encrypts]" in said
-    assert "rotate-encryption-key.yml" in said
-    assert keys == [[FIRST]]
-
-
-def test_keys_of_a_cluster_that_encrypts_nothing_cannot_change(plane: Plane) -> None:
-    said, keys = plane.steps(("known", FIRST))
-    assert "run reconfigure.yml" in said
-    assert keys == []
-
-
-def test_the_former_key_stays_until_every_secret_is_written_anew(plane: Plane) -> None:
-    plane.answers["REPLACED"] = "exit 1"
-    said, keys = plane.steps(("begin", FIRST), ("used", SECOND), ("rewrite", SECOND))
-    assert "the former key is kept" in said
-    assert keys == [[FIRST], [SECOND, FIRST]]
-
-
-@pytest.mark.parametrize(("read", "status"), [("1.5e+09", "success"), ("9e+09", "failure")])
-def test_no_step_ends_before_the_api_server_has_read_its_keys(read: str, status: str, plane: Plane) -> None:
-    plane.answers |= {"READ": read, "STATUS": status}
-    said, keys = plane.steps(("begin", FIRST), ("known", SECOND))
-    assert "has not read" in said
-    assert keys == [[FIRST]]
+def test_no_key_is_printed_and_the_same_keys_are_not_written_again(said: tuple[str, Path]) -> None:
+    assert FIRST not in said[0]
+    assert SECOND not in said[0]
+    assert "changed: [only-same]" not in said[0]
