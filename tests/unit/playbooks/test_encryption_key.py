@@ -62,7 +62,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
         "encryption_key_manifest": "{{ place }}/play.yml",  # there is an API server
         "encryption_key_address": "10.0.0.2",
         "encryption_key_timeout": 1,
-        "encryption_key_timeout_scale": 0.2,
+        "encryption_key_timeout_scale": 0.4,
     }
     play = {"tasks": [{"ansible.builtin.include_role": {"name": "encryption_key"}}], "vars": given}
     return run_here(place, [play], {"kubectl": KUBECTL, "ps": "exit 1"}, **hosts), place
@@ -84,3 +84,8 @@ def test_no_key_is_printed_and_the_same_keys_are_not_written_again(said: tuple[s
     assert FIRST not in said[0]
     assert SECOND not in said[0]
     assert "changed: [only-same]" not in said[0]
+
+
+def test_secrets_are_written_once_and_again_only_where_they_were_refused(said: tuple[str, Path]) -> None:
+    calls = {row: (said[1] / f"{row}.calls").read_text(encoding="utf-8").split() for row in ("rewrite", "rewrite-refused")}
+    assert {row: len(attempts) for row, attempts in calls.items()} == {"rewrite": 1, "rewrite-refused": 2}

@@ -44,7 +44,7 @@ CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")
 BOOLEANS = {"exists", "ansible_check_mode"}
 
 # Roles that other roles include with what they take.
-INCLUDED = {"daemon"}
+INCLUDED = {"daemon", "foreign_nodes"}
 
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -126,6 +126,21 @@ def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
             assert "changed_when" in task or {"creates", "removes"} & set(task[action]), (
                 f"{task['name']} does not say when it changes"
             )
+
+
+@roles
+def test_no_loop_of_includes_hangs_on_what_an_earlier_one_of_them_came_to(role: Path) -> None:
+    # Ansible decides on every include of a loop before it runs the tasks of the first.
+    for path in sorted((role / "tasks").glob("*.yml")):
+        for task in tasks(path):
+            included = task.get("ansible.builtin.include_tasks")
+            if "loop" not in task or included is None:
+                continue
+            inner = list(tasks(role / "tasks" / str(included)))
+            made = {str(one["register"]) for one in inner if "register" in one}
+            made |= {name for one in inner for name in one.get("ansible.builtin.set_fact", {})}
+            read = " ".join(str(text) for text in conditions({"when": task.get("when", [])}))
+            assert [name for name in made if name in read] == [], task["name"]
 
 
 # What a shell still does: each stands for a decision between steps of kubeadm that run at the same time.
