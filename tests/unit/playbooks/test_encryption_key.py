@@ -87,5 +87,7 @@ def test_no_key_is_printed_and_the_same_keys_are_not_written_again(said: tuple[s
 
 
 def test_secrets_are_written_once_and_again_only_where_they_were_refused(said: tuple[str, Path]) -> None:
-    calls = {row: (said[1] / f"{row}.calls").read_text(encoding="utf-8").split() for row in ("rewrite", "rewrite-refused")}
+    calls = {
+        row: (said[1] / f"{row}.calls").read_text(encoding="utf-8").split() for row in ("rewrite", "rewrite-refused")
+    }
     assert {row: len(attempts) for row, attempts in calls.items()} == {"rewrite": 1, "rewrite-refused": 2}
