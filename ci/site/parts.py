@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ci.site import commands, exit_codes, files, messages, settings
+from ci.site import checks, commands, exit_codes, files, messages, settings
 
 PARTS: dict[str, Callable[[], str]] = {
+    "checks": checks.text,
     "commands": commands.text,
     "exit_codes": exit_codes.text,
     "files": files.text,

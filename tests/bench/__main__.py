@@ -40,6 +40,7 @@ from tests.bench import (
 )
 from tests.bench.figures import Ledger, describe_host, show, stretch
 from tests.bench.ground import Ground, clear, lay, warm
+from tests.bench.history import append, commit, rows_of
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHORTEST_TABLE = 160  # columns, so that a log file gets whole lines
@@ -110,6 +111,8 @@ def main() -> int:
     file.write_text(json.dumps({"time": at.isoformat(), **ledger.as_json()}, indent=2) + "\n", encoding="utf-8")
     show(ledger, console)
     console.print(f"figures: {file}")
+    if given.record:
+        append(rows_of(ledger, at.date(), commit()))
     if stopped:
         return 128 + stopped
     return 1 if ledger.problems else 0
@@ -157,6 +160,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="bench", help="of the embedded infrastructure that is brought up for it")
     parser.add_argument("--runs", type=int, default=1, help="how often each thing is measured; the median counts")
     parser.add_argument("--json", type=Path, help="where the figures go; runs/bench-TIME.json without it")
+    parser.add_argument("--record", action="store_true", help="add the figures to history.csv and docs/benchmarks.md")
     every = (*COMPUTED, "infra", "pods", *MEASUREMENTS)
     usual = [name for name in every if name not in ASKED]
     parser.add_argument("--only", nargs="+", choices=every, default=usual, help="measure nothing else")

@@ -160,6 +160,11 @@ def test_a_claim_is_cloned(
     claim = admin.get(PVC, "clone", namespace)
     assert claim is not None
     assert claim["status"]["phase"] == "Bound"
+    source = admin.get(PVC, "source", namespace)
+    assert source is not None
+    detected = source["metadata"]["annotations"].get("cdi.Kubervirt.io/virtualSize")  # spelled like this in CDI
+    assert (detected is None) is (size is not None), "a pod reads the size where none is asked for"
+    wait_gone(admin, POD, namespace, f"size-detection-{source['metadata']['uid']}")
 
 
 def test_a_claim_is_cloned_into_another_namespace(

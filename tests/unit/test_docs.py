@@ -27,6 +27,7 @@ FOREIGN = {
     "--diff": "ansible-playbook",
     "--limit": "ansible-playbook",
     "--json": "nft",
+    "--record": "tests.bench",
     "--name": "tests.bench, former name of --infra-name in vmatrix infra",
     "--only": "tests.bench",
     "--keep-results": "tests/kill",

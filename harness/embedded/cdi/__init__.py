@@ -11,6 +11,7 @@ from harness.embedded.cdi.datavolumes import DataSources, DataVolumes
 from harness.embedded.cdi.importer import Importer
 from harness.embedded.cdi.population import Population
 from harness.embedded.cdi.provisioner import Provisioner, StorageProfiles, sweep
+from harness.embedded.cdi.size_detection import SizeDetection
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 
@@ -24,13 +25,15 @@ def start(context: Context) -> None:
     sweep(context.cluster, context.state, context.disks)
     transfers = Transfers()
     provisioner = Provisioner(context)
+    sizes = SizeDetection(context)
     for controller in (
         provisioner.claims,
         provisioner.volumes,
         Population(context).controller,
         StorageProfiles(context).controller,
         Importer(context, transfers).controller,
-        DataVolumes(context, transfers).controller,
+        sizes.controller,
+        DataVolumes(context, transfers, sizes).controller,
         DataSources(context).controller,
     ):
         context.run(controller)

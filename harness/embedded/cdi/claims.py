@@ -18,6 +18,7 @@ from harness.kube.resources import DATA_VOLUME
 GROUP = "cdi.kubevirt.io"
 IMMEDIATE = f"{GROUP}/storage.bind.immediate.requested"
 USE_POPULATOR = f"{GROUP}/storage.usePopulator"
+PERMISSIVE_CLONE = f"{GROUP}/permissiveClone"
 CREATED_FOR = f"{GROUP}/createdForDataVolume"
 CONTENT_TYPE = f"{GROUP}/storage.contentType"
 PREALLOCATION = f"{GROUP}/storage.preallocation.requested"
@@ -78,10 +79,15 @@ def imports(pod: Json) -> bool:
     return (pod["metadata"].get("labels") or {}).get(ROLE) == IMPORTER
 
 
-def is_transfer_pod(pod: Json) -> bool:
+def is_cdi_pod(pod: Json) -> bool:
     """Tell whether a pod is one of CDI's, which this package plays on the node."""
     labels = pod["metadata"].get("labels") or {}
     return labels.get("app") == APP["app"] and labels.get(ROLE) in {IMPORTER, CLONE_TARGET}
+
+
+def is_transfer_pod(pod: Json) -> bool:
+    """Tell whether a pod is one of CDI's that fills a claim."""
+    return is_cdi_pod(pod) and pod["spec"]["containers"][0]["name"] in {IMPORTER, CLONE_TARGET}
 
 
 ALIGNMENT = 1024 * 1024  # CDI aligns disk images to 1 MiB
@@ -95,16 +101,16 @@ HTTP = {
 }
 
 
-def render(dv: Json, default_class: str, cloned: Json | None) -> Json:
+def render(dv: Json, default_class: str, size: int | None = None) -> Json:
     """Return the claim of a DataVolume.
 
     Args:
         dv: its `spec.source` is resolved already.
         default_class: the storage class for a DataVolume that names none, "" without one.
-        cloned: the claim that it clones, which tells the size when the DataVolume does not.
+        size: of the disk that it clones, in bytes; only a clone may leave its own size out.
     """
     meta = dv["metadata"]
-    spec: Json = dict(dig(dv, "spec", "pvc") or _filled(dv["spec"]["storage"], default_class, cloned))
+    spec: Json = dict(dig(dv, "spec", "pvc") or _filled(dv["spec"]["storage"], default_class, size))
     labels = {**APP, **RECOMMENDED_LABELS, **(meta.get("labels") or {})}
     if spec.get("volumeMode", FILESYSTEM) == FILESYSTEM:
         labels |= NO_FILLING_UP_ALERT
@@ -122,11 +128,11 @@ def render(dv: Json, default_class: str, cloned: Json | None) -> Json:
     }
 
 
-def _filled(wanted: Json, default_class: str, cloned: Json | None) -> Json:
+def _filled(wanted: Json, default_class: str, size: int | None) -> Json:
     """Return a claim's spec with what `storage` leaves open: modes, class, size."""
-    size = dig(wanted, "resources", "requests", "storage")
-    # Only a clone may leave its size out.
-    requested = requested_bytes(cloned or {}) if size is None else claim_bytes(int(quantity(size)))
+    requested = claim_bytes(
+        size if size is not None else int(quantity(dig(wanted, "resources", "requests", "storage")))
+    )
     storage_class = wanted.get("storageClassName") or default_class
     return {
         "accessModes": wanted.get("accessModes") or ["ReadWriteOnce"],

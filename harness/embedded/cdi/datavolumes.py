@@ -6,13 +6,15 @@ import time
 
 from harness.embedded.cdi import claims, provisioner, status
 from harness.embedded.cdi.claims import clone_source, render, requested_bytes, source_kind
+from harness.embedded.cdi.population import CloneSources
+from harness.embedded.cdi.size_detection import SizeDetection, asks, owner_of
 from harness.embedded.cdi.status import Notice
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 from harness.kube.client import ApiFailure, Json
 from harness.kube.events import WARNING
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import controller_of, deleting, dig, now, phase, with_condition
+from harness.kube.objects import controller_of, deleting, dig, now, phase, quantity, with_condition
 from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
@@ -27,9 +29,11 @@ SOON_SECONDS = 0.1  # pacing: until what was just changed is seen
 class DataVolumes:
     """Reconciles DataVolumes."""
 
-    def __init__(self, context: Context, transfers: Transfers) -> None:
+    def __init__(self, context: Context, transfers: Transfers, sizes: SizeDetection) -> None:
         self._context = context
         self._transfers = transfers
+        self._sizes = sizes
+        self._clone_sources = CloneSources(context)
         self._told: dict[Key, float] = {}
         of = context.informers.of
         self._volumes, self._claims, self._sources = of(DATA_VOLUME), of(PVC), of(DATA_SOURCE)
@@ -39,6 +43,7 @@ class DataVolumes:
         self._claims.subscribe(lambda _, claim: self._listen_claim(claim))
         self._sources.subscribe(lambda _, __: self._look_again())
         self._classes.subscribe(lambda _, __: self._look_again())
+        self._pods.subscribe(lambda _, pod: self._listen_pod(pod))
 
     def _listen_claim(self, claim: Json) -> None:
         owner = controller_of(claim)
@@ -48,6 +53,10 @@ class DataVolumes:
         for volume in self._volumes.list():
             if not phase(volume) and clone_source(volume) == key:
                 self.controller.queue.add(key_of(volume))
+
+    def _listen_pod(self, pod: Json) -> None:
+        if claims.is_cdi_pod(pod) and (owner := owner_of(pod)) is not None:
+            self.controller.queue.add(owner)
 
     def _look_again(self) -> None:
         for volume in self._volumes.list():
@@ -67,6 +76,7 @@ class DataVolumes:
         dv = self._context.cluster.get(DATA_VOLUME, key[1], key[0])
         if dv is None or deleting(dv):
             self._told.pop(key, None)
+            self._sizes.drop(key)
             if dv is None:
                 self._collect_claim(key)
             return None
@@ -78,7 +88,7 @@ class DataVolumes:
         if claim is None:
             dv, claim = self._make_claim(dv)
             if claim is None:
-                return BLOCKED_SECONDS if phase(dv) == "Pending" else None
+                return BLOCKED_SECONDS if phase(dv) in {"Pending", "CloneScheduled"} else None
         problem = _problem(dv, claim)
         if problem is not None and self._context.cluster.get(DATA_VOLUME, key[1], key[0]) is None:
             return None  # its claim goes because it has gone in the meantime
@@ -89,6 +99,8 @@ class DataVolumes:
         progress, waiting = self._progress(key, claim), provisioner.binds_late(storage_class)
         for change in status.with_claim(dv, claim, progress, now(), waiting=waiting):
             dv = self._write(dv, change)
+        if phase(dv) == "Succeeded" and clone_source(dv):
+            self._sizes.drop(key)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
 
     def _collect_claim(self, key: Key) -> None:
@@ -139,7 +151,14 @@ class DataVolumes:
         cloned = self._context.cluster.get(PVC, source[1], source[0]) if source is not None else None
         if source is not None and cloned is None:
             return self._blocked(dv, "CloneWithoutSource", f"The source pvc {source[1]} doesn't exist", ""), None
-        claim = render(dv, provisioner.default_class(self._classes.list()), cloned)
+        size: int | None = None
+        if cloned is not None and asks(dv):
+            dv, size = self._size(dv, cloned)
+            if size is None:
+                return dv, None
+        claim = render(dv, provisioner.default_class(self._classes.list()), size)
+        if size is not None and quantity(dig(cloned, "status", "capacity", "storage") or 0) > size:
+            claim["metadata"]["annotations"][claims.PERMISSIVE_CLONE] = "true"
         # Of `storage`, CDI compares the claims when they are there: see population.
         if cloned is not None and dig(dv, "spec", "pvc") and requested_bytes(claim) < requested_bytes(cloned):
             sizes = f"{requested_bytes(claim)} < {requested_bytes(cloned)}"
@@ -155,6 +174,14 @@ class DataVolumes:
             if "exceeded quota" not in failure.message:
                 raise
             return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
+
+    def _size(self, dv: Json, source: Json) -> tuple[Json, int | None]:
+        """Find the size of a clone that asks for none; it is None as long as nobody knows."""
+        if self._clone_sources.populated(source):
+            return dv, self._sizes.size(dv, source)
+        message = "The source PVC is not fully imported"
+        self._context.events.normal(dv, "ImportPVCNotReady", message, component=CLONE_COMPONENT)
+        return self._write(dv, status.without_claim(dv, now(), notice=None, reached="CloneScheduled")), None
 
     def _blocked(self, dv: Json, reason: str, message: str, reached: str) -> Json:
         notice = Notice(WARNING, reason, message)

@@ -295,11 +295,12 @@ class CloneSources:
         source = self._claims.get(namespace, name)
         if source is None:
             return False
-        if requested_bytes(claim) < requested_bytes(source):
+        permissive = claims.annotations_of(claim).get(claims.PERMISSIVE_CLONE) == "true"
+        if not permissive and requested_bytes(claim) < requested_bytes(source):
             message = "target resources requests storage size is smaller than the source"
             self._events.warning(claim, "ErrIncompatiblePVC", message, component=UPLOAD_COMPONENT)
             return False
-        if phase(source) != "Bound" or not self._populated(source):
+        if phase(source) != "Bound" or not self.populated(source):
             return False
         users = self.users(namespace, name)
         for message in users:
@@ -318,7 +319,8 @@ class CloneSources:
             if about is not None:
                 self._events.warning(about, reason, message, component=component)
 
-    def _populated(self, claim: Json) -> bool:
+    def populated(self, claim: Json) -> bool:
+        """Tell whether a claim's disk is complete."""
         owner = controller_of(claim)
         if owner is not None and owner["kind"] == "DataVolume":
             volume = self._volumes.get(claim["metadata"]["namespace"], owner["name"])

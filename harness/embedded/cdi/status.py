@@ -153,15 +153,15 @@ class Change:
     notices: tuple[Notice, ...]
 
 
-def without_claim(dv: Json, moment: str, *, notice: Notice, reached: str = "Pending") -> Change:
-    """Return the status of a DataVolume that has no claim (yet), with the reason why."""
+def without_claim(dv: Json, moment: str, *, notice: Notice | None, reached: str = "Pending") -> Change:
+    """Return the status of a DataVolume that has no claim (yet), with the reason why; None: that is told elsewhere."""
     status = {**(dv.get("status") or {}), "phase": reached}
-    bound = ("False", notice.reason, notice.message)
+    bound = ("False", notice.reason, notice.message) if notice is not None else ("False", "", "")
     said = {"Bound": bound, "Ready": bound, "Running": ("False", "", "")}
     status["conditions"] = set_conditions(status, said, moment)
     if not reached:
         del status["phase"]
-    return Change(status, (notice,) if status != (dv.get("status") or {}) else ())
+    return Change(status, (notice,) if notice is not None and status != (dv.get("status") or {}) else ())
 
 
 def with_claim(

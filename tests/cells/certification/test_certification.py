@@ -32,6 +32,7 @@ def found(whole_run: Callable[[str], WholeRun]) -> WholeRun:
 def test_spec(
     spec_name: str, found: WholeRun, inspection: Inspection, record_property: Callable[[str, object], None]
 ) -> None:
+    """The upstream conformance spec passes."""
     verdict = found.verdicts[spec_name]
     for name, value in upstream_run.properties(verdict).items():
         record_property(name, value)
@@ -43,11 +44,13 @@ def test_spec(
 
 
 def test_the_specs_had_enough_time(found: WholeRun, inspection: Inspection) -> None:
+    """Every spec ran to its end before the limit of the whole run; look at `timeouts.yml`."""
     if said := cut_short(found.verdicts, inspection.directory / CERTIFICATION / LOG):
         pytest.fail(said, pytrace=False)
 
 
 def test_the_list_of_specs_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:
+    """The list of specs in `matrix/conformance/upstream` is e2e.test's own; the failure says how to renew it."""
     version, minor = inspection.expected.kubernetes, inspection.expected.minor
     if lines := upstream_run.other_specs(artifact("e2e.test", version) / "e2e.test", minor, CERTIFICATION):
         do = f"vmatrix conformance list {version} > matrix/conformance/upstream/{minor}.yml"
@@ -55,6 +58,7 @@ def test_the_list_of_specs_is_e2e_tests_own(inspection: Inspection, artifact: Ar
 
 
 def test_the_list_of_images_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:
+    """The images that the mirror makes for specs are those that e2e.test asks for."""
     version = inspection.expected.kubernetes
     if lines := upstream_run.other_images(artifact("e2e.test", version) / "e2e.test", load(), version):
         do = "name them in harness/artifacts/e2e_images.yml"
@@ -62,10 +66,12 @@ def test_the_list_of_images_is_e2e_tests_own(inspection: Inspection, artifact: A
 
 
 def test_the_mirror_has_every_image_that_vmatrix_makes(found: WholeRun) -> None:
+    """Every image for specs that vmatrix makes is in the mirror."""
     upstream_run.refuse_unpushed(found)
 
 
 def test_the_specs_pods_are_gone(found: WholeRun) -> None:
+    """No pod of the specs is left after the last spec."""
     if found.left:
         do = "kubectl --kubeconfig kubeconfig get pods -A -o wide"
         pytest.fail(f"the pods of the specs are not gone: {found.left}\ntype: {do}", pytrace=False)

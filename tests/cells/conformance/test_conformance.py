@@ -32,6 +32,7 @@ def test_conformance(
     inspection: Inspection,
     record_property: Callable[[str, object], None],
 ) -> None:
+    """The curated upstream spec passes; the failure has the spec's own message and the place of its log."""
     verdict = spec_run.verdicts[spec_name]
     record_property("seconds", round(verdict.seconds, 3))
     if verdict.outcome is SpecOutcome.NOT_RUN:
@@ -42,15 +43,18 @@ def test_conformance(
 
 
 def test_the_specs_had_enough_time(spec_run: SpecRun, inspection: Inspection) -> None:
+    """Every curated spec ran to its end before the limit of the whole run; look at `timeouts.yml`."""
     if said := cut_short(spec_run.verdicts, inspection.directory / FOLDER / LOG):
         pytest.fail(said, pytrace=False)
 
 
 def test_the_mirror_has_the_images_of_all_specs_but_known_ones(spec_run: SpecRun, inspection: Inspection) -> None:
+    """The mirror has the images of all curated specs, but for those that `may_be_missing` names."""
     refuse_missing(spec_run.verdicts.values(), inspection.curated.may_be_missing)
 
 
 def test_the_specs_pods_are_gone(spec_run: SpecRun) -> None:
+    """No pod of the specs is left after the last spec."""
     if spec_run.left is None:
         raise NotRun("the cell is deleted next, and the specs' pods with it")
     if spec_run.left:

@@ -43,6 +43,7 @@ def test_idle_programs(bench: Bench, tell: Told) -> None:
 
 
 def test_pod_start(bench: Bench, tell: Told) -> None:
+    """Measures how long a pod takes from its creation to Running, on each node."""
     figures = []
     for node in bench.places:
         took, taken = bench.beside(partial(pods.pod_starts, bench.api, node, bench.image, bench.deadline()))
@@ -70,6 +71,7 @@ def test_api_requests(bench: Bench, tell: Told) -> None:
 
 
 def test_scheduling(bench: Bench, tell: Told) -> None:
+    """Measures how many pods a second the scheduler binds."""
     place = partial(pods.scheduled_per_second, bench.api, bench.places[0], bench.image, bench.deadline())
     (rate, _), taken = bench.beside(place)
     tell(taken.of("scheduler_throughput", "", rate, bench.expected.control_plane))
@@ -108,6 +110,7 @@ def test_dns(bench: Bench, tools: str, tell: Told) -> None:
 
 
 def test_pod_network(bench: Bench, tools: str, tell: Told) -> None:
+    """Measures throughput and latency between pods, for pairs of nodes."""
     nodes = bench.expected.nodes
     servers = network.serve(bench.api, nodes, tools, bench.deadline())
     figures = []

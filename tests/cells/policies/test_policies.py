@@ -91,18 +91,22 @@ def _where_it_shows(expected: ExpectedGuest) -> tuple[str, str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-").replace(",", ""))
 def test_a_policy_lets_through_what_it_allows(trial: Trial, case: Case) -> None:
+    """Each connection works, is refused or is dropped, as the API defines it for these NetworkPolicies."""
     for pods in trial.families:
         trial.follow(pods, OPEN)  # also shows that what is blocked next was not so before
         trial.follow(pods, case)
 
 
 def test_a_policy_that_is_changed_or_taken_away_is_followed(trial: Trial) -> None:
+    """Connections follow a NetworkPolicy that changes, and one that goes."""
     for case in (FIRST, SECOND, OPEN):
         for pods in trial.families:
             trial.follow(pods, case)
 
 
 def test_a_pod_that_gets_another_label_is_another_peer(trial: Trial) -> None:
+    """Connections follow the labels of pods, by which a NetworkPolicy chooses them."""
+
     def turned(one: Connection) -> bool:
         return one.client == JOB
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 import yaml
 
-from ci.site import commands, decisions, exit_codes, files, settings
+from ci.site import checks, commands, decisions, exit_codes, files, settings
 from ci.site.links import for_site
 from ci.site.markdown import anchor, for_python_markdown
 from ci.site.tables import shown, table
@@ -108,6 +108,33 @@ def test_every_file_has_its_keys_and_its_schema() -> None:
 def test_every_exit_code_is_in_the_reference() -> None:
     codes = {value for name, value in vars(errors).items() if name.startswith("EXIT_") and name != "EXIT_OK"}
     assert {int(code) for code in re.findall(r"^\| `(\d+)`", exit_codes.text(), flags=re.MULTILINE)} == codes
+
+
+def test_every_check_says_what_it_asserts() -> None:
+    found = list(checks.checks())
+    assert len(found) > 180
+    assert [check.name for check in found if not re.search(r"\w{3}", check.claim)] == [], "a docstring is missing"
+    made = checks.text()
+    assert [one.name for one in found if one.suite != "life" and f"`{one.name}` in `tests/cells/" not in made] == []
+
+
+CHECK = """
+def test_a(inspection, expected):
+    require(wrong(inspection), claim="all is well", look="the log", do=on_machine(expected, "cat FILE"))
+
+def test_b(inspection, expected):
+    \"\"\"Nothing is left.\"\"\"
+    require([], claim=f"{expected.x} is there", look=expected.look, do=kubectl(expected, "get pods", "get nodes"))
+"""
+
+
+def test_a_check_is_read_from_its_test(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    (tmp_path / "nodes" / "test_x.py").write_text(CHECK)
+    first, second = checks.checks(tmp_path)
+    assert (first.suite, first.claim, first.look, first.commands) == ("nodes", "all is well", "the log", ("cat FILE",))
+    assert (second.claim, second.look) == ("Nothing is left.", checks.OF_PLUGIN)
+    assert second.commands == tuple(f"kubectl --kubeconfig kubeconfig get {kind}" for kind in ("pods", "nodes"))
 
 
 def test_every_decision_is_listed_by_its_title() -> None:

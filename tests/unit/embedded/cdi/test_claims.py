@@ -27,7 +27,7 @@ def sized(size: str | None, **more: Any) -> dict[str, Any]:
 
 
 def test_an_import_has_its_source_in_annotations_and_room_for_a_file_system() -> None:
-    claim = render(data_volume(HTTP), STORAGE, None)
+    claim = render(data_volume(HTTP), STORAGE)
     notes = claim["metadata"]["annotations"]
     assert notes[f"{CDI}.import.endpoint"] == "http://images/debian.qcow2"
     assert notes[f"{CDI}.import.source"] == "http"
@@ -38,25 +38,24 @@ def test_an_import_has_its_source_in_annotations_and_room_for_a_file_system() ->
 
 
 def test_a_claim_carries_the_labels_of_its_data_volume_and_is_owned_by_it() -> None:
-    meta = render(data_volume(HTTP), STORAGE, None)["metadata"]
+    meta = render(data_volume(HTTP), STORAGE)["metadata"]
     assert meta["labels"]["vmatrix.dev/run"] == "r1"
     assert [(o["kind"], o["uid"], o["controller"]) for o in meta["ownerReferences"]] == [("DataVolume", "u1", True)]
 
 
 def test_missing_modes_are_those_of_every_class() -> None:
-    spec = render(data_volume({"blank": {}}), STORAGE, None)["spec"]
+    spec = render(data_volume({"blank": {}}), STORAGE)["spec"]
     assert (spec["accessModes"], spec["volumeMode"]) == (["ReadWriteOnce"], "Filesystem")
 
 
 def test_a_literal_claim_is_taken_as_it_is() -> None:
     literal = {"accessModes": ["ReadWriteOnce"], **sized("4Gi")}
-    assert render(data_volume(HTTP, pvc=literal), STORAGE, None)["spec"] == literal
+    assert render(data_volume(HTTP, pvc=literal), STORAGE)["spec"] == literal
 
 
 def test_a_clone_names_its_source_and_takes_its_size() -> None:
-    source = {"spec": {"resources": {"requests": {"storage": "4552665334"}}}}
     dv = data_volume({"pvc": {"namespace": "golden", "name": "debian-13"}}, storage=sized(None))
-    claim = render(dv, STORAGE, source)
+    claim = render(dv, STORAGE, 4 * GIB)
     assert claim["metadata"]["annotations"]["k8s.io/CloneRequest"] == "golden/debian-13"
     assert claim["spec"]["resources"]["requests"]["storage"] == "4552665334"
 

@@ -30,11 +30,11 @@ class Api:
         self.deleted.append((name, grace))
 
 
-def pod(*, node: str = HERE, labels: Json | None = None, deleted: bool = True) -> Json:
+def pod(*, node: str = HERE, labels: Json | None = None, deleted: bool = True, container: str = "main") -> Json:
     meta: Json = {"name": "coredns", "namespace": "kube-system", "resourceVersion": "1", "labels": labels or {}}
     if deleted:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    return {"metadata": meta, "spec": {"nodeName": node}}
+    return {"metadata": meta, "spec": {"nodeName": node, "containers": [{"name": container}]}}
 
 
 def deletions(found: Json) -> list[tuple[str, int | None]]:
@@ -47,6 +47,11 @@ def deletions(found: Json) -> list[tuple[str, int | None]]:
     return api.deleted
 
 
+def test_a_deleted_one_of_cdis_that_fills_no_claim_goes_too() -> None:
+    found = pod(labels={**claims.APP, claims.ROLE: claims.IMPORTER}, container="size-detection-volume")
+    assert deletions(found) == [("coredns", 0)]
+
+
 def test_a_deleted_one_goes_without_its_grace() -> None:
     assert deletions(pod()) == [("coredns", 0)]
 
@@ -57,7 +62,7 @@ def test_a_deleted_one_goes_without_its_grace() -> None:
         pod(deleted=False),
         pod(node="vmatrix-a-control-plane"),
         pod(labels=LAUNCHER),
-        pod(labels={**claims.APP, claims.ROLE: claims.IMPORTER}),
+        pod(labels={**claims.APP, claims.ROLE: claims.IMPORTER}, container=claims.IMPORTER),
     ],
     ids=["nobody deletes it", "another node's", "a launcher", "CDI's"],
 )

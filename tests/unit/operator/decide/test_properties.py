@@ -318,7 +318,7 @@ def test_only_claimed_machines_are_touched_and_reset_only_follows_a_deletion(pai
         half = [host.machine for host in world.unsettled.hosts] if world.unsettled is not None else []
         assert set(verdict.machines) <= {*one.machines, *known, *half}
         assert not [name for name in verdict.machines if name.startswith(FOREIGN)]
-        assert verdict.machines
+        assert bool(verdict.machines) is (verdict.operation != "backup"), "a backup is the whole cluster's"
         anew = world.applied is None and bool(half)  # a deployment that failed, and that a machine is to leave
         assert verdict.operation == "reset" if one.deleting else verdict.operation != "reset" or anew
         if verdict.operation == "deploy":
