@@ -412,8 +412,9 @@ def _with_version(text: str, one: Addition) -> str:
         return f"{text}artifacts:\n{_lines({one.name: {one.version: one.entry}}, STEP)}"
     programs = top[1]
     if not programs.value:  # nothing, or {}
-        start, end = top[0].end_mark.index, programs.end_mark.index
-        return f"{text[:start]}:\n{_lines({one.name: {one.version: one.entry}}, STEP)}{text[end:].lstrip(' ')[1:]}"
+        comment, _, rest = text[programs.end_mark.index :].partition("\n")
+        entry = _lines({one.name: {one.version: one.entry}}, STEP)
+        return f"{text[: top[0].end_mark.index]}:{comment.rstrip()}\n{entry}{rest}"
     known = _block(programs, one.name)
     node, new = (
         (programs, {one.name: {one.version: one.entry}}) if known is None else (known[1], {one.version: one.entry})
