@@ -32,6 +32,7 @@ KNOWN = {
     "report": "Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges.",
     "config": "Print every setting, its value and where it comes from.",
     "schema": "Write the JSON Schemas of matrix/*.yml and vmatrix.yml into the project, for editors.",
+    "docs": "Print a page of the documentation that ships with vmatrix, or list all pages.",
     "doctor": "Check what the provider needs of this host or of its cluster, and print how to fix what is missing.",
     "version": "Print the version.",
     "conformance": "Upstream's own specs: list them, and export a run of them.",
@@ -48,7 +49,7 @@ MODULES = {
     "list": "listing",
     **dict.fromkeys(("status", "reap"), "cells"),
     **dict.fromkeys(("login", "proxy", "kubeconfig", "kubectl", "logs"), "reach"),
-    **dict.fromkeys(("config", "schema"), "settings"),
+    **dict.fromkeys(("config", "schema", "docs"), "settings"),
     "history": "report",
 }
 

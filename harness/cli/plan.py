@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import providers
+from harness.cell.product.cached import refuse_release
 from harness.cli import options
-from harness.cli.options import AsJson, former, takes
-from harness.cli.output import show_rows, tell_idle, wide_console
+from harness.cli.options import AsJson, Verbose, former, takes
+from harness.cli.output import show_left_out, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
@@ -65,6 +67,7 @@ def plan(
     check: Annotated[
         bool, typer.Option("--check", help="Fail if these files are out of date; change nothing.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Plan the cells of each tier and prove what they cover."""
     tier, repack = request.tier, request.repack
@@ -89,7 +92,15 @@ def plan(
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
+        if not as_json:
+            notes = list(dict.fromkeys(line for found in shown for line in _notes(found)))
+            show_left_out(out, notes, "vmatrix plan", verbose=verbose)
     refuse_unsound(spec, plans, directory, estimate)
+    if write:
+        cells = [cell for plan in plans for cell in plan.cells]
+        project = Project.load(load_settings(settings_dir()).settings)
+        refuse_release(spec.product, project.directory, cells)
+        providers.refuse_unprovided(project, cells)
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)
@@ -149,8 +160,6 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
         *("from scratch", "at least", "possible combinations covered"),
     )
     show_rows(out, headings, [_numbers(found) for found in plans], whole=("infra", "tier"))
-    for note in dict.fromkeys(line for found in plans for line in _notes(found)):
-        out.print(note, markup=False)
     if cells:
         for found in plans:
             _print_cells(spec, found)

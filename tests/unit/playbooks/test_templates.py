@@ -81,15 +81,20 @@ TEMPLATES = {
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 
 
+def sources() -> list[Path]:
+    """Return the files of variables that a run of the playbooks has, and the tests' own."""
+    known = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
+    known += [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
+    return [source for source in known if source.exists()]
+
+
 @cache
 def renderer() -> subprocess.Popen[str]:
     """Return a process of Ansible that renders for all tests of this one; it ends with its input."""
-    sources = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
-    sources += [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
     home = mkdtemp()
     atexit.register(shutil.rmtree, home)
     made = subprocess.Popen(
-        [sys.executable, HERE / "renderer.py", *(source for source in sources if source.exists())],
+        [sys.executable, HERE / "renderer.py", *sources()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -130,14 +135,16 @@ def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
     return dict(answer["rendered"])
 
 
-def test_what_is_rendered_is_what_a_run_of_the_play_has() -> None:
-    program = renderer()
-    given = {"render": {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}, "target": "cp"}
-    given |= {"roles": str(PLAYBOOKS / "roles"), "etcd_begins": True}
-    extra = [word for source in program.args[2:] for word in ("-e", f"@{source}")]  # type: ignore[index]
-    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *extra, "-e", json.dumps(given), HERE / "render.yml"]
+def test_what_is_rendered_is_what_a_run_of_the_play_has(tmp_path: Path) -> None:
+    chosen = {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}
+    given = {"render": chosen, "target": "cp", "roles": str(PLAYBOOKS / "roles"), "etcd_begins": True}
+    extra = [word for source in sources() for word in ("-e", f"@{source}")]
+    words = [*extra, "-e", json.dumps(given)]
+    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *words, HERE / "render.yml"]
     plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS), "ANSIBLE_LOOKUP_PLUGINS": str(PLAYBOOKS / "lookup_plugins")}
-    done = proc.run(argv, timeout=300, env={**plugins, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"})
+    done = proc.run(
+        argv, timeout=300, env={**plugins, "ANSIBLE_HOME": str(tmp_path), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    )
     shown = re.search(r"^ok: \[cp\] => (\{.*?^\})", done.stdout, re.DOTALL | re.MULTILINE)
     assert shown is not None, done.stdout
     message = json.loads(shown[1])["msg"]
