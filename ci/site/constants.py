@@ -24,6 +24,7 @@ class Module:
     path: Path
     name: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...] = field(repr=False)
     inside: dict[ast.AST, ast.AST] = field(repr=False)
 
     @staticmethod
@@ -31,19 +32,24 @@ class Module:
         """Read a module."""
         tree = ast.parse(path.read_text(encoding="utf-8"))
         name = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
-        inside = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        return Module(path, name, tree, inside)
+        inside: dict[ast.AST, ast.AST] = {}
+        nodes: list[ast.AST] = [tree]
+        for node in nodes:  # grows meanwhile: in the order of ast.walk
+            children = tuple(ast.iter_child_nodes(node))
+            inside.update(dict.fromkeys(children, node))
+            nodes += children
+        return Module(path, name, tree, tuple(nodes), inside)
 
     @cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
         """Return where each imported name comes from: a module, and its name there."""
-        nodes = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
+        nodes = (node for node in self.nodes if isinstance(node, ast.ImportFrom))
         return {one.asname or one.name: (node.module or "", one.name) for node in nodes for one in node.names}
 
     @cached_property
     def functions(self) -> dict[str, ast.FunctionDef]:
         """Return the functions by name."""
-        return {node.name: node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)}
+        return {node.name: node for node in self.nodes if isinstance(node, ast.FunctionDef)}
 
     @cached_property
     def globals(self) -> dict[str, ast.expr]:
@@ -84,7 +90,7 @@ class Code:
         """Return the calls of each name."""
         found: dict[str, list[tuple[Module, ast.Call]]] = {}
         for module in self.modules:
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, ast.Call):
                     found.setdefault(name_of(node.func), []).append((module, node))
         return found
@@ -165,7 +171,7 @@ class Code:
             if home is not None:
                 yield from self._global(home, node.attr)
                 return
-        for one in ast.walk(module.tree):
+        for one in module.nodes:
             if isinstance(one, ast.ClassDef):
                 names = [
                     f.target.id for f in one.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)

@@ -51,7 +51,7 @@ def advice(folder: Path) -> Iterator[Advice]:
 
 def _places(module: Module, fields: dict[str, int]) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Yield the calls that are given a hint, as an argument of that name or as the field of a class."""
-    calls = sorted((one for one in ast.walk(module.tree) if isinstance(one, ast.Call)), key=lambda one: one.lineno)
+    calls = sorted((one for one in module.nodes if isinstance(one, ast.Call)), key=lambda one: one.lineno)
     for call in calls:
         yield from ((call, one.value) for one in call.keywords if one.arg in HINTS)
         at = fields.get(name_of(call.func))
@@ -61,7 +61,7 @@ def _places(module: Module, fields: dict[str, int]) -> Iterator[tuple[ast.Call, 
 
 def _fields(code: Code) -> dict[str, int]:
     """Return where among its fields a class has a hint."""
-    classes = (node for module in code.modules for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef))
+    classes = (node for module in code.modules for node in module.nodes if isinstance(node, ast.ClassDef))
     found = {}
     for one in classes:
         fields = (part.target for part in one.body if isinstance(part, ast.AnnAssign))
@@ -75,7 +75,7 @@ def _errors(code: Code) -> Iterator[tuple[str, tuple[str, int | None]]]:
     """Yield each error with its blame and exit code, as it has or inherits them."""
     bases: dict[str, str] = {}
     for module in code.modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and node.bases:
                 bases[node.name] = name_of(node.bases[0])
     for name in bases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import harness
@@ -24,9 +24,13 @@ TITLES = {
 }
 
 
-def text() -> str:
-    """Return a table of messages and hints for each blame, in the order of their first words."""
-    found = [one for one in advice(FOLDER) if not one.passed_on]
+def text(places: Sequence[Advice] = ()) -> str:
+    """Return a table of messages and hints for each blame, in the order of their first words.
+
+    Args:
+        places: those of the code, where they are known already.
+    """
+    found = [one for one in places or advice(FOLDER) if not one.passed_on]
     return "\n\n".join(
         f"### {title}\n\n{table(('message', 'what to do'), rows)}"
         for blame, title in TITLES.items()

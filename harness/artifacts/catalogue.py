@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.artifacts.own import sources
 from harness.errors import BadInput, HarnessBug
 from harness.files import sha256_of
+from harness.yaml_text import LOADER
 
 HERE = Path(__file__).resolve().parent
 CATALOGUE = HERE / "catalogue.yml"
@@ -261,7 +262,7 @@ class Catalogue(_Strict):
 def load(path: Path = CATALOGUE) -> Catalogue:
     """Read and validate a catalogue. Raises BadInput when it does not fit the schema."""
     try:
-        return Catalogue.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Catalogue.model_validate(yaml.load(path.read_text(encoding="utf-8"), LOADER))  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValidationError) as error:
         raise BadInput(f"{path.name} is not a valid catalogue", detail=str(error), paths=[path]) from error
 

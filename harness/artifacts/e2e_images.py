@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.artifacts.catalogue import HERE, IMAGE_PREFIX, Catalogue
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
+from harness.yaml_text import LOADER
 
 IMAGES = HERE / "e2e_images.yml"
 UNKNOWN = "vmatrix has no recipe for it"
@@ -51,7 +52,7 @@ class Listed:
 def load(path: Path = IMAGES) -> E2EImages:
     """Read the file. Raises BadInput when it does not fit."""
     try:
-        return E2EImages.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return E2EImages.model_validate(yaml.load(path.read_text(encoding="utf-8"), LOADER))  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValidationError) as error:
         raise BadInput(f"{path.name} is not a valid list of images", detail=str(error), paths=[path]) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -30,6 +31,8 @@ from harness.machines.reach.portforward import Forwarder, Tunnels
 from harness.machines.reach.ssh import close_connections, control_directory
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
+
+BUSY = 1.0  # load for each processor from which a host is busy
 
 # Looks on while a phase is applied: its index, all machines, and the guest before it (None when there is no cluster).
 Watch = Callable[[int, Environment, GuestCluster | None], AbstractContextManager[None]]
@@ -86,9 +89,17 @@ class Life:
         self._held.enter_context(ssh.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
+        self._tell_place()
         if self.measured:
             self._usage = UsageWatch(self.site.cluster, self.sightings).start()
         return made
+
+    def _tell_place(self) -> None:
+        """Write down where the cell runs and how busy its host is, which may explain a failure that no value does."""
+        nodes = sorted({seen.node for seen in self.sightings if seen.node})
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+        around = {**{f"node {node}": "used" for node in nodes}, "host load": "high" if load > BUSY else "usual"}
+        self.steps.recorder.write("placed", cell=self.cell.id, attempt=self.attempt.number, around=around)
 
     def _tell_usage(self) -> None:
         """Write down what the machines took, and look no more."""

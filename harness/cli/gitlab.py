@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,7 @@ from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
 from harness.infra.findings import Finding, fatal
 from harness.plan.changed import Changes
+from harness.plan.rotation import night_of
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
 from harness.report.output.files import NOTE
@@ -44,6 +46,7 @@ from harness.session.choice import profile_of
 
 app = CommandSet(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
 MARK = "vmatrix"
+NIGHT = "MATRIX_NIGHT"  # the date whose cells are run, where a tier has other cells every night
 # Variables of a pipeline that its child's jobs need, too.
 PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))
 out = wide_console()
@@ -65,13 +68,19 @@ def generate(
     context = job_context(os.environ, infra=False)
     asked = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
     wish, changes = compared(context.job.directory, asked)
-    cells, nothing = _cells(context, wish, changes)
+    spec = context.project.spec
+    typed = os.environ.get(NIGHT) or None
+    night = night_of(spec, wish.tier, typed or (pipeline.created if spec.tiers[wish.tier].rotates else None))
+    cells, nothing = _cells(context, wish, changes, night)
     parts = child.Child(
         name=wish.why,
         image=image,
         tag=tag,
         merge_request=pipeline.merge_request,
-        variables={name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
+        variables={
+            **{name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
+            **({NIGHT: str(night)} if night is not None else {}),
+        },
         expiry_hours=context.project.settings.expiry_hours,
         history=history,
         prefix=context.job.prefix,
@@ -94,12 +103,14 @@ def generate(
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
-def _cells(context: JobContext, wish: Wanted, changes: Changes | None) -> tuple[tuple[Selected, ...], str]:
+def _cells(
+    context: JobContext, wish: Wanted, changes: Changes | None, night: date | None
+) -> tuple[tuple[Selected, ...], str]:
     """Return the cells that are wanted; without any, why."""
     spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
     try:
-        found = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes))
+        found = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes, night=night))
     except NothingSelected as nothing:
         return (), "\n".join(line for line in (nothing.summary, nothing.detail) if line)
     left = tuple(one for one in found if one.cell.id not in done)
@@ -145,7 +156,14 @@ def _run_cell(context: JobContext, name: str | None, tier: str | None, only: str
     if settings.namespace is not None:
         os.environ["VMATRIX_NAMESPACE"] = settings.namespace
     passed_on = ("provider", "infra_profile", "infra_name", "kubeconfig", "runs")
-    given = {"tier": tier, "run_id": context.job.run, **{name: getattr(settings, name) for name in passed_on}}
+    rotates = tier is not None and tier in context.project.spec.tiers and context.project.spec.tiers[tier].rotates
+    night = (os.environ.get(NIGHT) or None) if rotates else None
+    given = {
+        "tier": tier,
+        "night": night,
+        "run_id": context.job.run,
+        **{name: getattr(settings, name) for name in passed_on},
+    }
     run.run(given, cells=[name] if name else [], select=only, parallel="1" if name else run.AUTO)
 
 

@@ -16,6 +16,7 @@ from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
+from harness.plan.rotation import night_of
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
@@ -28,7 +29,7 @@ out = wide_console()
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    listed = ("tier", "failed", "changed_since", "provider", "infra_profile", "infra_name", "runs")
+    listed = ("tier", "night", "failed", "changed_since", "provider", "infra_profile", "infra_name", "runs")
     app.command(name="list")(takes(*listed)(list_cells))
 
 
@@ -62,7 +63,8 @@ def _print_cells(given: Given, cells: list[str], *, as_json: bool) -> None:
     spec, settings = project.spec, project.settings
     tell_idle(spec)
     tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
-    found = choose(spec, settings, cells, tier=tier, failed=failed, changed=changed)
+    night = night_of(spec, tier, given["night"])
+    found = choose(spec, settings, cells, tier=tier, failed=failed, changed=changed, night=night)
     refuse_wrong_checks(project, found, tier)
     durations = Durations.load(settings, os.environ)
     sizes = sizes_of(spec, settings)

@@ -17,11 +17,12 @@ from harness.errors import BadInput
 from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage
-from harness.plan.build import TierPlan, lock_text, plan_tier
+from harness.plan.build import TierPlan, lock_text, measured, plan_tier
+from harness.plan.cover import lower_bound
 from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, current, load_lock
-from harness.plan.sound import refuse_unsound
+from harness.plan.sound import refuse_long, refuse_unsound
 from harness.schedule.durations import estimate
 from harness.session.choice import choose, profile_of, refuse_wrong_checks
 from harness.spec import Spec, load_spec
@@ -79,6 +80,8 @@ def plan(
         for t in spec.tiers
         if write or check or (t, i) in chosen
     )
+    if write:
+        plans = tuple(measured(spec, p, fresh=not lock.own) for p in plans)
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
@@ -86,6 +89,7 @@ def plan(
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)
+        refuse_long(plans)
     for name, text in texts.items() if write else ():
         write_in_project(directory / name, text)
         out.print(f"written: {directory / name}", markup=False)
@@ -136,7 +140,10 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
     if as_json:
         out.print_json(json.dumps([_as_json(found) for found in plans]))
         return
-    headings = ("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered")
+    headings = (
+        *("infra", "tier", "pinned", "planned", "kept", "new", "dropped"),
+        *("from scratch", "at least", "possible combinations covered"),
+    )
     show_rows(out, headings, [_numbers(found) for found in plans], whole=("infra", "tier"))
     for note in dict.fromkeys(line for found in plans for line in _notes(found)):
         out.print(note, markup=False)
@@ -161,7 +168,8 @@ def _notes(found: TierPlan) -> Iterator[str]:
 
 def _numbers(p: TierPlan) -> tuple[str, ...]:
     numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
-    return (p.infra, p.tier, *map(str, numbers), counted(p))
+    least = str(lower_bound(p.goal)) if p.proof is not None else ""
+    return (p.infra, p.tier, *map(str, numbers), p.figures.scratch or "", least, counted(p))
 
 
 def _print_cells(spec: Spec, found: TierPlan) -> None:
@@ -197,6 +205,8 @@ def _as_json(found: TierPlan) -> dict[str, Any]:
             for cell in found.cells
         ],
         "dropped": list(found.dropped),
+        "from_scratch": int(found.figures.scratch) if found.figures.scratch is not None else None,
+        "at_least": lower_bound(found.goal) if found.proof is not None else None,
         "left_out": [{"axis": o.axis, "value": o.value, "why": o.why} for o in found.goal.left_out],
         "not_runnable": list(found.absent),
         "covered": [{"what": c.what, "feasible": c.feasible, "covered": c.covered} for c in counts],

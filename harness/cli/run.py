@@ -65,6 +65,8 @@ def run(
     resolved = RunRequest.of(given).sourced()
     plan = plan_run(RunRequest.of(given, cells=chosen, resolved=resolved))  # refuses bad input before pytest starts
     tell_idle(plan.project.spec)
+    if plan.night is not None and given.get("rerun_failed") is None:
+        given = {**given, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
     side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]

@@ -12,6 +12,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import BadInput
@@ -61,6 +62,7 @@ class Pipeline:
     source: what started it.  merge_request: its number within the project, "" of none.  labels: of the merge request.
     base: the commit to which the change is compared, "" where there is none; then no_base says why.
     schedule: what the schedule is for.  tier: what a person asked for when starting the pipeline.
+    created: the date (UTC) on which it was, None where GitLab does not say: a job that is retried has the same night.
     """
 
     source: str
@@ -70,6 +72,7 @@ class Pipeline:
     no_base: str = ""
     schedule: str = ""
     tier: str = ""
+    created: str | None = None
 
 
 def read_job(environment: Mapping[str, str]) -> Job:
@@ -82,6 +85,14 @@ def read_job(environment: Mapping[str, str]) -> Job:
         directory=_checkout(environment["CI_PROJECT_DIR"]),
         prefix=environment.get("MATRIX_PREFIX", ""),
     )
+
+
+def _day(moment: str) -> str | None:
+    """Return the date in UTC of an RFC 3339 moment, None of anything else."""
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC).date().isoformat()
+    except ValueError:
+        return None
 
 
 def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
@@ -99,6 +110,7 @@ def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
         no_base=no_base,
         schedule=environment.get("MATRIX_SCHEDULE", ""),
         tier=environment.get("MATRIX_WANT_TIER", ""),
+        created=_day(environment.get("CI_PIPELINE_CREATED_AT", "")),
     )
 
 

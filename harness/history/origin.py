@@ -31,6 +31,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "job": (JOB,),
     "job_url": ("CI_JOB_URL",),
     "source": ("CI_PIPELINE_SOURCE",),
+    "runner": ("CI_RUNNER_DESCRIPTION",),
 }
 
 

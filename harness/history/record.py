@@ -46,6 +46,7 @@ class RunOrigin:
 
     project: path of the project in GitLab.  commit: of the checkout, 40 hex digits.  merge_request: its number.
     pipeline: the id of the one that the night's other cells have too.  source: what began it, "schedule" for one.
+    runner: which one of GitLab's had the job.
     changed: the checkout had uncommitted changes.  product: which revision was tested of one from another repository.
     """
 
@@ -59,6 +60,7 @@ class RunOrigin:
     job: str = ""
     job_url: str = ""
     source: str = ""
+    runner: str = ""
     changed: bool = False
     product: str = ""
 
@@ -155,13 +157,15 @@ class Record:
     """One cell run.
 
     id: the same whenever the same results are made into a record, and of no other.
-    axes: the cell's values, in the axes' order.  infra: kind of infra cluster.  provider: who provides it.
+    axes: the cell's values, in the axes' order.  night: the date whose cells the tier had, or "".
+    infra: kind of infra cluster.  provider: who provides it.
     blame: whose fault, of the attempt that counts; empty when nothing failed that counts.
     seconds: of the attempt that counts, without waiting; waited: for room; estimate: what its machines and phases
     alone suggested, 0 where nobody estimated.  parallel: cells that could be under way at once, itself included.
     counts: how many checks of the attempt that counts came to what.
     figures: what checks measured after each stage of the attempt that counts.
     usage: what each machine of that attempt took, by its name, where the infra cluster's nodes tell.
+    around: where the attempt that counts ran: its nodes, and how busy its host was.
     logs: directory of the logs, relative to the job's directory.
     forgotten: whether details were dropped since: tables, messages but for their first line, inner steps.
     """
@@ -175,6 +179,7 @@ class Record:
     v: Literal[1] = 1
     axes: Mapping[str, str] = field(default_factory=dict)
     tier: str = ""
+    night: str = ""
     infra: str = ""
     provider: str = ""
     where: RunOrigin = field(default_factory=RunOrigin)
@@ -190,6 +195,7 @@ class Record:
     counts: Mapping[str, Number] = field(default_factory=dict)
     figures: Mapping[str, StageFigures] = field(default_factory=dict)
     usage: Mapping[str, MachineRecord] = field(default_factory=dict)
+    around: Mapping[str, str] = field(default_factory=dict)
     logs: str = ""
     forgotten: bool = False
 

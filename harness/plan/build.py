@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.model import Cell
 from harness.plan.cells import make_cell
 from harness.plan.cover import completed, cover
 from harness.plan.goal import Goal, goal_of, tier_of
-from harness.plan.lock import Lock, PlannedTier, digests, headed, not_runnable, render, runnable
+from harness.plan.lock import UNKNOWN, Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
+from harness.plan.rotation import triples
 from harness.plan.verify import Proof, verify
 from harness.spec.models import Spec
 
@@ -22,6 +23,7 @@ class TierPlan:
     kept, new: ids of planned cells that the lock had, and had not.  dropped: ids that it had and the plan has not.
     proof: what the cells cover; None for a tier of pinned cells only.
     inputs, later: the digests for the lock.  axes: those on which each of its lines has a value.
+    figures: what the lock knows of it; nothing once the plan or what it is made from has changed.
     """
 
     tier: str
@@ -37,6 +39,7 @@ class TierPlan:
     inputs: str
     later: str | None = None
     axes: tuple[str, ...] = ()
+    figures: Figures = UNKNOWN
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -67,6 +70,8 @@ def plan_tier(
     now = [cell.id for cell in cells]
     axes = headed(spec, lock)
     inputs, later = digests(spec, tier, infra, goal, axes)
+    before = lock.tier(infra, tier) if lock is not None else None
+    same = before is not None and (before.inputs, before.later) == (inputs, later) and set(now) == set(old)
     return TierPlan(
         tier=tier,
         infra=infra,
@@ -81,7 +86,24 @@ def plan_tier(
         inputs=inputs,
         later=later,
         axes=axes,
+        figures=before.figures if before is not None and same else UNKNOWN,
     )
+
+
+def measured(spec: Spec, plan: TierPlan, *, fresh: bool = False) -> TierPlan:
+    """Return a plan with what is not known of it yet: a plan from scratch, and what nights cover where they rotate.
+
+    Args:
+        fresh: the project has no lock yet, so that the plan from scratch is taken where it is shorter.
+    """
+    if plan.proof is None or plan.figures.scratch is not None:
+        return plan
+    scratch = plan_tier(spec, plan.tier, plan.infra, repack=True) if plan.kept else plan
+    plan = scratch if fresh and len(scratch.cells) < len(plan.cells) else plan
+    figures = {"scratch": str(len(scratch.cells))}
+    if spec.tiers[plan.tier].rotates and plan.cells:
+        figures |= {name: str(number) for name, number in triples(spec, plan.tier, plan.infra, len(plan.cells)).items()}
+    return replace(plan, figures=Figures(**figures))
 
 
 def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
@@ -89,7 +111,9 @@ def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     planned: dict[str, dict[str, PlannedTier]] = {}
     for plan in plans:
         if plan.proof is not None:
-            planned.setdefault(plan.infra, {})[plan.tier] = PlannedTier(plan.inputs, plan.later, plan.planned)
+            planned.setdefault(plan.infra, {})[plan.tier] = PlannedTier(
+                plan.inputs, plan.later, plan.planned, plan.figures
+            )
     axes = next((plan.axes for plan in plans if plan.axes), tuple(axis.name for axis in spec.axes))
     later = {axis.name: axis.default for axis in spec.axes if axis.name not in axes and axis.default is not None}
     return render(axes, later, planned)

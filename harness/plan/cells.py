@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, Product, ScenarioPhase, Spec
-from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, counted, fitting
+from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, Axis, counted, fitting
 from harness.spec.rules import earlier, words
 from harness.spec.variables import in_both
 
@@ -68,6 +68,36 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
             hint="give the values shorter slugs in matrix/axes.yml",
         )
     return made
+
+
+def cell_named(spec: Spec, name: str) -> Cell | None:
+    """Return the cell that has an id, planned or not; None where no values of the matrix make that id.
+
+    The slugs leave few values to choose from, and the hash tells which of them are meant.
+    """
+    *slugs, digits = name.split("-")
+    if len(digits) != HASH_DIGITS or not slugs:
+        return None
+    for chosen in _spelled(spec.axes, slugs):
+        try:
+            if cell_id(spec, chosen) == name:
+                return make_cell(spec, {axis: value.id for axis, value in chosen.items()}, name)
+        except BadInput:  # too long, or it starts from no value: no cell of the matrix
+            continue
+    return None
+
+
+def _spelled(axes: Sequence[Axis], slugs: Sequence[str]) -> Iterator[dict[str, AxisValue]]:
+    """Yield the values, one on each axis, whose slugs may be these: those of axes with a default may be left out."""
+    if not axes:
+        yield from () if slugs else ({},)
+        return
+    axis, *others = axes
+    for value in axis.values:
+        if slugs and axis.in_ids(value) == slugs[0]:
+            yield from ({axis.name: value, **rest} for rest in _spelled(others, slugs[1:]))
+        if axis.default is not None:
+            yield from ({axis.name: value, **rest} for rest in _spelled(others, slugs))
 
 
 @dataclass(frozen=True)

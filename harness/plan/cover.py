@@ -8,11 +8,12 @@ Does not prove that the plan covers the goal: `verify` does, without a line of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from itertools import combinations, product
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from harness.plan.goal import Goal
@@ -197,6 +198,8 @@ def as_classes(field: Field, cell: Row) -> Row:
 
 
 MOST_SALTS = 24
+NIGHT_SALTS = 8  # tries at a plan that is as short as another one; about half of them are
+STARTS = 40  # of the search for combinations that exclude each other
 PATIENCE = 2000  # combinations times salts: larger goals get fewer tries, so that planning stays a matter of a second
 Item = Pairing  # of classes; or one axis and value, to be covered by itself
 
@@ -229,26 +232,61 @@ def cover(goal: Goal, *, there: Sequence[Mapping[str, str]] = (), seed: int = 0)
         there: cells that stay, whatever they cover; one that lacks an axis counts for what it has.
         seed: another one makes another plan.
     """
+    (rows,) = covers(goal, there=there, seeds=[seed])
+    return rows
+
+
+def covers(
+    goal: Goal, *, there: Sequence[Mapping[str, str]] = (), seeds: Iterable[int], enough: int | None = None
+) -> Iterator[tuple[Row, ...]]:
+    """Yield what `cover` returns, for each of several seeds.
+
+    Args:
+        enough: with how many cells, those that are there included, a plan is short enough; None: the shortest of the
+            few that there is patience for.
+    """
     fixed = [dict(cell) for cell in there]
+    wanted = _wanted(goal)
+    field = wanted.field
+    idle = not all(field.domains.values()) or (not wanted.missing(fixed) and _one_there(field, fixed))
+    array = None if idle else _array(field, fixed)
+    shortest = _least(field) if enough is None else enough
+    tries = max(1, min(MOST_SALTS, PATIENCE // (len(field.possible) + 1))) if enough is None else NIGHT_SALTS
+    for seed in seeds:
+        best: list[Row] | None = None
+        for number in range(0 if idle else tries):
+            salt = str(seed * MOST_SALTS + number or "")  # the first is covertable's own
+            rows = _once(wanted, fixed, _rows(field, fixed, array, salt))
+            if best is None or _price(goal, rows) < _price(goal, best):
+                best = rows
+            if len(best) + len(fixed) <= shortest:
+                break
+        yield tuple(best or ())
+
+
+def _wanted(goal: Goal) -> _Wanted:
     by_value = goal.cover.strength == 1 and goal.cover.each_value and not goal.cover.together
     field = field_of(goal, by_value=by_value)
-    if not all(field.domains.values()):
-        return ()
     values = frozenset((a, v) for a, vs in field.domains.items() for v in vs) if goal.cover.each_value else frozenset()
-    wanted = _Wanted(field, values)
-    if not wanted.missing(fixed) and _one_there(field, fixed):
-        return ()
-    shortest = _least(field)
-    best: list[Row] | None = None
-    array = _array(field, fixed)
-    for number in range(max(1, min(MOST_SALTS, PATIENCE // (len(field.possible) + 1)))):
-        salt = str(seed * MOST_SALTS + number or "")  # the first is covertable's own
-        rows = _once(wanted, fixed, _rows(field, fixed, array, salt))
-        if best is None or _price(goal, rows) < _price(goal, best):
-            best = rows
-        if len(best) + len(fixed) <= shortest:
-            break
-    return tuple(best or ())
+    return _Wanted(field, values)
+
+
+def lower_bound(goal: Goal) -> int:
+    """Return a number of cells that no plan of the goal can go below, pinned cells included.
+
+    It is the size of a set of combinations of which no cell can have two: a clique of the graph of combinations that
+    exclude each other. The largest is hard to find (Karp 1972), so this is the best of greedy ones, from many starts.
+    """
+    wanted = _wanted(goal)
+    field = wanted.field
+    if not all(field.domains.values()):
+        return 0
+    values = sorted(wanted.values)
+    needs = [frozenset(item) for item in sorted(field.possible)]
+    needs += [frozenset({(axis, field.class_of[axis][value])}) for axis, value in values]
+    excluded = _excluding(field, needs, [axis for axis, _ in values])
+    starts = sorted(range(len(needs)), key=lambda n: -excluded[n].bit_count())[:STARTS]
+    return max([_least(field), *(_clique(excluded, start) for start in starts)])
 
 
 def completed(goal: Goal, cells: Sequence[Mapping[str, str]]) -> Iterator[Row]:
@@ -372,6 +410,47 @@ def _least(field: Field) -> int:
     """Return how many cells there are at least: combinations of the same axes exclude each other."""
     sizes = Counter(tuple(axis for axis, _ in c) for c in field.possible)
     return max([1, *sizes.values()])
+
+
+def _excluding(field: Field, needs: Sequence[frozenset[Value]], values: Sequence[str]) -> list[int]:
+    """Return for each combination, as bits, those that no cell with it has, as far as pairs of classes tell."""
+    axes = tuple(axis for axis, classes in field.members.items() if len(classes) > 1)
+    pairs = replace(field, strengths=((axes, 2),)).possible if len(axes) > 1 else frozenset()
+    fits = {frozenset(pair) for pair in pairs}
+    has: dict[Value, int] = {}
+    for number, classes in enumerate(needs):
+        for one in classes:
+            has[one] = has.get(one, 0) | 1 << number
+    never = {
+        one: _together(bits for other, bits in has.items() if other != one and not _fit(one, other, axes, fits))
+        for one in has
+    }
+    excluded = [_together(never[one] for one in classes) for classes in needs]
+    first = len(needs) - len(values)  # values come last; two of one class exclude each other, too
+    for number, axis in enumerate(values, first):
+        alike = (first + n for n, other in enumerate(values) if other == axis and first + n != number)
+        excluded[number] |= _together(1 << n for n in alike)
+    return excluded
+
+
+def _fit(one: Value, other: Value, axes: Sequence[str], fits: Collection[frozenset[Value]]) -> bool:
+    if one[0] == other[0]:
+        return False
+    return one[0] not in axes or other[0] not in axes or frozenset((one, other)) in fits
+
+
+def _together(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)
+
+
+def _clique(excluded: Sequence[int], start: int) -> int:
+    """Return how many combinations exclude each other: each next one is that which leaves the most to choose from."""
+    left, size = excluded[start], 1
+    while left:
+        inside = [n for n in range(len(excluded)) if left >> n & 1]
+        left &= excluded[max(inside, key=lambda n: (excluded[n] & left).bit_count())]
+        size += 1
+    return size
 
 
 def _price(goal: Goal, rows: Sequence[Row]) -> tuple[int, int]:

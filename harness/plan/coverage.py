@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.plan.build import TierPlan
 from harness.plan.goal import LeftOutBy
+from harness.plan.rotation import FIRST, MONTH, WEEK
 from harness.plan.verify import Combination
 from harness.spec.models import Spec
 
@@ -17,10 +18,15 @@ Each tier runs its pinned cells, and planned cells that together cover every com
 constraints allow. A separate search, which does not know how the cells were found, proves the counts. In pairs and
 triples, the values of one class stand for each other; every single value is in at least one cell."""
 
+NIGHTS = f"""\
+Some tiers have other planned cells every night: each night covers the combinations above, and several nights cover more
+triples. The counts are of {WEEK} and {MONTH} nights from {FIRST}; any others cover about as much.
+`vmatrix list --tier TIER --night DATE` shows the cells of a night."""
+
 
 def coverage_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     """Return the text of COVERAGE.md for plans of every tier on every infra profile."""
-    parts = [HEAD, "# What the matrix covers", INTRO, _overview(plans)]
+    parts = [HEAD, "# What the matrix covers", INTRO, _overview(plans), *_over_nights(plans)]
     gone = left_out(plans[0], "product")
     if gone:
         parts += [f"{spec.product.name} does not have every phase and group. So these are left out:", _bullets(gone)]
@@ -70,8 +76,26 @@ def _bullets(gone: Mapping[str, list[str]]) -> str:
 
 
 def _overview(plans: Sequence[TierPlan]) -> str:
-    rows = [(p.infra, p.tier, str(len(p.pinned)), str(len(p.planned)), counted(p)) for p in plans]
-    return _table(("infra", "tier", "pinned", "planned", "possible combinations covered"), rows)
+    rows = [
+        (p.infra, p.tier, str(len(p.pinned)), str(len(p.planned)), p.figures.scratch or "-", counted(p)) for p in plans
+    ]
+    return _table(("infra", "tier", "pinned", "planned", "from scratch", "possible combinations covered"), rows)
+
+
+def _over_nights(plans: Sequence[TierPlan]) -> Iterator[str]:
+    """Yield what several nights cover of the tiers that have other cells every night."""
+    rows = [
+        (p.infra, p.tier, found.possible, _share(found.week, found.possible), _share(found.month, found.possible))
+        for p in plans
+        if (found := p.figures).possible and found.week and found.month
+    ]
+    if rows:
+        yield NIGHTS
+        yield _table(("infra", "tier", "possible triples of classes", f"{WEEK} nights", f"{MONTH} nights"), rows)
+
+
+def _share(part: str, whole: str) -> str:
+    return f"{part} ({100 * int(part) / int(whole):.1f} %)"
 
 
 def _infra(spec: Spec, infra: str, plans: Sequence[TierPlan]) -> Iterator[str]:

@@ -75,17 +75,22 @@ class Goal:
         )
 
 
-def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
-    """Return what a tier's planned cells are to cover on an infra profile; BadInput without such a tier or profile."""
-    wanted = tier_of(spec, tier)
+def goal_of(spec: Spec, tier: str | None, infra: str) -> Goal:
+    """Return what a tier's planned cells are to cover on an infra profile; BadInput without such a tier or profile.
+
+    Args:
+        tier: None for what any cell may have there, whatever its tier.
+    """
+    wanted = tier_of(spec, tier) if tier is not None else None
     infra_of(spec, infra)
-    left_out = (*nowhere(spec, infra), *_elsewhere(spec, tier, wanted))
+    elsewhere = _elsewhere(spec, tier, wanted) if tier is not None and wanted is not None else ()
+    left_out = (*nowhere(spec, infra), *elsewhere)
     gone = {(out.axis, out.value) for out in left_out}
     return Goal(
         values={axis.name: tuple(v.id for v in axis.values if (axis.name, v.id) not in gone) for axis in spec.axes},
         classes={axis.name: {v.id: v.class_ for v in axis.values} for axis in spec.axes},
         rules=(*rules(spec), *_playable(spec)),
-        cover=wanted.cover if wanted.cover is not None else Cover.model_construct(strength=1),
+        cover=wanted.cover if wanted is not None and wanted.cover is not None else Cover.model_construct(strength=1),
         left_out=left_out,
         machines={name: sum(m.count for m in topology.machines) for name, topology in spec.topologies.items()},
         defaults={axis.name: axis.default for axis in spec.axes if axis.default is not None},

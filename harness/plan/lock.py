@@ -157,16 +157,34 @@ HEAD = """\
 """
 
 
+Amount = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Figures(Model):
+    """What takes long to find out about a tier's plan, as the lock remembers it; None for what is not known.
+
+    scratch: how many cells a plan from scratch has, pinned ones included.  possible: triples of classes that some cell
+    can have.  week, month: how many of these 7 and 30 nights cover, where each night has other cells.
+    """
+
+    scratch: Amount | None = None
+    possible: Amount | None = None
+    week: Amount | None = None
+    month: Amount | None = None
+
+
+UNKNOWN = Figures()
 
 
 @dataclass(frozen=True)
 class PlannedTier:
-    """What is to be locked of one tier on one infra profile: its planned cells, and the digests of its inputs."""
+    """What is to be locked of one tier on one infra profile: planned cells, digests of its inputs, and its figures."""
 
     inputs: str
     later: str | None
     cells: Sequence[Cell]
+    figures: Figures
 
 
 class LockedCell(Model):
@@ -184,10 +202,12 @@ class LockedTier(Model):
     """The planned cells of one tier on one infra profile, and digests of what they were planned from.
 
     inputs: all of it but the later axes.  later: all of it; None where later axes have nothing but their defaults.
+    figures: what else is known of the plan.
     """
 
     inputs: Digest
     later: Digest | None = None
+    figures: Figures = UNKNOWN
     cells: tuple[LockedCell, ...] = ()
 
 
@@ -415,6 +435,7 @@ def render(axes: Sequence[str], later: Mapping[str, str], plan: Mapping[str, Map
             tier: {
                 "inputs": planned.inputs,
                 **({"later": planned.later} if planned.later is not None else {}),
+                **({"figures": found} if (found := planned.figures.model_dump(exclude_none=True)) else {}),
                 "cells": [_cell(cell, axes, later) for cell in planned.cells],
             }
             for tier, planned in tiers.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,32 +16,42 @@ from harness.spec.lines import Problem
 from harness.spec.models import QuarantineEntry
 
 FILE = "quarantine.yml"
-REMEDY = "`vmatrix list` shows their ids; remove the entry, or fix its cell"
+REMEDY = "`vmatrix list` shows their ids; remove the entry, or name its cells by `where`, which every night has"
 
 
-def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, today: date) -> QuarantineEntry | None:
+def match(
+    entries: Sequence[QuarantineEntry], cell: str, values: Mapping[str, str], check: str | None, today: date
+) -> QuarantineEntry | None:
     """Return the first entry that excuses a failure, None without one.
 
     Args:
-        check: "suite: name"; None for a step, which only entries without a check excuse.
+        values: the cell's, by axis.  check: "suite: name"; None for a step, which only entries without a check excuse.
         today: an entry whose last day is before it excuses nothing any more.
     """
     for entry in entries:
-        if entry.until < today or not fnmatchcase(cell, entry.cell):
+        if entry.until < today or not entry.means(cell, values):
             continue
         if entry.check is None or (check is not None and fnmatchcase(check, entry.check)):
             return entry
     return None
 
 
-def unmatched(entries: Sequence[QuarantineEntry], cells: Iterable[str], directory: Path) -> list[Problem]:
-    """Return an error, by line of the file, for each entry that fits none of the planned cells (of all profiles)."""
+def unmatched(
+    entries: Sequence[QuarantineEntry], cells: Mapping[str, Mapping[str, str]], directory: Path
+) -> list[Problem]:
+    """Return an error, by line of the file, for each entry that fits none of the planned cells (of all profiles).
+
+    Args:
+        cells: the values of each by axis, by its id.
+    """
     document, _ = read(directory, FILE)
-    known = sorted(set(cells))
     return [
-        document.problem(("quarantine", number, "cell"), f"{entry.cell!r} matches no planned cell; {REMEDY}")
+        document.problem(
+            ("quarantine", number, "where" if entry.where else "cell"),
+            f"{entry.cells!r} matches no planned cell; {REMEDY}",
+        )
         for number, entry in enumerate(entries)
-        if not any(fnmatchcase(cell, entry.cell) for cell in known)
+        if not any(entry.means(cell, values) for cell, values in cells.items())
     ]
 
 
@@ -55,7 +65,7 @@ def _entries(spec: Spec, directory: Path) -> list[Problem]:
         return []
     lock = load_lock(directory)
     planned = (cells for infra in spec.infras for cells in all_tier_cells(spec, infra, lock).values())
-    return unmatched(spec.quarantine, (cell.id for cells in planned for cell in cells), directory)
+    return unmatched(spec.quarantine, {cell.id: cell.values for cells in planned for cell in cells}, directory)
 
 
 def _paths(directory: Path) -> Iterator[Problem]:

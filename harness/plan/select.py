@@ -8,9 +8,11 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
+from harness.plan.cells import cell_named
 from harness.plan.changed import Changes, effects
 from harness.plan.goal import goal_of, tier_of
 from harness.plan.lock import Lock, not_runnable
@@ -39,12 +41,20 @@ class PlanSelection:
         meant when it fits one of the ids (if any are given) and, for every axis that is named, one of its values.
     tier: only cells of this tier.  failed: only these.
     changed: only cells that these files can affect, and one control cell that they cannot.
+    night: of the tier, where its planned cells differ from night to night; None for the cells of the lock.
     """
 
     filters: tuple[str, ...] = ()
     tier: str | None = None
     failed: Failed | None = None
     changed: Changes | None = None
+    night: date | None = None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Return the ids that are given in full, of cells that need not be planned."""
+        words = (*self.filters, *(self.failed.cells if self.failed is not None else ()))
+        return tuple(word for word in words if not set(word) & set("=*?["))
 
 
 @dataclass(frozen=True)
@@ -80,15 +90,30 @@ def selected(spec: Spec, infra: str, selection: PlanSelection, lock: Lock | None
         NothingSelected: a filter fits no cell, or no cell is left; the tier's pinned cells cannot run there.
     """
     if selection.tier is None:
-        return choose(spec, all_tier_cells(spec, infra, lock), selection)
-    cells = tier_cells(spec, selection.tier, infra, lock)  # of this tier alone: the others' plans may be out of date
+        return choose(spec, all_tier_cells(spec, infra, lock), selection, _unplanned(spec, infra, selection))
+    named = bool(selection.filters) and len(selection.named) == len(selection.filters)
+    night = None if named else selection.night  # an id says by itself which cell it is
+    # of this tier alone: the others' plans may be out of date
+    cells = tier_cells(spec, selection.tier, infra, lock, night=night)
     if not cells:
         raise NothingSelected(
             f"tier {selection.tier} has no cell on {infra}",
             hint="choose another tier or infra profile",
             detail="\n".join(_without_cells(spec, selection.tier, infra)),
         )
-    return choose(spec, {selection.tier: cells}, selection)
+    return choose(spec, {selection.tier: cells}, selection, _unplanned(spec, infra, selection))
+
+
+def _unplanned(spec: Spec, infra: str, selection: PlanSelection) -> tuple[Cell, ...]:
+    """Return the cells that are named by their ids and could be planned there, whether they are or not.
+
+    Those of another night are such cells, and those that a plan had before.
+    """
+    cells = [cell for name in selection.named if (cell := cell_named(spec, name)) is not None]
+    if not cells:
+        return ()
+    goal = goal_of(spec, selection.tier, infra)
+    return tuple(cell for cell in cells if goal.allows(cell.values))
 
 
 def _without_cells(spec: Spec, tier: str, infra: str) -> Iterator[str]:
@@ -99,8 +124,13 @@ def _without_cells(spec: Spec, tier: str, infra: str) -> Iterator[str]:
             yield from (f"no {axis} is left to plan cells with:", *reasons)
 
 
-def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSelection) -> tuple[Selected, ...]:
-    """Return the cells that are meant, out of the planned ones of each tier; raises as `selected` does."""
+def choose(
+    spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSelection, named: Sequence[Cell] = ()
+) -> tuple[Selected, ...]:
+    """Return the cells that are meant, out of the planned ones of each tier and `named` ones that no plan has.
+
+    Raises as `selected` does.
+    """
     if selection.tier is not None:
         tier_of(spec, selection.tier)
     tiers: dict[str, tuple[str, ...]] = {}
@@ -109,7 +139,10 @@ def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSel
             tiers[cell.id] = (*tiers.get(cell.id, ()), tier)
     among = planned[selection.tier] if selection.tier is not None else [c for cells in planned.values() for c in cells]
     why = (f"tier {selection.tier}",) if selection.tier is not None else ()
-    found = _filtered(spec, {cell.id: Candidate(cell, tiers[cell.id], why) for cell in among}, selection)
+    candidates = {cell.id: Candidate(cell, tiers[cell.id], why) for cell in among}
+    for cell in named:
+        candidates.setdefault(cell.id, Candidate(cell, (), ()))
+    found = _filtered(spec, candidates, selection)
     if selection.failed is not None:
         whole = selection.tier is None and not selection.filters
         found = _only_failed(found, selection.failed, whole=whole)

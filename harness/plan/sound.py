@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from harness.errors import HarnessBug
+from harness.errors import BadInput, HarnessBug
 from harness.model import Cell
 from harness.plan.build import TierPlan
+from harness.plan.lock import FILE
 from harness.plan.quarantine import unmatched
 from harness.plan.verify import Broken
 from harness.spec import Spec, layers
 from harness.spec.loader import refuse
 
+MOST_OF_SCRATCH = 1.15
 REMEDY = "raise the budget, narrow the tier's `where` or cover less"
 
 
@@ -35,13 +38,31 @@ def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, secon
             at = ("tiers", found.tier, "pinned", spec.tiers[found.tier].pinned.index(cell))
             problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
     if {(p.tier, p.infra) for p in plans} == {(tier, infra) for tier in spec.tiers for infra in spec.infras}:
-        problems += unmatched(spec.quarantine, (c.id for p in plans for c in p.cells), directory)
+        problems += unmatched(spec.quarantine, {c.id: c.values for p in plans for c in p.cells}, directory)
     if problems:
         raise refuse(list(dict.fromkeys(problems)))
     wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
     wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
     if wrong:
         raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
+
+
+def refuse_long(plans: Sequence[TierPlan]) -> None:
+    """Check that no plan is much longer than one from scratch: cells that stay when the matrix grows add up.
+
+    Raises:
+        BadInput: one is.
+    """
+    long = [
+        f"{p.tier} on {p.infra}: {len(p.cells)} cells, {p.figures.scratch} from scratch"
+        for p in plans
+        if p.figures.scratch is not None and len(p.cells) > math.ceil(MOST_OF_SCRATCH * int(p.figures.scratch))
+    ]
+    if long:
+        raise BadInput(
+            f"{FILE}: plans of more than {MOST_OF_SCRATCH:g} times the cells of one from scratch: {', '.join(long)}",
+            hint="run `vmatrix plan --repack --write` and commit what it changes",
+        )
 
 
 def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:

@@ -78,7 +78,7 @@ def verify(goal: Goal, cells: Sequence[Mapping[str, str]]) -> Proof:
     missing: list[Combination] = []
     impossible: list[Impossible] = []
     for what, wanted in wanted_by_kind(goal):
-        covered = {c for cell in sound for c in had(goal, cell, wanted)}
+        covered = covered_by(goal, sound, wanted)
         absent: list[Combination] = []
         for combination in wanted:
             if combination not in covered:
@@ -122,6 +122,22 @@ def had(goal: Goal, cell: Mapping[str, str], wanted: Iterable[Combination]) -> I
         has = values if combination.by_value else classes
         if all(has[axis] == name for axis, name in combination.values):
             yield combination
+
+
+def covered_by(goal: Goal, cells: Iterable[Mapping[str, str]], wanted: Iterable[Combination]) -> set[Combination]:
+    """Return those combinations that some cell has."""
+    by_axes: dict[tuple[bool, tuple[str, ...]], dict[tuple[str, ...], Combination]] = {}
+    for combination in wanted:
+        axes, names = zip(*combination.values, strict=True) if combination.values else ((), ())
+        by_axes.setdefault((combination.by_value, axes), {})[names] = combination
+    found: set[Combination] = set()
+    for cell in cells:
+        classes = {axis: goal.classes[axis].get(cell[axis], "") for axis in goal.values}
+        for (by_value, axes), known in by_axes.items():
+            has = known.get(tuple(cell[axis] if by_value else classes[axis] for axis in axes))
+            if has is not None:
+                found.add(has)
+    return found
 
 
 def _unsound(goal: Goal, cell: Mapping[str, str]) -> tuple[str, ...]:

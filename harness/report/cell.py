@@ -87,6 +87,7 @@ class CellResult:
     admitted: how the last attempt came to a worker; None in a run without workers.
     cut: the attempts that a signal ended; it may have come in the middle of a check, which then left no trace.
     usage: of the last attempt that was measured, what each machine took (harness/history/record.py, MachineRecord).
+    around: of the last attempt that says so, where it ran: its nodes, and how busy its host was.
     """
 
     id: str
@@ -98,6 +99,7 @@ class CellResult:
     cut: frozenset[int] = frozenset()
     kept: bool = False
     usage: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    around: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def attempts(self) -> tuple[int, ...]:

@@ -124,6 +124,7 @@ class _Made:
             outcome=cell.outcome,
             axes=values,
             tier=self.result.tier or "",
+            night=self.result.night,
             infra=self.last.get("infra", ""),
             provider=self.last.get("provider", ""),
             where=RunOrigin(**{**self.last.get("where", {}), "product": self.result.product}),
@@ -138,6 +139,7 @@ class _Made:
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
             figures=_figures(cell),
             usage={machine: _usage(told) for machine, told in cell.usage.items()},
+            around={self.scrub(name): self.scrub(said) for name, said in cell.around.items()},
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )
 

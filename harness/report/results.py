@@ -59,6 +59,7 @@ def cell_result(cell: str, run_dir: Path, events: list[Event]) -> CellResult:
         cut,
         was_kept(events),
         _usage(events),
+        next((e["around"] for e in reversed(events) if e["event"] == "placed"), {}),
     )
 
 
@@ -172,7 +173,8 @@ class RunResult:
     infra: what became of parts of the infra cluster that ended meanwhile, a sentence each.
     product: what was tested, where its sources are no part of the project; empty otherwise.
     foreign: the lines of its results file that no run wrote; they are read past.
-    values: the value of each cell on every axis.
+    values: the value of each cell on every axis.  together: the groups of axes that some tier covers together.
+    night: the date whose cells the tier had, "" where nights do not differ.
     """
 
     run: str
@@ -181,6 +183,8 @@ class RunResult:
     cells: tuple[CellResult, ...]
     sessions: tuple[Session, ...] = ()
     tier: str | None = None
+    night: str = ""
+    together: tuple[tuple[str, ...], ...] = ()
     kept: frozenset[str] = frozenset()
     error: str = ""
     signal: int = 0
@@ -237,14 +241,17 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
             if event.get("cell") in by_cell:
                 by_cell[event["cell"]].append({**event, "since": call[0]["time"], "signalled": signalled})
     last = calls[-1] if calls else []
+    values = {cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()}
     errors = [e.get("summary", "") for e in last if e["event"] == "run-error"]
     return RunResult(
         run=start.get("run", run_dir.name),
         directory=run_dir,
         cleanup=start.get("cleanup", ""),
-        cells=tuple(excused(cell_result(i, run_dir, by_cell[i]), quarantine) for i in ids),
+        cells=tuple(excused(cell_result(i, run_dir, by_cell[i]), values.get(i, {}), quarantine) for i in ids),
         sessions=tuple(_session(call) for call in calls if call[0]["event"] in STARTS),
         tier=start.get("tier"),
+        night=start.get("night", ""),
+        together=tuple(tuple(group) for group in start.get("together", ())),
         kept=frozenset(i for i in ids if was_kept(by_cell[i])),
         error=errors[-1] if errors else "",
         signal=next((int(e["number"]) for e in last if e["event"] == "signal"), 0),
@@ -252,7 +259,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         product=product_in(events),
         infra=tuple(" ".join(str(e["said"]).split()) for e in last if e["event"] == "infra"),
         foreign=found.foreign,
-        values={cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()},
+        values=values,
     )
 
 
@@ -261,12 +268,12 @@ def product_in(events: Iterable[Mapping[str, Any]]) -> str:
     return next((str(e["said"]) for e in reversed([*events]) if e["event"] == "product"), "")
 
 
-def excused(cell: CellResult, entries: Sequence[QuarantineEntry]) -> CellResult:
-    """Return the cell with the failures marked that are in quarantine."""
+def excused(cell: CellResult, values: Mapping[str, str], entries: Sequence[QuarantineEntry]) -> CellResult:
+    """Return the cell, here with its values by axis, with the failures marked that are in quarantine."""
     today = datetime.now(UTC).date()
 
     def issue(check: str | None) -> str:
-        entry = match(entries, cell.id, check, today)
+        entry = match(entries, cell.id, values, check, today)
         return entry.issue if entry is not None else ""
 
     def step(found: Step) -> Step:

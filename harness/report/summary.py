@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.check_result import CheckResult, causes
 from harness.model import Outcome
-from harness.report import words
+from harness.report import suspects, words
 from harness.report.cell import CellResult, Step, groups_of
 from harness.report.results import RunResult
 from harness.sanitize import sanitized
@@ -202,12 +202,13 @@ def render(result: RunResult) -> str:
     lines += [f"- {_prose(sentence)}" for sentence in (*words.sessions(result), *words.foreign(result))]
     lines += [f"- product: {_prose(result.product)}"] if result.product else []
     lines += [f"- tier: {_prose(result.tier)}"] if result.tier else []
+    lines += [f"- cells of the night {_prose(result.night)}: `--night {_prose(result.night)}`"] if result.night else []
     lines += [f"- infra cluster: {_prose(said)}" for said in result.infra]
     lines += [f"- blame: {blames}"] if blames else []
     lines += [f"- failed outside of any cell: {_prose(result.error)}"] if result.error else []
     if result.kept:
         lines.append(f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}")
-    lines += ["", *_fenced(result.command, "sh"), *_cells(result), ""]
+    lines += ["", *_fenced(result.command, "sh"), *_suspects(result), *_cells(result), ""]
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {_prose(line)}" for line in measured), ""] if measured else []
     lines += _specs(result)
@@ -216,6 +217,13 @@ def render(result: RunResult) -> str:
     for cell in words.worth_showing(result):
         lines += _cell(cell, many=many, kept=cell.id in result.kept)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _suspects(result: RunResult) -> list[str]:
+    """Return what may explain the failures, with the evidence; nothing where there is nothing to compare with."""
+    found = suspects.worth_showing(suspects.explained(suspects.of_run(result), together=result.together))
+    rows = [f"- {_prose(line)}" for one in found for line in suspects.lines_of(one)]
+    return ["## Suspects", "", *rows, ""] if rows else []
 
 
 def _specs(result: RunResult) -> list[str]:

@@ -1,4 +1,4 @@
-"""How long a cell will take, by what the history of cell runs says of this provider.
+"""How long a cell will take, by what the history of cell runs says of this provider and of the cell's values.
 
 Only passed runs count, since a failure ends early or late. A history that is missing, slow or damaged is as good as
 none: a run never waits for it or fails by it.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING
 
 from harness.errors import VmatrixError
 from harness.history.store import store_of_runs
 from harness.model import Cell
+from harness.schedule.value_model import Sample, ValueModel, fitted
 from harness.spec.renamed import PROVIDERS
 from harness.spec.settings import Settings
 
@@ -54,9 +56,7 @@ if TYPE_CHECKING:
     from harness.schedule.past_runs import PassedRun
 
 log = logging.getLogger(__name__)
-RECENT_OF_CELL = 5  # runs of the same cell
-RECENT_OF_KIND = 20  # runs of cells of the same topology and scenario, or of any
-KIND = ("topology", "scenario")  # axes: cells that are alike in these take about as long
+RECENT = 5  # runs of a cell
 
 
 @dataclass(frozen=True)
@@ -97,27 +97,27 @@ class Durations:
     def expected(self, cell: Cell) -> Expectation:
         """Return what a cell will take.
 
-        By its own runs; else by those of the same topology and scenario; else the estimate from its machines and
-        phases, stretched as this provider's runs were in comparison with theirs: a slow infra is slow for all cells.
+        By the last runs of a cell with the same values; else by what its values cost in all runs, as a factor on the
+        estimate from its machines and phases: so a slow infra is slow for all cells.
         """
-        own = [run.seconds for run in self.runs if run.cell == cell.id][-RECENT_OF_CELL:]
+        own = [run.seconds for run in self.runs if alike(run.cell, run.axes, cell)][-RECENT:]
         if own:
-            return Expectation(median(own), f"{_counted(own)} of this cell")
-        kind = kind_of(cell.values)
-        alike = [run.seconds for run in self.runs if kind_of(run.axes) == kind][-RECENT_OF_KIND:]
-        if alike:
-            return Expectation(median(alike), f"{_counted(alike)} of {' '.join(kind)}")
+            return Expectation(median(own), f"{_counted(own)} of these values")
         estimated, source = estimate(cell), "estimated from its machines and phases"
-        stretches = [run.seconds / run.estimate for run in self.runs if run.estimate][-RECENT_OF_KIND:]
-        if not stretches:
+        if self._model is None:
             return Expectation(estimated, source)
-        stretch = median(stretches)
-        return Expectation(estimated * stretch, f"{source}, times {stretch:.2f} as measured here")
+        factor = self._model.expected(cell.values)
+        runs = "1 run" if self._model.samples == 1 else f"{self._model.samples} runs"
+        return Expectation(estimated * factor, f"{source}, times {factor:.2f} by what its values cost in {runs}")
+
+    @cached_property
+    def _model(self) -> ValueModel | None:
+        return fitted([Sample(run.axes, run.seconds / run.estimate) for run in self.runs if run.estimate])
 
 
-def kind_of(values: Mapping[str, str]) -> tuple[str, ...]:
-    """Return in what cells are alike, by a cell's value on every axis."""
-    return tuple(values.get(axis, "") for axis in KIND)
+def alike(cell: str, axes: Mapping[str, str], other: Cell) -> bool:
+    """Tell whether a run was of a cell with the values of another: its record may be older than some axis."""
+    return cell == other.id or (bool(axes) and axes == other.values)
 
 
 def _counted(values: Sequence[float]) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,14 @@ def choose(
     tier: str | None = None,
     failed: str | None = None,
     changed: str | None = None,
+    night: date | None = None,
 ) -> tuple[Selected, ...]:
     """Return the cells that are meant, on the infra profile that the settings lead to.
 
     Args:
         filters: ids, globs, AXIS=VALUE.  failed: a run's id or "last": only its cells that did not pass.
         changed: a git revision: only cells that the files changed since can affect, and one more.
+        night: that of a tier whose planned cells differ from night to night; None for the cells of the lock.
 
     Raises:
         BadInput: one of them is wrong.  NothingSelected: no cell is left.
@@ -60,6 +63,7 @@ def choose(
         tier=tier,
         failed=None if failed is None else failures(spec, settings.runs, failed),
         changed=None if changed is None else changed_since(project_dir(), changed),
+        night=night,
     )
     return selected(spec, profile_of(spec, settings), selection)
 
@@ -129,7 +133,7 @@ def failures(spec: Spec, runs: Path, run: str) -> Failed:
     from harness.report.results import excused  # results are only read where somebody asks for a run
 
     result = find_run(runs, run)
-    cells = (excused(cell, spec.quarantine) for cell in result.cells)
+    cells = (excused(cell, result.values.get(cell.id, {}), spec.quarantine) for cell in result.cells)
     return Failed(
         result.run, tuple(cell.id for cell in cells if cell.outcome not in (Outcome.PASSED, Outcome.QUARANTINED))
     )

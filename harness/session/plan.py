@@ -8,6 +8,7 @@ import string
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from harness.cell.network import refuse_masquerade
 from harness.cell.product.kinds import refuse_chaos, refuse_shared
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
-from harness.plan import make_cell
+from harness.plan import PlanSelection, make_cell
+from harness.plan.cells import cell_named
+from harness.plan.goal import goal_of
+from harness.plan.rotation import night_of
 from harness.rundir import RunDir
 from harness.schedule import shards
 from harness.schedule.sizes import CellSize
 from harness.session import refusals
-from harness.session.choice import LAST, choose, failures, find_run, measured_memory, sizes_of
+from harness.session.choice import LAST, choose, failures, find_run, measured_memory, profile_of, sizes_of
 from harness.session.refusals import Cost, Wish
 from harness.spec.models.space import MeasuredMemory
 from harness.spec.options import RunRequest
@@ -44,6 +48,7 @@ class RunPlan:
     rerun: whether the run's directory already holds results, to which new ones are added.
     asked: the memory (MiB) that machines of cells request, by the cells' ids, where that is not what they declare.
     only: the suites that are meant, whatever the tier says.  after: the index of the one phase whose checks are meant.
+    night: which cells of the tier were meant, where its planned cells differ from night to night.
     fail_fast: whether no further cell begins once one has failed.  shell: whether a failed cell opens one.
     """
 
@@ -60,6 +65,7 @@ class RunPlan:
     asked: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     only: frozenset[str] | None = None
     after: int | None = None
+    night: date | None = None
 
     @property
     def files(self) -> RunDir:
@@ -157,6 +163,9 @@ def plan_checks(request: RunRequest) -> RunPlan:
 
 
 def _fresh(project: Project, request: RunRequest) -> RunPlan:
+    night = night_of(project.spec, request.tier, request.night)
+    if request.night is None and request.cells and PlanSelection(request.cells).named == request.cells:
+        night = None  # cells by their ids are of no night
     chosen = choose(
         project.spec,
         project.settings,
@@ -164,6 +173,7 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
         tier=request.tier,
         failed=request.failed,
         changed=request.changed_since,
+        night=night,
     )
     cells = tuple(one.cell for one in chosen)
     if request.shard is not None:
@@ -172,7 +182,7 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
         raise NothingSelected(f"shard {request.shard} has no cell", hint="there are fewer cells than shards")
     run = _run_id(request.run_id)
     directory = RunDir.of(project.settings.runs, run).path
-    return RunPlan(run, request.tier, cells, project, directory, request.command)
+    return RunPlan(run, request.tier, cells, project, directory, request.command, night=night)
 
 
 def _refuse_without_terminal() -> None:
@@ -206,11 +216,15 @@ def plan_from(given: Mapping[str, Any]) -> RunPlan:
 def _rerun(project: Project, request: RunRequest) -> RunPlan:
     """Plan to run the failed cells of a run again; their next attempts go into the same directory."""
     spec, settings, rerun = project.spec, project.settings, request.rerun_failed or LAST
-    if request.cells:
-        raise BadInput("--rerun-failed takes the failed cells of its run", hint="leave the cells out")
+    if request.cells or request.night is not None:
+        raise BadInput(
+            "--rerun-failed takes the failed cells of its run", hint="leave out the cells, and the night that it had"
+        )
     result = find_run(settings.runs, rerun)
     failed = set(failures(spec, settings.runs, rerun).cells)
-    known = {found.cell.id: found.cell for found in choose(spec, settings)}
+    goal = goal_of(spec, None, profile_of(spec, settings))
+    named = {name: cell for name in failed if (cell := cell_named(spec, name)) is not None}
+    known = {name: cell for name, cell in named.items() if goal.allows(cell.values)}
     gone = sorted(failed - set(known))
     if gone:
         raise BadInput(
@@ -228,4 +242,5 @@ def _rerun(project: Project, request: RunRequest) -> RunPlan:
         command=request.command,
         attempts={cell.id: cell.last_attempt + bool(cell.attempts) for cell in reruns},
         rerun=True,
+        night=date.fromisoformat(result.night) if result.night else None,
     )

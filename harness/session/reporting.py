@@ -64,7 +64,9 @@ def looked_at(
     history = history_of(asked.histories, spec, settings, environment)
     selection = selection_of(asked, history.records, environment)
     _refuse_profile(asked.infra, {*spec.infras, *(record.infra for record in history.records)})
-    planned = planned_of(selection, spec, settings, warn)
+    nights = [r for r in history.records if r.tier == selection.tier and r.night and selection.infra in (None, r.infra)]
+    last = max(nights, key=lambda record: record.started, default=None)
+    planned = planned_of(selection, spec, settings, warn, night=last.night if last is not None else "")
     return analyse(history.records, planned, selection, now), history
 
 
@@ -129,8 +131,13 @@ def _last_infra(chosen: RecordFilter, records: Iterable[Record]) -> str | None:
     return seen[-1] if seen else None
 
 
-def planned_of(selection: RecordFilter, spec: Spec, settings: Settings, warn: Callable[[str], None]) -> Planned:
+def planned_of(
+    selection: RecordFilter, spec: Spec, settings: Settings, warn: Callable[[str], None], *, night: str = ""
+) -> Planned:
     """Return what should run. Without a tier, or when a pipeline chose its cells itself, that is what did.
+
+    Args:
+        night: the date whose cells the last night had, "" where nights do not differ.
 
     Raises:
         BadInput: there is no such tier.
@@ -140,15 +147,16 @@ def planned_of(selection: RecordFilter, spec: Spec, settings: Settings, warn: Ca
     if tier is not None and tier not in spec.tiers:
         raise BadInput(f"there is no tier {tier!r}", hint=f"known: {', '.join(spec.tiers)}; {ALL}: do not choose")
     if tier is None or selection.focus is not None:
-        return Planned(None, axes, None, spec.quarantine)
+        return Planned(None, axes, None, spec.quarantine, spec.together)
     every = spec.tiers[tier].every_hours
     infra = selection.infra if selection.infra in spec.infras else profile_of(spec, settings)
     try:
-        cells = tier_cells(spec, tier, infra or "")
+        of = date.fromisoformat(night) if night and spec.tiers[tier].rotates else None
+        cells = tier_cells(spec, tier, infra or "", night=of)
     except BadInput as error:
         warn(f"what should have run is not known: {error.summary}")
-        return Planned(None, axes, every, spec.quarantine)
-    return Planned({cell.id: dict(cell.values) for cell in cells}, axes, every, spec.quarantine)
+        return Planned(None, axes, every, spec.quarantine, spec.together)
+    return Planned({cell.id: dict(cell.values) for cell in cells}, axes, every, spec.quarantine, spec.together)
 
 
 def days_of(days: float | None, since: str | None, now: datetime) -> float:

@@ -104,6 +104,8 @@ class Run:
             "rerun-start" if plan.rerun else "run-start",
             run=plan.run,
             tier=plan.tier,
+            night=str(plan.night or ""),
+            together=plan.project.spec.together,
             command=plan.command,
             cleanup=plan.cleanup,
             cells=[c.id for c in plan.cells],

@@ -60,7 +60,7 @@ def check(
         "product.yml": _product(documents["product.yml"].content, directory, documents),
         "constraints.yml": _constraints(documents["constraints.yml"], known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
-        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, directory.parent, suites),
+        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, known, directory.parent, suites),
         "waivers.yml": _waivers(documents["waivers.yml"].content),
         "images.yml": check_recipes(documents["images.yml"].content, directory.parent),
     }
@@ -288,13 +288,17 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis], removed: Mapping[tuple[
         yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis without a default"
 
 
-def _quarantine(content: Any, project: Path, suites: tuple[str, ...]) -> Iterator[Finding]:
-    seen: set[tuple[str | None, str | None]] = set()
+def _quarantine(content: Any, known: Declared, project: Path, suites: tuple[str, ...]) -> Iterator[Finding]:
+    for at, wanted in find(content, "quarantine", EACH, "where", EACH):
+        yield from _condition(at, wanted, known, _none)
+    seen: set[tuple[str | None, str | None, str]] = set()
     for at, entry in find(content, "quarantine", EACH):
         pair = (field(entry, "cell"), field(entry, "check"))
-        if pair in seen and pair[0] is not None:
-            yield at, f"duplicate entry for {pair[0]!r}{f' and {pair[1]!r}' if pair[1] else ''}; remove one"
-        seen.add(pair)
+        where = str(entry.get("where", "")) if isinstance(entry, Mapping) else ""
+        if (*pair, where) in seen and (pair[0] is not None or where):
+            of = repr(pair[0]) if pair[0] is not None else where
+            yield at, f"duplicate entry for {of}{f' and {pair[1]!r}' if pair[1] else ''}; remove one"
+        seen.add((*pair, where))
         suite = (pair[1] or "").partition(":")[0]
         if suite and not any(fnmatchcase(known, suite) for known in suites):
             yield (*at, "check"), unknown(KIND, suite, suites)

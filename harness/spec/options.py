@@ -59,6 +59,9 @@ class RunRequest:
     changed_since: str | None = asked(
         "Select the cells affected by the files changed since REV (git revision), and one more cell.", "REV"
     )
+    night: str | None = asked(
+        "The cells that the tier has in the night of DATE (UTC), where nights differ; default: today.", "DATE"
+    )
     shard: str | None = asked("Run part I of N of the selected cells; parts take about equally long.", "I/N")
     rerun_failed: str | None = asked(
         "Run the failed cells of RUN (id of a run, or `last`) again, as further attempts of that run.", "RUN"

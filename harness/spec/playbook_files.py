@@ -12,6 +12,7 @@ https://docs.ansible.com/ansible/latest/playbook_guide/playbooks_reuse.html
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,12 +25,13 @@ from harness.proc import run
 from harness.spec.plays import DEEPEST, Unclear, plain, read_plays
 
 CALLBACKS, COLLECTIONS, ROLES = "DEFAULT_CALLBACK_PLUGIN_PATH", "COLLECTIONS_PATHS", "DEFAULT_ROLES_PATH"
+SSH_SECTION = b"ssh_connection"  # of ansible.cfg
 CONFIG_SECONDS = 60.0  # against hanging: Ansible starts slowly on a busy host
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Settings by Ansible's names for them, and those of the connection `ssh`."""
+    """Settings by Ansible's names for them, and those of the connection `ssh`, where any of these is set."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     ssh: Mapping[str, Any] = field(default_factory=dict)
@@ -45,12 +47,20 @@ def configuration(programs: Path, folder: Path, env: Mapping[str, str], *, ssh: 
     Args:
         programs: the folder of ansible-config; one that lacks it, or has an old one, is helped out by ours.
         folder: the working directory.  env: the environment variables of the run.
-        ssh: whether settings of the connection are asked for, too.
+        ssh: whether settings of the connection are asked for, too; those that nobody sets are left out.
     """
-    settings = _dumped(programs, folder, env)
-    plugins = _dumped(programs, folder, env, "-t", "connection", "ssh") if ssh else []
+    settings = _by_name(_dumped(programs, folder, env))
+    asked = ssh and _sets_ssh(settings.get("CONFIG_FILE"), {**os.environ, **env})
+    plugins = _dumped(programs, folder, env, "-t", "connection", "ssh") if asked else []
     connection: list[dict[str, Any]] = next((entry["ssh"] for entry in plugins if "ssh" in entry), [])
-    return Configuration(_by_name(settings), _by_name(connection))
+    return Configuration(settings, _by_name(connection))
+
+
+def _sets_ssh(config: str | None, env: Mapping[str, str]) -> bool:
+    """Tell whether an option of the connection `ssh` may be set; where none is, Ansible need not start to say so."""
+    if any(name.startswith("ANSIBLE_SSH_") for name in env):
+        return True
+    return config is not None and SSH_SECTION in Path(config).read_bytes()
 
 
 def _dumped(programs: Path, folder: Path, env: Mapping[str, str], *words: str) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ from tests.bench import (
     products,
     report,
     schedule,
+    suspects,
     sweep,
     through_operator,
 )
@@ -66,6 +67,8 @@ COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,
     "schedule": schedule.measure,
     "report": report.measure,
+    "rotation": planning.measure_nights,
+    "suspects": suspects.measure,
 }
 
 

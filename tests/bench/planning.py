@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from allpairspy import AllPairs
 from covertable.main import Controller
@@ -18,7 +19,11 @@ from harness.paths import project_dir
 from harness.plan.build import plan_tier
 from harness.plan.cover import Field, conditions, cover, field_of, narrowed
 from harness.plan.goal import Goal, goal_of
+from harness.plan.lock import load_lock
+from harness.plan.rotation import FIRST, MONTH, WEEK, triples
+from harness.plan.tiers import tier_cells
 from harness.plan.verify import verify
+from harness.schedule.durations import estimate
 from harness.spec import Spec, load_spec
 from harness.spec.models import Cover
 from harness.spec.rules import Rule
@@ -54,6 +59,27 @@ def measure(ledger: Ledger, runs: int) -> None:
     _compare(ledger, "x".join(map(str, AXES.values())), large(), runs)
     _growth(ledger, "this matrix", list(_goals(spec)))
     _growth(ledger, "x".join(map(str, AXES.values())), [large()])
+
+
+def measure_nights(ledger: Ledger, runs: int) -> None:
+    """Measure what nights of rotating tiers cover and cost, beside the lock's cells; the runs are the same each time."""
+    spec = load_spec(project_dir() / "matrix")
+    lock = load_lock(project_dir() / "matrix")
+    for tier, infra in ((t, i) for t, known in spec.tiers.items() if known.rotates for i in spec.infras):
+        locked = tier_cells(spec, tier, infra, lock)
+        covered = triples(spec, tier, infra, len(locked))
+        figures = lock.tier(infra, tier)
+        known = figures is not None and figures.figures.month == str(covered["month"])
+        for nights, name in ((WEEK, "week"), (MONTH, "month")):
+            share = 100 * covered[name] / covered["possible"]
+            note = f"{covered[name]} of {covered['possible']}; as the lock says: {'yes' if known else 'NO'}"
+            ledger.add(f"{tier} on {infra}: triples of {nights} nights", "%", [share], note=note)
+        cost = sum(map(estimate, locked))
+        some = [FIRST + timedelta(days=n) for n in range(WEEK)]
+        made = [tier_cells(spec, tier, infra, lock, night=night) for night in some]
+        shares = [100 * sum(map(estimate, cells)) / cost for cells in made]
+        note = f"{min(map(len, made))} to {max(map(len, made))} cells, {len(locked)} in the lock"
+        ledger.add(f"{tier} on {infra}: expected time of a night, by the lock's", "%", shares, note=note)
 
 
 def large() -> Goal:

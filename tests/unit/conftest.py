@@ -7,11 +7,17 @@ checkout, in whatever folder a test works.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from harness.paths import PRODUCT, PROJECT, packaged_dir
+from harness.plan.cover import cover
+from harness.plan.goal import Goal
+
+COVERS: dict[str, Any] = {}  # the cells of each goal that was planned
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -34,3 +40,16 @@ def _options_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
 def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this host have nothing else to do, as far as commands are told."""
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+
+
+@pytest.fixture
+def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan each goal once for all tests that ask for this: the same goal, cells and seed make the same plan."""
+
+    def known(goal: Goal, *, there: Sequence[Mapping[str, str]] = (), seed: int = 0) -> Any:
+        key = repr((goal, there, seed))
+        if key not in COVERS:
+            COVERS[key] = cover(goal, there=there, seed=seed)
+        return COVERS[key]
+
+    monkeypatch.setattr("harness.plan.build.cover", known)

@@ -8,8 +8,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness import yaml_text
 from harness.errors import BadInput
 from harness.files import read_text
@@ -78,7 +76,7 @@ def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
     return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
 
 
-class _Tagless(yaml.SafeLoader):
+class _Tagless(yaml_text.LOADER):  # type: ignore[misc, valid-type] # one of two
     """Reads Ansible's own tags, such as !vault, as nothing."""
 
 

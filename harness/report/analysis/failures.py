@@ -92,18 +92,25 @@ class FailureLog:
 
     by_cell: dict[str, dict[int, tuple[Failure, ...]]] = field(default_factory=dict)
     _seen: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
+    _first: dict[str, int] = field(default_factory=dict)
 
     def known(self, cell: str, failure: Failure, night: int) -> bool:
-        """Tell whether the same failed in the same cell in a night not long before."""
-        return any(night - KNOWN_NIGHTS <= n < night for n in self._seen.get((cell, *failure.key), ()))
+        """Tell whether the same failed in a night not long before: in the same cell, or anywhere if it is a new one."""
+        of = cell if self._first.get(cell, night) < night else ""
+        return any(night - KNOWN_NIGHTS <= n < night for n in self._seen.get((of, *failure.key), ()))
+
+    def ran(self, cell: str, night: int) -> None:
+        """Write down that a cell has a record in a night; nights come in order."""
+        self._first.setdefault(cell, night)
 
     def add(self, cell: str, night: int, failures: tuple[Failure, ...]) -> None:
         """Write a cell's night down; nights come in order."""
         self.by_cell.setdefault(cell, {})[night] = failures
         for failure in failures:
-            nights = self._seen.setdefault((cell, *failure.key), [])
-            if not nights or nights[-1] != night:
-                nights.append(night)
+            for of in (cell, ""):
+                nights = self._seen.setdefault((of, *failure.key), [])
+                if not nights or nights[-1] != night:
+                    nights.append(night)
 
 
 def failure_log_of(nights: Sequence[Night]) -> FailureLog:
@@ -111,6 +118,7 @@ def failure_log_of(nights: Sequence[Night]) -> FailureLog:
     log = FailureLog()
     for number, night in enumerate(nights):
         for cell, record in night.cells.items():
+            log.ran(cell, number)
             failures = failures_of(record)
             if failures:
                 log.add(cell, number, failures)

@@ -23,13 +23,15 @@ class Planned:
     """The plan of a tier.
 
     cells: values by axis of each planned cell, by id; None when the plan is not known.
-    axes: values of each axis, in the matrix's order.  every_hours: how often the tier runs; None: when somebody wants.
+    axes: values of each axis, in the matrix's order.  together: groups of them that some tier covers together.
+    every_hours: how often the tier runs; None: when somebody wants.
     """
 
     cells: Mapping[str, Mapping[str, str]] | None = None
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     every_hours: float | None = None
     quarantine: tuple[QuarantineEntry, ...] = ()
+    together: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,9 @@ def quarantined(
     nights: Sequence[Night], log: FailureLog, entries: Sequence[QuarantineEntry], today: date
 ) -> tuple[Quarantined, ...]:
     """Return the entries with what they excuse, those that end first before."""
-    cells = dict.fromkeys(cell for night in nights for cell in night.cells)
-    found = [_entry(e, [c for c in cells if fnmatchcase(c, e.cell)], nights, log, today) for e in entries]
-    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cell)))
+    cells = {cell: record.axes for night in nights for cell, record in night.cells.items()}
+    found = [_entry(e, [c for c, axes in cells.items() if e.means(c, axes)], nights, log, today) for e in entries]
+    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cells)))
 
 
 def _entry(

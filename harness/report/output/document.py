@@ -16,11 +16,12 @@ from harness.check_result import shortened_below
 from harness.history.lines import History
 from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
-from harness.report.analysis.checks import CheckStory, Range
+from harness.report.analysis.checks import WINDOW, CheckStory, Range
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.story import CellStory, Slower, Trend
+from harness.report.suspects import SHOWN, Explained, explained, flake_rates, of_night, worth_showing
 from harness.validate.performance.figures import KINDS, over_slo, rounded
 
 
@@ -169,6 +170,15 @@ def summary(analysis: Analysis) -> dict[str, Any]:
     }
 
 
+def suspects_of(analysis: Analysis) -> list[Explained]:
+    """Return what may explain the failures of the last night."""
+    if analysis.last is None:
+        return []
+    rates = flake_rates(analysis.nights[:-1][-WINDOW:])
+    found = explained(of_night(analysis.last), together=analysis.planned.together, flakes=rates)
+    return worth_showing(found)
+
+
 def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
     """Return the last good and the first bad commit; an empty text for what is not known."""
     good = nights[found.good].where.commit if found.good >= 0 else ""
@@ -239,6 +249,7 @@ class _Document:
             "checks": list(self.checks),
             "messages": list(self.messages),
             "clusters": clusters,
+            "suspects": [self.explained(one) for one in suspects_of(found)],
             "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in found.not_run],
             "slower": [self.slower(slower) for slower in found.slower],
             "figures": figures(found, self.places),
@@ -349,12 +360,30 @@ class _Document:
             for cluster in self.analysis.clusters[:MOST_CLUSTERS]
         ]
 
+    def explained(self, found: Explained) -> dict[str, Any]:
+        return {
+            "cells": [self.places[cell] for cell in found.cells],
+            "what": [title for title, _ in found.keys],
+            "chance": round(found.chance, 3),
+            "named": found.named is not None,
+            "suspects": [
+                {
+                    "values": [{"axis": axis, "value": value} for axis, value in one.values],
+                    "share": round(one.share, 3),
+                    "evidence": one.evidence,
+                    "around": one.around,
+                }
+                for one in found.suspects[:SHOWN]
+            ],
+        }
+
     def slower(self, slower: Slower) -> dict[str, Any]:
         return {"cell": self.places[slower.cell], "step": slower.step, **(trend(slower.trend) or {})}
 
     def quarantined(self, found: Quarantined) -> dict[str, Any]:
         return {
-            **found.entry.model_dump(mode="json"),
+            **found.entry.model_dump(mode="json", exclude={"where"}),
+            "cell": found.entry.cells,
             "check": found.entry.check or "",
             "days_left": found.days_left,
             "cells": [self.places[cell] for cell in found.cells],

@@ -15,7 +15,8 @@ from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
 from harness.report.analysis.story import CellStory
-from harness.report.output.document import commits, compare_url, reproduce, summary
+from harness.report.output.document import commits, compare_url, reproduce, summary, suspects_of
+from harness.report.suspects import lines_of as lines_of_suspects
 from harness.report.words import plural
 from harness.validate.performance.figures import label_of
 
@@ -80,6 +81,10 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
     if len(rows) > MOST_ROWS:
         lines += ["", f"and {plural(len(rows) - MOST_ROWS, 'more kind')} of failure; see the report."]
     counts = [c for c in failing if not _excused(c)] or list(failing)
+    found = suspects_of(analysis)
+    lines += (
+        ["", "Suspects:", "", *(f"- {code(line)}" for one in found for line in lines_of_suspects(one))] if found else []
+    )
     return [*lines, "", "To reproduce the first one:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
 
 
@@ -151,7 +156,7 @@ def _asides(analysis: Analysis) -> list[str]:
         _list("slower than usual", slower),
         _list("slower figures", figures),
         _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),
-        _list("quarantine ends", [f"{entry.cell} {entry.until}" for entry in ending]),
+        _list("quarantine ends", [f"{entry.cells} {entry.until}" for entry in ending]),
     ]
     told = [line for line in said if line]
     return ["", *told] if told else []

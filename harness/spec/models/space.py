@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from harness.spec.base import CHECK, Condition, Feature, Model, Name, Text, Url
+from harness.spec.base import CHECK, Condition, Feature, Model, Name, OneOrMore, Text, Url
 from harness.spec.controls import Waiver
 from harness.spec.models.axes import PRODUCT, Axis, AxisValue
 from harness.spec.models.network_plugins import NetworkPlugin
@@ -65,19 +66,39 @@ CheckGlob = Annotated[str, StringConstraints(pattern=CHECK)]
 
 
 class QuarantineEntry(Model):
-    """What matrix/quarantine.yml excuses, which runs and does not fail a run: cells by glob; of them one check or
-    all.
+    """What matrix/quarantine.yml excuses, which runs and does not fail a run: cells by glob, by their values, or by
+    both; of them one check or all.
 
-    cell: a glob of ids of cells.  check: a glob of checks as `suite: name`, such as `network: test_dns*`.
+    cell: a glob of ids of cells; default: all.  where: values by axis, of which a cell has one on each.
+    check: a glob of checks as `suite: name`, such as `network: test_dns*`.
     issue: the URL of where somebody works on it.  reason: why it is excused.
     until: the last day (date) on which the entry counts.
     """
 
-    cell: Text
+    cell: Text = "*"
+    where: dict[Name, OneOrMore] = Field(default_factory=dict)
     check: CheckGlob | None = None
     issue: Url
     reason: Text
     until: date
+
+    @model_validator(mode="after")
+    def _some_cells(self) -> QuarantineEntry:
+        if not self.model_fields_set & {"cell", "where"} or (not self.where and "cell" not in self.model_fields_set):
+            raise ValueError("names no cells; add `cell`, a glob of their ids, or `where`, their values")
+        return self
+
+    @property
+    def cells(self) -> str:
+        """Return which cells are meant, in words."""
+        values = [f"{axis} {one if isinstance(one, str) else ' or '.join(one)}" for axis, one in self.where.items()]
+        return ", ".join([*([self.cell] if self.cell != "*" or not values else []), *values])
+
+    def means(self, cell: str, values: Mapping[str, str]) -> bool:
+        """Tell whether a cell, by its id and its values, is one of these."""
+        return fnmatchcase(cell, self.cell) and all(
+            values.get(axis) in ((one,) if isinstance(one, str) else one) for axis, one in self.where.items()
+        )
 
 
 class Space(Model):
@@ -114,6 +135,12 @@ class Spec(Space):
     quarantine: tuple[QuarantineEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)
+
+    @property
+    def together(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of axes that some tier covers together."""
+        covers = (tier.cover for tier in self.tiers.values() if tier.cover is not None)
+        return tuple(dict.fromkeys(group.axes for cover in covers for group in cover.together))
 
     def product_of(self, values: Mapping[str, str]) -> Product:
         """Return what is tested in a cell, by its value on every axis."""

@@ -64,6 +64,7 @@ class Tier(Model):
     fail_when: when suite `performance` fails, besides when it cannot measure: a figure is `slower` than in the runs
         before by more than their noise, or `over-slo`.
     every_hours: how often (hours) a schedule runs it: by this the report knows that a night is missing.
+    rotate: whether each night has other planned cells, which cover the same; default: if a schedule runs it.
     """
 
     label: Text
@@ -71,14 +72,22 @@ class Tier(Model):
     cover: Cover | None = None
     where: dict[Name, Condition] = Field(default_factory=dict)
     every_hours: float | None = Field(default=None, gt=0, le=24 * 366)
+    rotate: bool | None = None
     suites: tuple[Name, ...] = Field(min_length=1)
     fail_when: tuple[Literal["slower", "over-slo"], ...] = ()
     budget: Budget
+
+    @property
+    def rotates(self) -> bool:
+        """Tell whether each night has other planned cells."""
+        return self.cover is not None and (self.every_hours is not None if self.rotate is None else self.rotate)
 
     @model_validator(mode="after")
     def _some_cells(self) -> Tier:
         if not self.pinned and self.cover is None:
             raise ValueError("has no cells; add `pinned` cells, or `cover` to plan some")
+        if self.rotate and self.cover is None:
+            raise ValueError("`rotate` changes planned cells; add `cover`, or remove `rotate`")
         if self.where and self.cover is None:
             raise ValueError("`where` limits planned cells; add `cover`, or remove `where`")
         return self

@@ -49,12 +49,10 @@ def test_no_hint_is_given_in_a_way_that_is_not_looked_for(found: list[Advice]) -
 
 
 def test_every_hint_is_on_the_page_as_the_site_has_it(found: list[Advice]) -> None:
-    page = messages.text()
+    page = messages.text(found).replace("&#124;", "").replace("\\|", "")
     for one in found:
         for hint in one.hints if not one.passed_on else ():
-            assert shown(hint).replace("|", "") in page.replace("&#124;", "").replace("\\|", ""), (
-                f"{one.path}:{one.line}"
-            )
+            assert shown(hint).replace("|", "") in page, f"{one.path}:{one.line}"
     assert "<!-- made from the code: messages -->" in PAGE.read_text(encoding="utf-8")
 
 
@@ -65,7 +63,7 @@ def headings() -> list[str]:
 
 @pytest.mark.parametrize("heading", headings())
 def test_what_the_page_explains_is_what_the_code_says(found: list[Advice], heading: str) -> None:
-    assert heading in {said for one in found for said in one.summaries}
+    assert any(heading in one.summaries for one in found)
 
 
 def test_the_page_explains_what_happens_most(found: list[Advice]) -> None:

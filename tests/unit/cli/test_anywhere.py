@@ -14,6 +14,8 @@ from harness.cli import app
 from harness.paths import PRODUCT, PROJECT, packaged_dir, project_dir
 from tests.package.commands import JOB, LOOK_ANYWHERE, NEED_A_PROJECT, WORK_ANYWHERE, call, complaint
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 
 def commands(command: object, *names: str) -> list[str]:
     """Return the words of every command, without those of groups."""

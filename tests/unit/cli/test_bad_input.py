@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,9 +13,8 @@ import pytest
 
 from harness.cli import main
 from harness.paths import PROJECT, project_dir
+from tests.unit.programs import VMATRIX, run_loaded
 
-VMATRIX = Path(sys.executable).parent / "vmatrix"
-SECONDS = 300  # against hanging
 CLOSED = """\
 apiVersion: v1
 kind: Config
@@ -74,16 +72,7 @@ def process(work: Path) -> Call:
     """Return what runs the command in a process of its own."""
 
     def run(*words: str, env: Mapping[str, str] | None = None) -> Ended:
-        done = subprocess.run(
-            [VMATRIX, *words],
-            cwd=work,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        done = run_loaded([VMATRIX, *words], cwd=work, env={**os.environ, **(env or {})})
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.cli import app, options, reach, report
 from harness.paths import project_dir
 from harness.session import reporting
 from harness.spec.renamed import TOLD
+from tests.unit.programs import run_loaded
 
 runner = CliRunner()
 Seen = Callable[..., dict[str, Any]]
@@ -123,15 +123,8 @@ PRESENT = ["--infra-profile", "embedded", "--namespace", "shared", "--provider",
 def test_pytest_takes_both(words: list[str], told: list[str], expected: list[str], tmp_path: Path) -> None:
     checks = str(project_dir() / "tests" / "cells")
     asked = ["--tier", "smoke", *words, "--collect-only", "-q", "-n", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", checks, "-p", "no:cacheprovider", *asked],
-        cwd=tmp_path,
-        env={**os.environ, TOLD: "\n".join(told), "XDG_STATE_HOME": str(tmp_path / "state")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    env = {**os.environ, TOLD: "\n".join(told), "XDG_STATE_HOME": str(tmp_path / "state")}
+    done = run_loaded([sys.executable, "-m", "pytest", checks, "-p", "no:cacheprovider", *asked], cwd=tmp_path, env=env)
     notes = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("note: ")]
     assert sorted(notes) == expected, done.stdout + done.stderr
     assert done.returncode == 0, done.stdout + done.stderr
@@ -164,14 +157,8 @@ def test_the_printed_call_works_when_pasted(monkeypatch: pytest.MonkeyPatch, tmp
     assert printed.startswith("$ pytest ")
     assert "--infra-profile embedded" in printed
     assert "-k 'not nodes'" in printed
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(printed)[1:], "--collect-only", "-q"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    argv = [sys.executable, "-m", *shlex.split(printed)[1:], "--collect-only", "-q"]
+    done = run_loaded(argv, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_provision[" in done.stdout
 

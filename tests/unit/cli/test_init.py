@@ -19,6 +19,7 @@ from harness.spec import load_spec
 from tests.package.commands import call
 from tests.unit.processes import interruptible, reading
 
+pytestmark = pytest.mark.usefixtures("planned_once")
 SECONDS = 60
 PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from harness.cli.options import Given, takes
 from harness.paths import PROJECT, project_dir
 from harness.rundir import RunDir
 from harness.spec.options import OPTIONS, OTHER_NAMES, RUN, SETTINGS
+from tests.unit.programs import VMATRIX, run_loaded
 
 runner = CliRunner()
 WIDE = {"COLUMNS": "250"}
@@ -77,7 +76,6 @@ def test_run_has_every_option_of_a_run_in_its_help() -> None:
 
 
 NOTHING = SimpleNamespace(params={})
-SECONDS = 300  # against hanging
 
 
 def parameters(command: Any = None, *words: str) -> Iterator[tuple[str, Any]]:
@@ -148,7 +146,6 @@ def test_outside_of_a_project_nothing_is_completed(tmp_path: Path, monkeypatch: 
     ],
 )
 def test_shells_are_answered(shell: str, env: dict[str, str]) -> None:
-    program = Path(sys.executable).parent / "vmatrix"
     asked = {**os.environ, **env, "_VMATRIX_COMPLETE": f"complete_{shell}", PROJECT: str(project_dir())}
-    done = subprocess.run([program], env=asked, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = run_loaded([VMATRIX], cwd=Path.cwd(), env=asked)
     assert "smoke" in done.stdout, done

@@ -27,6 +27,7 @@ NOT_PREFIXED = {"include", "stages", "variables"}  # stages are the including fi
 # What reaches jobs besides settings: jobs of GitLab, networks, caches, checkouts, runners.
 OTHERS = {
     *("MATRIX_API_CA", "MATRIX_API_SERVER", "MATRIX_HISTORY_TOKEN", "MATRIX_NOTE_TOKEN", "MATRIX_ONLY"),
+    "MATRIX_NIGHT",
     *("MATRIX_SCHEDULE", "MATRIX_WANT_TIER", "VMATRIX_DEBIAN_MIRROR"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "GOFLAGS", "GONOSUMDB", "GOPROXY", "GOSUMDB"),

@@ -21,6 +21,7 @@ from harness.machines.given_inventory import (
     WITHOUT_MEANING,
     WORDS,
     AnsibleConnection,
+    Connections,
     OptionValue,
     connections,
     given_inventory,
@@ -172,19 +173,9 @@ WRONG = {
     "undefined": ("[masters]\na ansible_host='{{ nope }}'\n", "'nope' is undefined"),
     "unquoted": ("[masters]\na ansible_host={{ nope }}\n", "Expected key=value host variable assignment, got: nope"),
     "plugin": ("[masters]\na ansible_connection=docker\n", "a: the connection plugin 'docker' was not found"),
-    "name": ("[masters]\na ansible_host=no-such-host.invalid\n", "is not an address and has none"),
     "key": (
         "[masters]\na ansible_host=192.0.2.1 ansible_private_key_file=/nope\n",
         "a: ansible_private_key_file: /nope",
-    ),
-    "option": ("[masters]\na ansible_host=192.0.2.1 ansible_ssh_args='-o Nope=1'\n", "Bad configuration option: nope"),
-    "quotes": ('[masters]\na ansible_host=192.0.2.1 ansible_ssh_args="\'x"\n', "a: ansible_ssh_args"),
-    "host": ("[masters]\na ansible_host=192.0.2.1 ansible_ssh_extra_args=b\n", "name another host, 'b'"),
-    "dash": ("[masters]\na ansible_ssh_host=-oProxyCommand=x\n", "a: ansible_ssh_host"),
-    "password": ("[masters]\na ansible_ssh_pass=x\n", "a: ansible_ssh_pass: checks cannot"),
-    "become": (
-        "[masters]\na ansible_host=::1 ansible_user=x ansible_become_pass=y\n",
-        "a: ansible_become_pass: checks",
     ),
 }
 
@@ -192,13 +183,40 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_an_inventory_that_cannot_be_used(tmp_path: Path, name: str) -> None:
     text, says = WRONG[name]
-    file = written(tmp_path, text)
+    assert_refused(written(tmp_path, text), says)
+
+
+def assert_refused(file: Path, says: str) -> None:
     with pytest.raises(BadInput) as refused:
         given_inventory([file], GROUPS)
     assert says in refused.value.summary
     assert str(file) in refused.value.summary
     assert refused.value.hint
     assert "status" not in refused.value.summary
+
+
+# What Ansible reads, and what checks cannot use: variables of the machine `a`.
+UNUSABLE: Mapping[str, tuple[Mapping[str, str], str]] = {
+    "name": ({"ansible_host": "no-such-host.invalid"}, "is not an address and has none"),
+    "option": ({"ansible_host": "192.0.2.1", "ansible_ssh_args": "-o Nope=1"}, "Bad configuration option: nope"),
+    "quotes": ({"ansible_host": "192.0.2.1", "ansible_ssh_args": "'x"}, "a: ansible_ssh_args"),
+    "host": ({"ansible_host": "192.0.2.1", "ansible_ssh_extra_args": "b"}, "name another host, 'b'"),
+    "dash": ({"ansible_ssh_host": "-oProxyCommand=x"}, "a: ansible_ssh_host"),
+    "password": ({"ansible_ssh_pass": "x"}, "a: ansible_ssh_pass: checks cannot"),
+    "become": (
+        {"ansible_host": "::1", "ansible_user": "x", "ansible_become_pass": "y"},
+        "a: ansible_become_pass: checks",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_machine_that_cannot_be_used(
+    tmp_path: Path, name: str, read: Mapping[str, AnsibleConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = Connections({"masters": ("a",)}, {"a": replace(read[f"unusable {name}"], host="a")})
+    monkeypatch.setattr("harness.machines.given_inventory.connections", lambda *_: alone)
+    assert_refused(written(tmp_path, ""), UNUSABLE[name][1])
 
 
 BROKEN = {
@@ -311,6 +329,33 @@ def hosts(folder: Path, lines: Mapping[str, Mapping[str, Any]]) -> Path:
     return file
 
 
+@pytest.fixture(scope="module")
+def read(
+    ssh_options: dict[str, Any], sudo_options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, AnsibleConnection]:
+    """Return what one run of Ansible reads of a host for each case."""
+    lines: dict[str, Mapping[str, Any]] = {
+        **{f"option {name}": {name: SAMPLES[option][0]} for name, option in variables_of(ssh_options).items()},
+        **{f"sudo {name}": {name: SUDO_SAMPLES[option][0]} for name, option in variables_of(sudo_options).items()},
+        **{f"unusable {name}": variables for name, (variables, _) in UNUSABLE.items()},
+        **{f"root {name}": variables for name, (variables, _) in OTHER_WAYS.items()},
+        **{f"connection {name}": {"ansible_connection": name} for name in (*SSH_NAMES, *OTHER_NAMES)},
+        "localhost": {"ansible_host": "192.0.2.1", "ansible_ssh_host": "192.0.2.2"},
+        "windows": {"ansible_shell_type": "powershell"},
+    }
+    return connections([hosts(tmp_path_factory.mktemp("read"), lines)], ["masters"], {}).hosts
+
+
+def variables_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the option of each variable."""
+    return {
+        each["name"]: option
+        for option, told in options.items()
+        for each in told.get("vars", [])
+        if each["name"] not in FROM_THE_INVENTORY
+    }
+
+
 def words_of(connection: AnsibleConnection, option: str) -> Sequence[str] | None:
     """Return ssh's words for one option alone; None if it is refused."""
     alone = replace(connection, options={option: connection.options[option]})
@@ -322,31 +367,23 @@ def words_of(connection: AnsibleConnection, option: str) -> Sequence[str] | None
     return None
 
 
-def test_every_variable_of_every_option(tmp_path: Path, ssh_options: dict[str, Any]) -> None:
-    option_of = {
-        each["name"]: option
-        for option, told in ssh_options.items()
-        for each in told.get("vars", [])
-        if each["name"] not in FROM_THE_INVENTORY
-    }
-    file = hosts(tmp_path, {f"host-{name}": {name: SAMPLES[option][0]} for name, option in option_of.items()})
-    read = connections([file], ["masters"], {}).hosts
-    assert {name: read[f"host-{name}"].options[option].place(option) for name, option in option_of.items()} == {
+def test_every_variable_of_every_option(ssh_options: dict[str, Any], read: Mapping[str, AnsibleConnection]) -> None:
+    option_of = variables_of(ssh_options)
+    assert {name: read[f"option {name}"].options[option].place(option) for name, option in option_of.items()} == {
         name: name for name in option_of
     }
-    seen = {name: words_of(read[f"host-{name}"], option) for name, option in option_of.items()}
+    seen = {name: words_of(read[f"option {name}"], option) for name, option in option_of.items()}
     assert seen == {
         name: list(expected) if (expected := SAMPLES[option][1]) is not None else None
         for name, option in option_of.items()
     }
     for name, option in option_of.items():
         if option == "host":
-            assert read[f"host-{name}"].value("host") == "192.0.2.7"
+            assert read[f"option {name}"].value("host") == "192.0.2.7"
 
 
-def test_the_last_of_an_options_names_counts_as_in_ansible(tmp_path: Path) -> None:
-    file = hosts(tmp_path, {"localhost": {"ansible_host": "192.0.2.1", "ansible_ssh_host": "192.0.2.2"}})
-    assert connections([file], ["masters"], {}).hosts["localhost"].value("host") == "192.0.2.2"
+def test_the_last_of_an_options_names_counts_as_in_ansible(read: Mapping[str, AnsibleConnection]) -> None:
+    assert read["localhost"].value("host") == "192.0.2.2"
 
 
 @pytest.mark.parametrize("turn", range(2))
@@ -394,12 +431,7 @@ def assert_samples(connection: AnsibleConnection, option_of: Mapping[str, str]) 
 def test_ssh_is_asked_for_what_ansible_asks_it_for(
     tmp_path: Path, ssh_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    option_of = {
-        each["name"]: option
-        for option in (*WORDS, "host")
-        for each in ssh_options[option].get("vars", [])
-        if each["name"] not in FROM_THE_INVENTORY
-    }
+    option_of = variables_of({option: ssh_options[option] for option in (*WORDS, "host")})
     lines = {
         f"host-{name}": {"ansible_host": f"192.0.2.{number}", name: SAMPLES[option][0]}
         for number, (name, option) in enumerate(option_of.items())
@@ -461,16 +493,13 @@ def test_an_option_of_a_newer_ansible_is_refused_once_it_is_set() -> None:
     assert ssh_words(unset, "hosts") == []
 
 
-def test_every_variable_of_sudo(tmp_path: Path, sudo_options: dict[str, Any]) -> None:
-    option_of = {each["name"]: option for option, told in sudo_options.items() for each in told.get("vars", [])}
-    lines = {f"host-{name}": {name: SUDO_SAMPLES[option][0]} for name, option in option_of.items()}
-    read = connections([hosts(tmp_path, lines)], ["masters"], {}).hosts
-    for name, option in option_of.items():
-        connection = read[f"host-{name}"]
+def test_every_variable_of_sudo(sudo_options: dict[str, Any], read: Mapping[str, AnsibleConnection]) -> None:
+    for name, option in variables_of(sudo_options).items():
+        connection = read[f"sudo {name}"]
         if SUDO_SAMPLES[option][1]:
             refuse_other_root(connection, "admin", "hosts")
             continue
-        with pytest.raises(BadInput, match=f"hosts: host-{name}: {name}"):
+        with pytest.raises(BadInput, match=f"hosts: sudo {name}: {name}"):
             refuse_other_root(connection, "admin", "hosts")
         if option != "become_user":
             refuse_other_root(connection, "root", "hosts")
@@ -482,31 +511,25 @@ OTHER_WAYS: Mapping[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
-def test_roots_other_ways(tmp_path: Path) -> None:
-    read = connections(
-        [hosts(tmp_path, {name: values for name, (values, _) in OTHER_WAYS.items()})], ["masters"], {}
-    ).hosts
+def test_roots_other_ways(read: Mapping[str, AnsibleConnection]) -> None:
     for name, (_, says) in OTHER_WAYS.items():
-        refuse_other_root(read[name], "root", "hosts")
+        refuse_other_root(read[f"root {name}"], "root", "hosts")
         with pytest.raises(BadInput, match=says):
-            refuse_other_root(read[name], "admin", "hosts")
+            refuse_other_root(read[f"root {name}"], "admin", "hosts")
 
 
 SSH_NAMES = ("ssh", "ansible.builtin.ssh", "ansible.legacy.ssh", "smart")
 OTHER_NAMES = ("local", "ansible.builtin.local", "winrm", "psrp")
 
 
-def test_the_names_of_ssh_and_of_what_is_not_ssh(tmp_path: Path) -> None:
-    lines = {f"host-{name}": {"ansible_connection": name} for name in (*SSH_NAMES, *OTHER_NAMES)}
-    read = connections([hosts(tmp_path, lines)], ["masters"], {}).hosts
+def test_the_names_of_ssh_and_of_what_is_not_ssh(read: Mapping[str, AnsibleConnection]) -> None:
     for name in SSH_NAMES:
-        assert ssh_words(read[f"host-{name}"], "hosts")[0] == "-C"
+        assert ssh_words(read[f"connection {name}"], "hosts")[0] == "-C"
     for name in OTHER_NAMES:
-        with pytest.raises(BadInput, match=f"hosts: host-{name}: ansible_connection: Ansible reaches it by"):
-            ssh_words(read[f"host-{name}"], "hosts")
+        with pytest.raises(BadInput, match=f"hosts: connection {name}: ansible_connection: Ansible reaches it by"):
+            ssh_words(read[f"connection {name}"], "hosts")
 
 
-def test_a_shell_of_windows(tmp_path: Path) -> None:
-    lines = {"a": {"ansible_shell_type": "powershell"}}
-    with pytest.raises(BadInput, match="hosts: a: ansible_shell_type: its shell is powershell"):
-        ssh_words(connections([hosts(tmp_path, lines)], ["masters"], {}).hosts["a"], "hosts")
+def test_a_shell_of_windows(read: Mapping[str, AnsibleConnection]) -> None:
+    with pytest.raises(BadInput, match="hosts: windows: ansible_shell_type: its shell is powershell"):
+        ssh_words(read["windows"], "hosts")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import BadInput
 from harness.paths import PROJECT, packaged_dir
 from harness.plan.quarantine import idle_globs, match, unmatched
 from harness.spec import load_spec
@@ -34,22 +35,53 @@ def entry(cell: str, check: str | None = None) -> QuarantineEntry:
     ],
 )
 def test_an_entry_excuses_what_it_names(one: QuarantineEntry, name: str, check: str | None, excused: bool) -> None:
-    assert match([one], name, check, LAST) == (one if excused else None)
+    assert match([one], name, {}, check, LAST) == (one if excused else None)
 
 
 def test_an_entry_counts_on_its_last_day_and_not_after() -> None:
-    assert match([entry("*")], "k1", None, LAST) is not None
-    assert match([entry("*")], "k1", None, date(2027, 1, 1)) is None
+    assert match([entry("*")], "k1", {}, None, LAST) is not None
+    assert match([entry("*")], "k1", {}, None, date(2027, 1, 1)) is None
 
 
 def test_the_first_entry_that_fits_is_the_one() -> None:
     entries = [entry("k2"), entry("k1", "a: b"), entry("k1"), entry("*")]
-    assert match(entries, "k1", "a: c", LAST) is entries[2]
+    assert match(entries, "k1", {}, "a: c", LAST) is entries[2]
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "excused"),
+    [
+        ({"os": "d12"}, {"os": "d12", "ip": "dual"}, True),
+        ({"os": "d12", "ip": ["dual", "ipv6"]}, {"os": "d12", "ip": "ipv6"}, True),
+        ({"os": "d12", "ip": ["dual", "ipv6"]}, {"os": "d12", "ip": "ipv4"}, False),
+        ({"os": "d12"}, {"os": "d13"}, False),
+        ({"os": "d12"}, {}, False),
+    ],
+)
+def test_an_entry_excuses_cells_by_their_values(
+    where: dict[str, str | list[str]], values: dict[str, str], excused: bool
+) -> None:
+    one = QuarantineEntry.model_validate({"where": where, "issue": ISSUE, "reason": "known", "until": LAST})
+    assert match([one], "k1", values, None, LAST) == (one if excused else None)
+
+
+def test_an_entry_without_cells_is_refused() -> None:
+    with pytest.raises(ValueError, match="names no cells"):
+        QuarantineEntry.model_validate({"issue": ISSUE, "reason": "known", "until": LAST})
+
+
+def test_values_that_the_matrix_has_not_are_refused_at_their_line(matrix: Path) -> None:
+    row = "quarantine:\n  - where: {runtime: cri-oh, color: red}\n    issue: https://tracker.example/1\n"
+    (matrix / "quarantine.yml").write_text(far(row + "    reason: r\n    until: 2099-01-01\n"), encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        load_spec(matrix)
+    assert "quarantine.yml:2: quarantine[0].where.runtime: unknown value of axis runtime 'cri-oh'" in str(refused.value)
+    assert "quarantine[0].where.color: unknown axis 'color'" in str(refused.value)
 
 
 def test_an_entry_that_no_planned_cell_fits_is_said_at_its_line(tmp_path: Path) -> None:
     (tmp_path / "quarantine.yml").write_text("quarantine:\n  - cell: k1-*\n  - check: x\n    cell: k9-*\n")
-    (said,) = unmatched([entry("k1-*"), entry("k9-*")], ["k1-a", "k2-a"], tmp_path)
+    (said,) = unmatched([entry("k1-*"), entry("k9-*")], {"k1-a": {}, "k2-a": {}}, tmp_path)
     assert (said.line, said.path) == (4, "quarantine[1].cell")
     assert said.message.startswith("'k9-*' matches no planned cell; ")
 

@@ -25,6 +25,8 @@ from tests.unit.plan.small import plan_all
 
 __all__ = ["matrix"]
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 REASON = "needs the phase upgrade, which a product does not have"
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -54,32 +60,67 @@ TEMPLATES = {
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 
 
-def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), **more: Any) -> Path:
-    """Render every template, or only those named, for the first control plane of a topology."""
+@cache
+def renderer() -> subprocess.Popen[str]:
+    """Return a process of Ansible that renders for all tests of this one; it ends with its input."""
     sources = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
     sources += [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
-    chosen = {
-        "target": "cp",
-        "directory": str(directory),
+    home = mkdtemp()
+    atexit.register(shutil.rmtree, home)
+    made = subprocess.Popen(
+        [sys.executable, HERE / "renderer.py", *(source for source in sources if source.exists())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={
+            **os.environ,
+            "ANSIBLE_HOME": home,
+            "ANSIBLE_FILTER_PLUGINS": str(FILTERS),
+        },
+    )
+    atexit.register(made.communicate)
+    return made
+
+
+def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), **more: Any) -> Path:
+    """Render every template, or only those named, for the first control plane of a topology."""
+    given = {
         "render": {name: place for name, place in TEMPLATES.items() if not only or name in only},
         "roles": str(PLAYBOOKS / "roles"),
         "encryption_key_new": ["b25l", "dHdv"],
         **more,
     }
-    chosen["ansible_python_interpreter"] = sys.executable
-    extra = [word for source in sources if source.exists() for word in ("-e", f"@{source}")]
-    proc.run(
-        [ANSIBLE, "-i", HERE / f"inventories/{topology}.yml", *extra, "-e", json.dumps(chosen), HERE / "render.yml"],
-        timeout=300,
-        env={
-            "ANSIBLE_LOCALHOST_WARNING": "0",
-            "ANSIBLE_HOME": str(directory / "ansible"),
-            "ANSIBLE_FILTER_PLUGINS": str(FILTERS),
-        },
-    )
-    for name, text in json.loads((directory / "rendered.json").read_text(encoding="utf-8")).items():
+    for name, text in answered(topology, given).items():
         (directory / name).write_text(text, encoding="utf-8")
     return directory
+
+
+def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
+    """Return the text of each template of a request, by name."""
+    request = {"inventory": str(HERE / f"inventories/{topology}.yml"), "target": "cp", "given": given}
+    program = renderer()
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write(json.dumps(request) + "\n")
+    program.stdin.flush()
+    answer = json.loads(program.stdout.readline())
+    assert "error" not in answer, answer
+    return dict(answer["rendered"])
+
+
+def test_what_is_rendered_is_what_a_run_of_the_play_has() -> None:
+    program = renderer()
+    given = {"render": {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}, "target": "cp"}
+    given |= {"roles": str(PLAYBOOKS / "roles")}
+    extra = [word for source in program.args[2:] for word in ("-e", f"@{source}")]  # type: ignore[index]
+    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *extra, "-e", json.dumps(given), HERE / "render.yml"]
+    plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS)}
+    done = proc.run(argv, timeout=300, env={**plugins, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"})
+    shown = re.search(r"^ok: \[cp\] => (\{.*?^\})", done.stdout, re.DOTALL | re.MULTILINE)
+    assert shown is not None, done.stdout
+    message = json.loads(shown[1])["msg"]
+    expected = json.loads(message) if isinstance(message, str) else message
+    assert answered("cp1-w1", given) == expected
 
 
 @pytest.fixture(scope="module")

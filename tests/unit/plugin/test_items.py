@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +15,7 @@ from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected
 from harness.plugin.items import deleted_after, suite_after
 from harness.spec import load_spec
-
-SECONDS = 120.0
+from tests.unit.programs import run_loaded
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +28,8 @@ def reset_cell() -> str:
 
 def collected(*words: str) -> list[tuple[str, str]]:
     """Return what pytest collects as (suite, name without the cell's id), in order."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/cells", "--collect-only", "-q", "-p", "no:cacheprovider", *words],
-        cwd=project_dir(),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    argv = [sys.executable, "-m", "pytest", "tests/cells", "--collect-only", "-q", "-p", "no:cacheprovider", *words]
+    done = run_loaded(argv, cwd=project_dir())
     ids = [line for line in done.stdout.splitlines() if line.startswith("tests/cells/") and "::" in line]
     return [(line.split("/")[2], line.partition("::")[2].partition("[")[0] + _stage(line)) for line in ids]
 
@@ -172,15 +164,8 @@ def test_a_check_has_one_name_in_every_cell_and_phase(tmp_path: Path, reset_cell
         "--collect-only",
         "-q",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", str(tmp_path), *words, "--cell", reset_cell],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    argv = [sys.executable, "-m", "pytest", str(tmp_path), *words, "--cell", reset_cell]
+    done = run_loaded(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     told: dict[str, set[str]] = {}
     for line in done.stdout.splitlines():
         if line.startswith("NAME "):
@@ -237,7 +222,6 @@ def test_a_cell_is_deleted_after_a_suite_if_nothing_follows_and_the_run_does_not
     assert not goes("conformance", 1, items=[*checks, item("own", one, 1), *end]), "checks of the project's own follow"
 
 
-JUDGED_SECONDS = 60.0
 CONFTEST = """
 import json
 from types import SimpleNamespace
@@ -288,13 +272,7 @@ def run(folder: Path, **checks: object) -> Seen:
     (folder / "nodes").mkdir()
     (folder / "conftest.py").write_text(CONFTEST.replace("__CHECKS__", json.dumps(checks)), encoding="utf-8")
     (folder / "nodes" / "test_it.py").write_text(CHECKS, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=folder,
-        capture_output=True,
-        timeout=JUDGED_SECONDS,
-        check=False,
-    )
+    run_loaded([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=folder)
     rows = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
     return {f"{suite}: {name}": (outcome, detail, properties) for suite, name, outcome, detail, properties in rows}
 

@@ -19,6 +19,7 @@ from harness.plugin.__main__ import TEMPORARY, PytestCall
 from harness.plugin.controller import worker
 from harness.plugin.state import NAMED, ONLY_NAMED, PLUGINS, VERDICT
 from tests.unit.plugin.test_own_checks import CLOSED, PROCESSES, RIGHT, SECONDS, TIERS, write
+from tests.unit.programs import VMATRIX, run_loaded
 from tests.unit.test_interpreter import VALUES
 
 BROKEN = "raise SystemExit(1)\n"
@@ -52,20 +53,21 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Call `vmatrix run` on a cluster that does not answer."""
+def run(
+    project: Path, *words: str, env: Mapping[str, str] | None = None, loaded: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Call `vmatrix run` on a cluster that does not answer; `loaded`: begin with what it loads itself."""
     ours = {n: v for n, v in os.environ.items() if not n.startswith(("VMATRIX_", "CI_", *FAMILIES))}
     given = {"PROVIDER": "kubeconfig", "KUBECONFIG": str(project / "closed.yml"), "INFRA_PROFILE": "embedded"}
     given |= {"MIRROR_HTTP": "http://127.0.0.1:9", "REGISTRY": "127.0.0.1:9", "RUNS": str(project / "runs")}
+    settings = {f"VMATRIX_{name}": value for name, value in given.items()}
+    all_env = {**ours, **settings, PROJECT: str(project), **(env or {})}
+    if loaded:
+        return run_loaded([VMATRIX, "run", *words], cwd=project, env=all_env)
     return subprocess.run(
-        [Path(sys.executable).with_name("vmatrix"), "run", *words],
+        [VMATRIX, "run", *words],
         cwd=project,
-        env={
-            **ours,
-            **{f"VMATRIX_{name}": value for name, value in given.items()},
-            PROJECT: str(project),
-            **(env or {}),
-        },
+        env=all_env,
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -86,11 +88,11 @@ def everything(folder: Path) -> dict[str, str]:
 def test_nothing_of_the_surroundings_gets_into_a_run(
     project: Path, words: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plain = run(project, *words)
+    plain = run(project, *words, loaded=False)
     assert plain.returncode == EXIT_BAD_INPUT, plain.stdout + plain.stderr
     assert "does not answer" in plain.stdout + plain.stderr
     write(project, SURROUNDINGS)
-    same = run(project, *words, env=everything(tmp_path_factory.mktemp("modules")))
+    same = run(project, *words, env=everything(tmp_path_factory.mktemp("modules")), loaded=False)
     assert same.returncode == EXIT_BAD_INPUT, same.stdout + same.stderr
     assert "does not answer" in same.stdout + same.stderr
     assert "usage: " not in same.stdout + same.stderr

@@ -21,8 +21,8 @@ from harness.paths import PROJECT, packaged_dir
 from harness.plugin.own_checks import OwnChecks, Uncollected
 from harness.spec.suites import own_suites
 from tests.unit.plugin.test_unreached import run
+from tests.unit.programs import VMATRIX, run_loaded
 
-VMATRIX = ("-c", "from harness.cli import main; main()")
 SECONDS = 300.0  # against hanging: a call collects a few hundred checks
 CLOSED = """\
 apiVersion: v1
@@ -158,26 +158,18 @@ def write(project: Path, files: Mapping[str, str]) -> None:
         (project / name).write_text(text, encoding="utf-8")
 
 
-def call(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def call(project: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Call vmatrix on a cluster that does not answer; nothing can come of it but an error."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("VMATRIX_", "CI_"))}
     options = {"PROVIDER": "kubeconfig", "KUBECONFIG": str(project / "closed.yml"), "INFRA_PROFILE": "embedded"}
     given = {**options, "MIRROR_HTTP": "http://127.0.0.1:9", "REGISTRY": "127.0.0.1:9", "RUNS": str(project / "runs")}
     env = {**ours, **{f"VMATRIX_{name}": value for name, value in given.items()}, PROJECT: str(project)}
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=project,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    return run_loaded(words, cwd=project, env=env)
 
 
 def run_vmatrix(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Call `vmatrix run`."""
-    return call(project, *VMATRIX, "run", *words)
+    return call(project, VMATRIX, "run", *words)
 
 
 def pytest_call(project: Path, *words: str) -> list[str]:
@@ -190,7 +182,7 @@ def pytest_call(project: Path, *words: str) -> list[str]:
 
 def collected(project: Path, *words: str) -> list[str]:
     """Return the names of the items of a run, in order, without their cell."""
-    listed = call(project, "-m", "pytest", *pytest_call(project, *words), "--collect-only", "-q")
+    listed = call(project, sys.executable, "-m", "pytest", *pytest_call(project, *words), "--collect-only", "-q")
     assert listed.returncode == 0, listed.stdout + listed.stderr
     return [re.sub(r"\[.*", "", line) for line in listed.stdout.splitlines() if "::" in line]
 
@@ -248,7 +240,7 @@ def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_made(project: P
 )
 def test_commands_that_show_cells_look_at_their_checks_first(project: Path, words: tuple[str, ...]) -> None:
     write(project, {"checks/test_later.py": "async def test_later(api): pass\n"})
-    said = call(project, *VMATRIX, *words)
+    said = call(project, VMATRIX, *words)
     assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
     assert f"{project / 'checks' / 'test_later.py'}:1: test_later is a coroutine function" in said.stderr
     assert said.stderr.count("error (user): ") == 1
@@ -264,7 +256,7 @@ def test_the_examples_of_the_page_are_right(project: Path) -> None:
     for name, source in examples:
         for test in re.findall(r"^def (test_\w+)", source, re.MULTILINE):
             assert f"{name}::{test}" in names, "it is not run"
-    assert call(project, *VMATRIX, "list", "--tier", "smoke").returncode == 0
+    assert call(project, VMATRIX, "list", "--tier", "smoke").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["conftest.py", "storage/conftest.py"])
@@ -284,7 +276,7 @@ def test_a_conftest_that_cannot_be_loaded_is_said_the_same_way(
 
 def test_a_tier_with_own_checks_is_no_call_of_the_others_alone(project: Path) -> None:
     checks = packaged_dir() / "tests" / "cells"
-    said = call(project, "-m", "pytest", str(checks), "-p", "no:cacheprovider", "--tier", "smoke")
+    said = call(project, sys.executable, "-m", "pytest", str(checks), "-p", "no:cacheprovider", "--tier", "smoke")
     assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
     assert "tier smoke names own, storage, and this call has no check of that" in said.stdout + said.stderr
     assert f"add {project / 'checks'} to the call" in said.stdout + said.stderr
@@ -292,7 +284,7 @@ def test_a_tier_with_own_checks_is_no_call_of_the_others_alone(project: Path) ->
 
 def test_a_suite_has_one_folder(project: Path) -> None:
     write(project, {"checks/network/test_it.py": RIGHT, "checks/own/test_it.py": RIGHT})
-    said = call(project, *VMATRIX, "list", "--tier", "smoke")
+    said = call(project, VMATRIX, "list", "--tier", "smoke")
     assert said.returncode == EXIT_BAD_INPUT
     assert f"{project / 'checks' / 'network'}: vmatrix has a suite 'network', and a name has one folder" in said.stderr
     assert f"{project / 'checks' / 'own'}: 'own' is the suite of the files directly in" in said.stderr
@@ -301,14 +293,14 @@ def test_a_suite_has_one_folder(project: Path) -> None:
 def test_unknown_suites_are_told_which_there_are(project: Path) -> None:
     write(project, {"matrix/tiers.yml": "extends: default\ntiers: {smoke: {suites: [storgae]}}\n"})
     write(project, {"matrix/quarantine.yml": QUARANTINE.format(until=datetime.now(UTC).date())})
-    said = call(project, *VMATRIX, "list", "--tier", "smoke")
+    said = call(project, VMATRIX, "list", "--tier", "smoke")
     assert said.returncode == EXIT_BAD_INPUT
     assert "unknown suite (a folder of tests/cells or of checks/) 'storgae'; did you mean 'storage'?" in said.stderr
     assert "quarantine" not in said.stderr
 
 
 def test_explain_names_the_files_of_own_suites(project: Path) -> None:
-    said = call(project, *VMATRIX, "explain", "--full", "k1363-d13-c2-fl-nf-c1w1-fresh-*")
+    said = call(project, VMATRIX, "explain", "--full", "k1363-d13-c2-fl-nf-c1w1-fresh-*")
     assert re.search(r"own:\n\s+- test_nodes.py\n", said.stdout), said.stderr
     assert re.search(r"storage:\n\s+- test_nodes.py\n", said.stdout)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput, NothingSelected
 from harness.paths import project_dir
 from harness.plugin.scheduling import items_of
+from tests.unit.programs import run_loaded
 
 ONE, TWO = "k1-aaaaaa", "k1-bbbbbb"
 
@@ -48,7 +48,7 @@ def test_a_life_without_its_end_is_refused() -> None:
 def test_a_run_whose_selection_matches_no_check_ends_with_code_4_and_touches_nothing(tmp_path: Path) -> None:
     argv = ["-p", "no:cacheprovider", "--tier", "smoke", "-k", "no_such_check", "--runs", str(tmp_path / "runs")]
     command = [sys.executable, "-m", "pytest", str(project_dir() / "tests" / "cells"), *argv]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    ended = run_loaded(command, cwd=tmp_path)
     assert ended.returncode == EXIT_NOTHING_SELECTED, ended.stdout + ended.stderr
     assert "no check was selected" in ended.stderr
     assert list(tmp_path.iterdir()) == []
@@ -57,7 +57,7 @@ def test_a_run_whose_selection_matches_no_check_ends_with_code_4_and_touches_not
 def test_a_selection_of_checks_keeps_the_steps_around_them(tmp_path: Path) -> None:
     argv = ["-p", "no:cacheprovider", "--tier", "smoke", "-k", "conformance and ReplicaSet", "--collect-only", "-q"]
     command = [sys.executable, "-m", "pytest", str(project_dir() / "tests" / "cells"), *argv]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    ended = run_loaded(command, cwd=tmp_path)
     names = [line.partition("::")[2].partition("[")[0] for line in ended.stdout.splitlines() if "::" in line]
     assert names[:2] == ["test_provision", "test_phase"]
     assert names[-2:] == ["test_teardown", "test_gone"]

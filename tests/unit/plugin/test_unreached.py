@@ -12,6 +12,7 @@ import pytest
 
 from harness.paths import project_dir
 from harness.plugin.unreached import by_cell
+from tests.unit.programs import run_loaded
 
 SIGNALLED = """
 import os, signal
@@ -36,7 +37,7 @@ def run(tmp_path: Path, plugin: str, *words: str) -> subprocess.CompletedProcess
     checks = str(project_dir() / "tests" / "cells")
     argv = [sys.executable, "-m", "pytest", checks, "-p", "no:cacheprovider", "-p", "interrupting", "--tier", "smoke"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("VMATRIX_", "CI_"))}
-    return subprocess.run(
+    return run_loaded(
         [*argv, "--run-id", "abc123", *words],
         cwd=tmp_path,
         env={
@@ -45,10 +46,6 @@ def run(tmp_path: Path, plugin: str, *words: str) -> subprocess.CompletedProcess
             "XDG_STATE_HOME": str(tmp_path / "state"),
             "VMATRIX_PROJECT": str(project_dir()),
         },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
 
 

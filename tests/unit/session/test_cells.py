@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from harness.model import Cell, Outcome
 from harness.session.cells import Cells, blame_of, cut_off
 from harness.spec.settings import Settings
 from harness.until import TimedOut
+from tests.unit.programs import run_loaded
 
 CELL = Cell("c", {}, "s", (), (), {})
 
@@ -229,7 +229,6 @@ def test_a_run_that_is_to_fail_fast_begins_no_further_cell(fail_fast: bool, fail
     assert (cells.stopped, cells.begun(CELL)) == (stopped, True)
 
 
-SECONDS = 600.0  # only so that a pytest that hangs ends some time
 CONFTEST = """
 from pathlib import Path
 from types import SimpleNamespace
@@ -305,7 +304,7 @@ def test_a_check_whose_own_fixture_waits_in_vain(tmp_path: Path, changed: str, b
     (tmp_path / "conftest.py").write_text(CONFTEST.replace("__CHANGED__", changed), encoding="utf-8")
     (tmp_path / "network" / "test_it.py").write_text(CHECK, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = run_loaded(command, cwd=tmp_path)
     found = tmp_path / "results" / "results.jsonl"
     assert found.exists(), done.stdout + done.stderr
     (check,) = (json.loads(line) for line in found.read_text(encoding="utf-8").splitlines())

@@ -4,6 +4,7 @@ const BLAME_ORDER = ["product", "harness", "infra", "user", ""];
 const FIRST = 12; // rows before "show all"
 const FEW_CELLS = 3; // of a row, which are shown without unfolding
 const MOST_CELLS = 200; // of a row; the grid has them all
+const FEW_SUSPECTS = 3; // of a failure that no suspect explains for sure
 const MOST_GONE = 50; // equal failures of nights before
 
 /** Show the failures of the last night in the cells that the filter leaves. */
@@ -82,25 +83,30 @@ function tally(cells, say) {
     most.length > 2 && el("span", { class: "sub quiet", text: `and ${cells.length - most[0][1] - most[1][1]} more` })];
 }
 
-/** Say what the cells have in common that others have not, what else failed in them, and how old the failure is. */
+/** Say what may be the cause, what else failed in the cells, and how old the failure is. */
 function besides(report, cells, first, night) {
   const cluster = first && report.clusters[first.cluster];
-  const common = cells.length > 1 ? inCommon(report, cells) : [];
+  const suspected = suspectsOf(report, cells);
   const others = otherFailures(report, cells, first, night);
   const older = cluster && cluster.runs > cells.length && report.nights[cluster.first];
   return [
-    common.length > 0 && el("p", { class: "quiet" }, "all with ", common.map((one, index) => [index ? ", " : "", `${one.axis} `, el("b", { text: one.value })])),
+    suspected && suspected.suspects.slice(0, suspected.named ? 1 : FEW_SUSPECTS).map((one) => suspectLine(suspected, one)),
     others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
     others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more cause")}` }),
     older && el("p", { class: "quiet", text: `seen in ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")} since ${shortDate(older.date)}` }),
   ];
 }
 
-/** Return the values that all these cells have and some other cell of the night has not: those that did not run say nothing. */
-function inCommon(report, cells) {
-  const own = cells.map((cell) => cell.values);
-  const ran = report.cells.filter((cell) => cell.now.outcome !== "not run");
-  return valuesOf(report, cells[0]).filter((_, axis) => own.every((values) => values[axis] === own[0][axis]) && ran.some((cell) => cell.values[axis] !== own[0][axis]));
+/** Return what may explain the failure of these cells: of those that these cells had alone, what most of them had. */
+function suspectsOf(report, cells) {
+  const numbers = new Set(cells.map((cell) => cell.number));
+  return report.suspects.find((one) => one.suspects.length && one.cells.every((cell) => numbers.has(cell)));
+}
+
+function suspectLine(found, one) {
+  const values = one.values.map(({ axis, value }, index) => [index ? " with " : "", `${axis} `, el("b", { text: value })]);
+  const sure = `${Math.round(100 * one.share)} %`;
+  return el("p", { class: "quiet suspect" }, found.named ? "suspect: " : `perhaps (${sure}): `, one.around ? "not the matrix, but " : "", values, `; ${one.evidence}`);
 }
 
 function otherFailures(report, cells, first, night) {

@@ -164,18 +164,17 @@ LISTED = {"callback_plugins": OWN_CALLBACKS, "roles_path": ROLES,
           "collections_path": COLLECTIONS}  # fmt: skip
 
 
-@pytest.mark.parametrize("words", EXPANDED)
-def test_paths_in_ansible_cfg_are_ansibles_own(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_in_ansible_cfg_are_ansibles_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB", "/lab")
     product = tmp_path / "product"
     product.mkdir()
-    lines = "".join(f"{key} = {words.format()}\n" for key in LISTED)
+    lines = "".join(f"{key} = {':'.join(EXPANDED).format()}\n" for key in LISTED)
     (product / "ansible.cfg").write_text(f"[defaults]\n{lines}", encoding="utf-8")
     libraries = {variable: tmp_path / variable for variable in LISTED.values() if "CALLBACK" not in variable}
     call = AnsibleCall(libraries=libraries)
     given = inputs_of(environment(tmp_path), tmp_path / "deploy.log")
     told = variables(given, product / "ansible.cfg", call, product)
-    expected = EXPANDED[words].format(product=product, above=tmp_path, home=Path.home())
+    expected = ":".join(EXPANDED.values()).format(product=product, above=tmp_path, home=Path.home())
     own = {**libraries, OWN_CALLBACKS: callbacks.FOLDER}
     assert {name: told[name] for name in own} == {name: f"{first}:{expected}" for name, first in own.items()}
 

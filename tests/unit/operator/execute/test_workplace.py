@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from harness.operator.execute.workplace import Workplace, call_of, playbook_of, 
 from harness.paths import packaged_dir
 from tests.unit.operator.decide.products import GOOD, known
 from tests.unit.operator.execute.operations import execution, host, write_folder
+from tests.unit.programs import VMATRIX, run_loaded
 
 MIXED = execution(hosts=(host("cp-0", "10.9.9.2"), host("w-0", "10.9.9.3", "node", through="vm-w-0")))
 
@@ -70,7 +69,6 @@ def test_what_playbooks_keep_lies_where_the_executor_looks_for_it(tmp_path: Path
     assert variables["cluster_pod_cidr"] == "10.0.0.0/16"
 
 
-SECONDS = 300.0  # against hanging: a run takes about three
 THEIRS = execution(product=known(), entry="site.yml", variables={"cluster_pod_cidr": "10.0.0.0/16"})
 
 
@@ -135,11 +133,9 @@ def run(folder: Path, tasks: list[dict[str, Any]], **changes: Any) -> Terminatio
     (deploy / "ansible.cfg").write_text("[defaults]\nany_errors_fatal = true\n")
     play = [{"name": "Theirs", "hosts": "kube_control_plane", "gather_facts": False, "tasks": tasks}]
     (deploy / "site.yml").write_text(yaml.safe_dump(play))
-    vmatrix, report = Path(sys.executable).with_name("vmatrix"), folder / "report.json"
+    report = folder / "report.json"
     words: list[str | Path] = ["operator", "execute", "--from", folder / "in", "--playbooks", folder]
-    done = subprocess.run(
-        [vmatrix, *words, "--report", report], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    done = run_loaded([VMATRIX, *words, "--report", report], cwd=Path.cwd())
     end = Termination.parse(report.read_text(encoding="utf-8"))
     assert end is not None, done.stdout + done.stderr
     return end

@@ -1,0 +1,354 @@
+"""What could explain failures: values, pairs and triples that failing cells have and passing ones have not.
+
+Every combination in a failing cell is a hypothesis, and that the failures are flakes is one, too. How likely each is
+follows from Bayes' rule: cells with the culprit fail, others fail at the check's flake rate, and few values are more
+likely than many. A passing cell so clears what it has, and a cell that says nothing (in quarantine, failed by the
+infrastructure, not judged) changes nothing. Further cells are chosen as generalised binary search does.
+
+Sources: BEN ranks suspicious combinations of a covering array and makes tests that tell them apart (Ghandehari, Lei,
+Xie, Kuhn, Kacker 2012); which arrays name a culprit by themselves are the locating and detecting arrays of Colbourn and
+McClary (2008); splitting the hypotheses in halves under noise is generalised binary search (Nowak 2011).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from harness.check_result import CheckResult, signature_of_text
+from harness.history.record import Record
+from harness.model import Outcome
+from harness.report.analysis.checks import BAD
+from harness.report.analysis.failures import failures_of
+from harness.report.analysis.nights import Night
+from harness.report.cell import CellResult, Step
+from harness.report.results import RunResult
+
+FLAKE = 0.02  # rate at which a check fails by chance where nothing is known of it
+MISSED = 0.002  # how often a cell with the culprit passes all the same
+LEAST_FLAKE, MOST_FLAKE = 0.002, 0.5
+# How likely a failure has its cause in so many values together, before anything was seen; the rest is chance.
+BY_SIZE = {1: 0.4, 2: 0.2, 3: 0.02}
+TOGETHER = {2: 0.1, 3: 0.15}  # in values of axes that a tier covers together, since somebody suspected them before
+AROUND = 0.05  # in the node, the runner or the hour
+CHANCE = 0.08
+NAMED = 0.9  # from here on a suspect is named
+WORTH = 0.01  # below which a suspect is not shown
+SHOWN = 3  # suspects of a failure
+MOST_EXPLAINED = 10  # failures of different cells
+USUAL = 50  # judged cells that the usual flake rate counts for
+INFRA = "infra"
+
+Value = tuple[str, str]  # axis, value
+Key = tuple[str, str]  # a check's title or a step's name, and the failure's signature
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a cell says: its values by axis, and where and when it ran (`around`: its nodes, runner, hour, host load).
+
+    failed: the failures that count.  infra: those of the infrastructure, which no value of the matrix explains.
+    passed: titles of the checks, and names of the steps, that passed.
+    """
+
+    cell: str
+    values: Mapping[str, str]
+    failed: frozenset[Key]
+    passed: frozenset[str]
+    around: frozenset[Value] = frozenset()
+    infra: frozenset[Key] = frozenset()
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Values that may be the cause together.
+
+    share: how likely, from 0 to 1.  failed, judged: of the cells with all of them.  others_failed, others: of the rest.
+    around: it is no value of the matrix, but where or when cells ran.
+    """
+
+    values: tuple[Value, ...]
+    share: float
+    failed: int
+    judged: int
+    others_failed: int
+    others: int
+    around: bool = False
+
+    @property
+    def evidence(self) -> str:
+        """Return the numbers in words."""
+        of = "it" if len(self.values) == 1 else "all of them" if len(self.values) > 2 else "both"
+        return f"{self.failed} of {self.judged} cells with {of} failed, {self.others_failed} of {self.others} others"
+
+    @property
+    def said(self) -> str:
+        """Return the values in words."""
+        return " with ".join(f"{axis} {value}" for axis, value in self.values)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Failures of the same cells, with what may explain them.
+
+    keys: what failed.  cells: where.  suspects: the likeliest first.  chance: how likely it was just chance.
+    """
+
+    keys: tuple[Key, ...]
+    cells: tuple[str, ...]
+    suspects: tuple[Suspect, ...]
+    chance: float
+
+    @property
+    def named(self) -> Suspect | None:
+        """Return the suspect that is likely enough to be named, None without one."""
+        first = self.suspects[0] if self.suspects else None
+        return first if first is not None and first.share >= NAMED else None
+
+
+def explained(
+    observations: Sequence[Observation],
+    *,
+    together: Iterable[Collection[str]] = (),
+    flakes: Mapping[str, float] | None = None,
+) -> tuple[Explained, ...]:
+    """Return what may explain each failure, those in most cells first. Failures of the same cells are explained once.
+
+    Args:
+        together: groups of axes that some tier covers together.
+        flakes: the rate at which a check failed by chance of late, by its title.
+    """
+    table = _Table(observations, [frozenset(axes) for axes in together])
+    merged: dict[tuple[int, bool], tuple[int, list[Key]]] = {}
+    for of_infra in (False, True):
+        for key in dict.fromkeys(k for one in observations for k in sorted(one.infra if of_infra else one.failed)):
+            failed, passed = table.judged(key, of_infra)
+            before, known = merged.get((failed, of_infra), (passed, []))
+            merged[failed, of_infra] = (before & passed, [*known, key])
+    found = [
+        table.explain(
+            failed, passed, keys, max((flakes or {}).get(title, FLAKE) for title, _ in keys), of_infra=of_infra
+        )
+        for (failed, of_infra), (passed, keys) in merged.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-len(one.cells), one.keys)))
+
+
+class _Table:
+    """The observations as bits: which cells have a value, which failed in what, which passed it."""
+
+    def __init__(self, observations: Sequence[Observation], together: Sequence[frozenset[str]]) -> None:
+        self.observations = observations
+        self.together = together
+        self.having: dict[Value, int] = {}
+        self.around: set[Value] = set()
+        self._failed: dict[tuple[Key, bool], int] = {}
+        self._passed: dict[str, int] = {}
+        self._pairs: dict[tuple[Value, ...], int] = {}
+        for number, one in enumerate(observations):
+            self.around.update(one.around)
+            for value in (*one.values.items(), *one.around):
+                self.having[value] = self.having.get(value, 0) | 1 << number
+            for key in (*((k, False) for k in one.failed), *((k, True) for k in one.infra)):
+                self._failed[key] = self._failed.get(key, 0) | 1 << number
+            for title in one.passed:
+                self._passed[title] = self._passed.get(title, 0) | 1 << number
+        sizes: dict[str, int] = {}
+        for axis, _ in self.having.keys() - self.around:
+            sizes[axis] = sizes.get(axis, 0) + 1
+        self.varied = {axis for axis, size in sizes.items() if size > 1}
+        self._priors = self._prior_by_kind(sizes)
+
+    def judged(self, key: Key, of_infra: bool) -> tuple[int, int]:
+        """Return the cells that failed so, and those in which the same passed."""
+        failed = self._failed[key, of_infra]
+        return failed, self._passed.get(key[0], 0) & ~failed
+
+    def explain(self, failed: int, passed: int, keys: Sequence[Key], flake: float, *, of_infra: bool) -> Explained:
+        """Return what may explain that some cells failed and others passed."""
+        rate = min(MOST_FLAKE, max(LEAST_FLAKE, flake))
+        totals = failed.bit_count(), passed.bit_count()
+        chance = math.log(CHANCE) + totals[0] * math.log(rate) + totals[1] * math.log(1 - rate)
+        likely: dict[tuple[Value, ...], float] = {}
+        for values, cells in self._suspected(failed, passed, of_infra=of_infra):
+            hit, cleared = (cells & failed).bit_count(), (cells & passed).bit_count()
+            likely[values] = (
+                self._prior(values)
+                + hit * math.log(1 - MISSED)
+                + cleared * math.log(MISSED)
+                + (totals[0] - hit) * math.log(rate)
+                + (totals[1] - cleared) * math.log(1 - rate)
+            )
+        top = max([chance, *likely.values()])
+        weight = math.exp(chance - top) + sum(math.exp(one - top) for one in likely.values())
+        best = sorted(likely, key=lambda values: (-likely[values], len(values), values))
+        suspects = [self._suspect(values, math.exp(likely[values] - top) / weight, failed, passed) for values in best]
+        return Explained(
+            tuple(sorted(keys)),
+            tuple(one.cell for number, one in enumerate(self.observations) if failed >> number & 1),
+            tuple(suspect for suspect in suspects if suspect.share >= WORTH),
+            math.exp(chance - top) / weight,
+        )
+
+    def _suspected(self, failed: int, passed: int, *, of_infra: bool) -> Iterator[tuple[tuple[Value, ...], int]]:
+        """Yield the combinations that some failing cell has, each with the cells that have it.
+
+        Those with which more cells passed than failed are left out.
+        """
+        names: dict[tuple[Value, ...], int] = {}
+        for number, one in enumerate(self.observations):
+            if failed >> number & 1:
+                values = [] if of_infra else [value for value in one.values.items() if value[0] in self.varied]
+                for size in BY_SIZE:
+                    names.update(dict.fromkeys(combinations(values, size), 0))
+                names.update(dict.fromkeys(((value,) for value in sorted(one.around)), 0))
+        for values in names:
+            cells = self._cells(values)
+            if (cells & passed).bit_count() <= (cells & failed).bit_count():
+                yield values, cells
+
+    def _cells(self, values: tuple[Value, ...]) -> int:
+        if len(values) == 1:
+            return self.having[values[0]]
+        if values not in self._pairs:
+            self._pairs[values] = self._cells(values[:-1]) & self.having[values[-1]]
+        return self._pairs[values]
+
+    def _prior_by_kind(self, sizes: Mapping[str, int]) -> dict[int | tuple[int, str], float]:
+        varied = [size for axis, size in sizes.items() if size > 1]
+        numbers = {size: sum(math.prod(chosen) for chosen in combinations(varied, size)) for size in BY_SIZE}
+        groups = [[sizes[axis] for axis in group if axis in self.varied] for group in self.together]
+        found: dict[int | tuple[int, str], float] = {
+            size: math.log(share / max(1, numbers[size])) for size, share in BY_SIZE.items()
+        }
+        for size, share in TOGETHER.items():
+            number = sum(math.prod(chosen) for group in groups for chosen in combinations(group, size))
+            found[size, "together"] = math.log(share / max(1, number))
+        found[1, "around"] = math.log(AROUND / max(1, len(self.around)))
+        return found
+
+    def _prior(self, values: tuple[Value, ...]) -> float:
+        if values[0] in self.around:
+            return self._priors[1, "around"]
+        axes, size = {axis for axis, _ in values}, len(values)
+        if size in TOGETHER and any(axes <= group for group in self.together):
+            return self._priors[size, "together"]
+        return self._priors[size]
+
+    def _suspect(self, values: tuple[Value, ...], share: float, failed: int, passed: int) -> Suspect:
+        cells = self._cells(values)
+        hit, judged = (cells & failed).bit_count(), (cells & (failed | passed)).bit_count()
+        others = (failed | passed).bit_count() - judged
+        return Suspect(values, share, hit, judged, failed.bit_count() - hit, others, around=values[0] in self.around)
+
+
+def of_run(result: RunResult) -> list[Observation]:
+    """Return what the cells of a run say. What is in quarantine, cut off or not judged says nothing."""
+    return [_of_cell(cell, result.values.get(cell.id, {})) for cell in result.cells if cell.attempts]
+
+
+def _of_cell(cell: CellResult, values: Mapping[str, str]) -> Observation:
+    failed = [(_key(one), one.blame) for one in cell.failed_of(cell.last_attempt) if not one.quarantine]
+    passed = {check.title for check in cell.last_checks if check.outcome == Outcome.PASSED}
+    passed |= {step.name for step in cell.steps_of(cell.last_attempt) if step.outcome == Outcome.PASSED}
+    passed -= {check.title for check in cell.failed_checks}
+    return _observation(cell.id, values, failed, passed, cell.around)
+
+
+def _key(one: Step | CheckResult) -> Key:
+    return (one.title, one.signature) if isinstance(one, CheckResult) else (one.name, signature_of_text(one.summary))
+
+
+def of_night(night: Night) -> list[Observation]:
+    """Return what the cells of a night say."""
+    return [_of_record(record) for record in night.cells.values()]
+
+
+def _of_record(record: Record) -> Observation:
+    failed = [(one.key, one.blame) for one in failures_of(record) if not one.quarantine]
+    letters: dict[str, set[str]] = {}
+    for row in record.checks.rows:
+        if row.attempt == record.last_attempt:
+            for title, letter in zip(record.checks.names, row.results, strict=True):
+                letters.setdefault(title, set()).add(letter)
+    passed = {title for title, found in letters.items() if "p" in found and not found & set(BAD)}
+    passed |= {s.name for s in record.steps if s.attempt == record.last_attempt and s.outcome == Outcome.PASSED}
+    around = {**record.around, "hour (UTC)": f"{record.start:%H}"}
+    around |= {"runner": record.where.runner} if record.where.runner else {}
+    return _observation(record.cell, record.axes, failed, passed, around)
+
+
+def _observation(
+    cell: str, values: Mapping[str, str], failed: Iterable[tuple[Key, str]], passed: set[str], around: Mapping[str, str]
+) -> Observation:
+    by_infra = {key: blame == INFRA for key, blame in failed}
+    return Observation(
+        cell,
+        values,
+        frozenset(key for key, infra in by_infra.items() if not infra),
+        frozenset(passed),
+        frozenset(around.items()),
+        frozenset(key for key, infra in by_infra.items() if infra),
+    )
+
+
+def flake_rates(nights: Sequence[Night]) -> dict[str, float]:
+    """Return at which rate each check that ever failed failed by chance, by its title.
+
+    A failure that one cell of a night had alone counts as such; the rate of what is seldom judged is near the usual.
+    """
+    alone: dict[str, int] = {}
+    judged: dict[str, int] = {}
+    for night in nights:
+        failed: dict[str, int] = {}
+        for one in of_night(night):
+            for title in {*one.passed, *(title for title, _ in one.failed)}:
+                judged[title] = judged.get(title, 0) + 1
+            for title in {title for title, _ in one.failed}:
+                failed[title] = failed.get(title, 0) + 1
+        for title, number in failed.items():
+            alone[title] = alone.get(title, 0) + (number == 1)
+    return {title: (number + FLAKE * USUAL) / (judged[title] + USUAL) for title, number in alone.items()}
+
+
+def worth_showing(found: Sequence[Explained]) -> list[Explained]:
+    """Return the failures of which something can be said: some cell passed what failed in others."""
+    return [one for one in found if any(s.others > s.others_failed or s.judged > s.failed for s in one.suspects)][
+        :MOST_EXPLAINED
+    ]
+
+
+def lines_of(found: Explained) -> list[str]:
+    """Return a line for the suspect that is named, else for the likeliest ones; and what failed with them."""
+    what = ", ".join(title for title, _ in found.keys[:SHOWN])
+    what += f" and {len(found.keys) - SHOWN} more" if len(found.keys) > SHOWN else ""
+    if found.named is not None:
+        where = "not the matrix, but where or when cells ran: " if found.named.around else ""
+        return [f"{where}{found.named.said} ({_percent(found.named.share)}): {found.named.evidence}: {what}"]
+    few = [f"{one.said} ({_percent(one.share)}; {one.evidence})" for one in found.suspects[:SHOWN]]
+    more = f", or one of {len(found.suspects) - SHOWN} others" if len(found.suspects) > SHOWN else ""
+    return [f"{', or '.join(few)}{more}, or chance ({_percent(found.chance)}): {what}"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def halving(found: Explained, candidates: Sequence[Mapping[str, str]], seconds: Sequence[float]) -> int | None:
+    """Return which of some cells tells the suspects of a failure apart best; None where none tells anything.
+
+    The likelihood of those suspects that a cell has is to be a half; of cells that are as good, the cheapest.
+
+    Args:
+        seconds: what each cell is expected to take.
+    """
+    matrix = [suspect for suspect in found.suspects if not suspect.around]
+    best: tuple[float, float, int] | None = None
+    for number, (values, cost) in enumerate(zip(candidates, seconds, strict=True)):
+        mass = sum(s.share for s in matrix if all(values.get(axis) == value for axis, value in s.values))
+        rank = (round(abs(mass - 0.5), 3), cost, number)
+        if 0.02 < mass < 0.98 and (best is None or rank < best):
+            best = rank
+    return best[2] if best is not None else None

@@ -1,0 +1,66 @@
+"""Ansible as a program that renders templates for requests, one a line of JSON, as long as its input is open.
+
+Files of variables are read once. Each request gets the variables that a task of a play on a host would have: those of
+the inventory, Ansible's own, and `--extra-vars` over them. https://docs.ansible.com/ansible/latest/api/index.html
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.inventory.manager import InventoryManager
+from ansible.module_utils.common.collections import ImmutableDict
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook import Playbook
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar
+from ansible.utils import vars as ansible_vars
+from ansible.vars.manager import VariableManager
+
+PLAY = Path(__file__).with_name("render.yml")
+
+
+class Renderer:
+    """Ansible with the files that it has read; sources: files of variables, the later over the earlier."""
+
+    def __init__(self, sources: list[str]) -> None:
+        init_plugin_loader([])
+        self._loader = DataLoader()
+        self._sources = [f"@{source}" for source in sources]
+        self._inventories: dict[str, InventoryManager] = {}
+
+    def rendered(self, inventory: str, target: str, given: dict[str, Any]) -> dict[str, str]:
+        """Return the text of each template of the play, by name."""
+        if inventory not in self._inventories:
+            self._inventories[inventory] = InventoryManager(loader=self._loader, sources=[inventory])
+        hosts = self._inventories[inventory]
+        extra = (*self._sources, json.dumps({**given, "target": target}))
+        context.CLIARGS = ImmutableDict(extra_vars=extra)
+        if hasattr(ansible_vars.load_extra_vars, "extra_vars"):  # what the process began with
+            del ansible_vars.load_extra_vars.extra_vars
+        variables = VariableManager(loader=self._loader, inventory=hosts)
+        (play,) = Playbook.load(str(PLAY), variable_manager=variables, loader=self._loader).get_plays()
+        task = play.get_tasks()[0][0]
+        known = variables.get_vars(play=play, host=hosts.get_host(target), task=task)
+        made = Templar(loader=self._loader, variables=known).template(task.args["msg"])
+        return made if isinstance(made, dict) else json.loads(made)  # type: ignore[no-any-return]
+
+
+def main() -> None:
+    """Serve requests; what a template raises is an answer, too."""
+    renderer = Renderer(sys.argv[1:])
+    for line in sys.stdin:
+        try:
+            answer: dict[str, Any] = {"rendered": renderer.rendered(**json.loads(line))}
+        except Exception as error:  # noqa: BLE001 - the test shows it
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
