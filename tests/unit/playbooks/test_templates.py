@@ -60,15 +60,20 @@ TEMPLATES = {
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 
 
+def sources() -> list[Path]:
+    """Return the files of variables, the later over the earlier."""
+    of_roles = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
+    given = [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
+    return [source for source in (*of_roles, *given) if source.exists()]
+
+
 @cache
 def renderer() -> subprocess.Popen[str]:
     """Return a process of Ansible that renders for all tests of this one; it ends with its input."""
-    sources = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
-    sources += [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
     home = mkdtemp()
     atexit.register(shutil.rmtree, home)
     made = subprocess.Popen(
-        [sys.executable, HERE / "renderer.py", *(source for source in sources if source.exists())],
+        [sys.executable, HERE / "renderer.py", *sources()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -109,10 +114,9 @@ def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
 
 
 def test_what_is_rendered_is_what_a_run_of_the_play_has() -> None:
-    program = renderer()
     given = {"render": {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}, "target": "cp"}
     given |= {"roles": str(PLAYBOOKS / "roles")}
-    extra = [word for source in program.args[2:] for word in ("-e", f"@{source}")]  # type: ignore[index]
+    extra = [word for source in sources() for word in ("-e", f"@{source}")]
     argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *extra, "-e", json.dumps(given), HERE / "render.yml"]
     plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS)}
     done = proc.run(argv, timeout=300, env={**plugins, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"})
