@@ -1,11 +1,16 @@
 """The catalogue as data: programs and images, their versions, and how each is obtained.
 
-Covers reading and validating catalogue.yml and looking things up in it. Does not obtain anything.
+Covers reading and validating catalogue.yml, the versions that a project adds in matrix/artifacts.yml, and looking
+things up. Does not obtain anything.
+
+A version that a project adds is made as the newest patch of its minor is that vmatrix has. It counts where something
+names it: what names no version gets what it got before. If vmatrix has it as well, the project's source counts.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,10 +21,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.artifacts.own import sources
 from harness.errors import BadInput, HarnessBug
 from harness.files import sha256_of
+from harness.paths import MATRIX
+from harness.spec import layers, lines
+from harness.spec.lines import Document, Finding, Problem
+from harness.spec.loader import refuse
+from harness.spec.models import FILES, AddedVersion
+from harness.spec.project import anywhere
+from harness.spec.shape import unknown, validate
 from harness.yaml_text import LOADER
 
 HERE = Path(__file__).resolve().parent
 CATALOGUE = HERE / "catalogue.yml"
+ADDED = "artifacts.yml"  # of a project's matrix
 MODULES = HERE / "modules"
 PROGRAMS = HERE / "programs"
 KUBERNETES = "kubernetes"
@@ -65,6 +78,12 @@ class WrapperModule(_Strict):
     program: str = ""
     seconds: float = 0.0
 
+    def sources(self, version: str) -> dict[str, str]:
+        """Return the modules that have the sources of a version, each with its own version."""
+        first, *others = self.requires
+        path, _, tag = self.fork.format(version=version).partition("@") if self.fork else (first, "", f"v{version}")
+        return {path: tag, **dict.fromkeys(others, f"v{version}")}
+
 
 class GoRecipe(_Strict):
     """How a program is built: output file -> package, and the flags.
@@ -95,7 +114,7 @@ class GoRecipe(_Strict):
 class ReleaseRecipe(_Strict):
     """How a program is downloaded. Without `members` the URL is the file itself.
 
-    `bare`: the published checksum is a digest alone, without the file's name.
+    `bare`: the published checksum is a digest alone, without the file's name. `checksum` is known from elsewhere.
     """
 
     base: str
@@ -103,13 +122,21 @@ class ReleaseRecipe(_Strict):
     checksum_url: str
     members: dict[str, str] = {}
     bare: bool = False
+    checksum: str = ""
 
 
 class Recipes(_Strict):
-    """The ways to obtain a program. Without `release` its project publishes no file with a checksum."""
+    """The ways to obtain a program. Without `release` its project publishes no file with a checksum.
+
+    Of a version that a project adds, `where` is its place in the project's file as FILE:LINE: FIELD. It comes from the
+    address `pinned`, or is built of modules with the checksums `sums`, by their paths.
+    """
 
     gomod: GoRecipe
     release: ReleaseRecipe | None = None
+    pinned: ReleaseRecipe | None = None
+    sums: dict[str, str] = {}
+    where: str = ""
 
 
 class Program(Recipes):
@@ -178,6 +205,10 @@ class LayeredImage(Image):
     users: dict[str, int] = {}
 
 
+AnyImage = LayeredImage | Image | ComposedImage
+Added = Mapping[str, Mapping[str, AddedVersion]]  # the versions of a project by program
+
+
 class Catalogue(_Strict):
     """All of it.
 
@@ -188,7 +219,7 @@ class Catalogue(_Strict):
     kubernetes: dict[str, KubernetesRelease]
     modules: dict[str, WrapperModule]
     programs: dict[str, Program]
-    images: dict[str, LayeredImage | Image | ComposedImage]
+    images: dict[str, AnyImage]
     network_plugins: list[str] = []
     add_ons: list[str] = []
 
@@ -208,6 +239,11 @@ class Catalogue(_Strict):
             raise BadInput(
                 f"{name} has no version {version} (known: {', '.join(known)})", hint="vmatrix artifacts list"
             )
+
+    def has(self, word: str) -> bool:
+        """Tell whether there is the program or the image that a word names, in whatever version."""
+        name = word.partition("@")[0]
+        return name.removeprefix(IMAGE_PREFIX) in (self.images if name.startswith(IMAGE_PREFIX) else self.programs)
 
     def tags(self, repository: str) -> dict[str, str]:
         """Return an image's tags, each with the version of the programs in it."""
@@ -236,7 +272,7 @@ class Catalogue(_Strict):
         """Return the processor seconds that go into what programs of a wrapper module share."""
         return self.modules[module].seconds if module in self.modules else 0.0
 
-    def image(self, repository: str) -> LayeredImage | Image | ComposedImage:
+    def image(self, repository: str) -> AnyImage:
         """Return an image's entry. Raises BadInput when there is none."""
         if repository not in self.images:
             raise BadInput(f"there is no artifact `{IMAGE_PREFIX}{repository}`", hint="vmatrix artifacts list")
@@ -253,18 +289,228 @@ class Catalogue(_Strict):
             )
         return self.kubernetes[version]
 
+    def versions_of(self, name: str) -> tuple[str, ...]:
+        """Return the versions of a program, or of Kubernetes as such."""
+        return tuple(self.kubernetes) if name == KUBERNETES else self.versions(name)
+
+    def of_minor(self, name: str, version: str) -> str | None:
+        """Return the newest version of a program, or of Kubernetes, of the minor that a version is of."""
+        same = [known for known in self.versions_of(name) if minor_of(known) == minor_of(version)]
+        return max(same, key=numbers, default=None)
+
+    def shape_of(self, name: str) -> WrapperModule | None:
+        """Return the module that a program, or Kubernetes, is built from; None where the sources are vmatrix's own."""
+        return self.modules.get(name if name == KUBERNETES else self.programs[name].gomod.module)
+
+    def near(self, name: str, version: str) -> Recipes:
+        """Return the recipes of the newest patch of a version's minor. Raises KeyError where there is none."""
+        program = self.programs[name]
+        return program.recipes(self.of_minor(name, version) or "")
+
+    def go_modules(self, name: str, version: str) -> dict[str, str]:
+        """Return the versions of the Go modules that a version of a program, or of Kubernetes, is built from."""
+        module = KUBERNETES if name == KUBERNETES else self.near(name, version).gomod.module
+        return self.modules[module].sources(version)
+
+    def program_in(self, repository: str) -> str:
+        """Return the program that an image is of; "" of one with Debian packages alone, or without such an image."""
+        image = self.images.get(repository)
+        return next((file.partition("/")[0] for file in image.files.values()), "") if image is not None else ""
+
+    def inside(self, repository: str, tag: str, kubernetes: str, added: Added) -> str | None:
+        """Return the version of the program in an image that a Kubernetes version asks for; None where there is none.
+
+        A tag that the catalogue does not have is of the same Debian packages, of vmatrix's own program, of a program of
+        that Kubernetes, or of a program's version that the project adds.
+        """
+        image, program = self.images[repository], self.program_in(repository)
+        if isinstance(image.tags, dict) and tag in image.tags:
+            return image.tags[tag]
+        if not program:
+            return ""
+        if self.shape_of(program) is None:
+            return self.versions(program)[0]
+        if self.programs[program].versions == KUBERNETES:
+            return kubernetes
+        known = (*self.versions(program), *added.get(program, ()))
+        return next((version for version in known if version == tag.removeprefix("v").partition("-")[0]), None)
+
     def names(self) -> tuple[str, ...]:
         """Return every artifact's name, programs first."""
         return (*self.programs, *self.layers(), *(IMAGE_PREFIX + repository for repository in self.images))
 
 
-@cache
 def load(path: Path = CATALOGUE) -> Catalogue:
+    """Return a catalogue with the versions that the project adds, if this process works on one.
+
+    Raises:
+        BadInput: one of both files has mistakes; of the project's, all of them with their lines.
+    """
+    document, problems = layers.read(anywhere() / MATRIX, ADDED)
+    versions = _checked(packaged(path), document, problems)
+    return amended(packaged(path), versions, document) if versions else packaged(path)
+
+
+def check(file: Path, text: str) -> None:
+    """Check what is about to become a project's file of added versions. Raises BadInput as `load`."""
+    _checked(packaged(), *lines.parse(file, text))
+
+
+def _checked(catalogue: Catalogue, document: Document, problems: list[Problem]) -> Added:
+    parsed, wrong = validate(document, FILES[ADDED])
+    if problems or parsed is None:
+        raise refuse(problems or wrong)
+    versions: Added = dict(parsed)["artifacts"]
+    if findings := list(mistakes(catalogue, versions)):
+        raise refuse([document.problem(at, said) for at, said in findings])
+    return versions
+
+
+@cache
+def packaged(path: Path = CATALOGUE) -> Catalogue:
     """Read and validate a catalogue. Raises BadInput when it does not fit the schema."""
     try:
         return Catalogue.model_validate(yaml.load(path.read_text(encoding="utf-8"), LOADER))  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValidationError) as error:
         raise BadInput(f"{path.name} is not a valid catalogue", detail=str(error), paths=[path]) from error
+
+
+def mistakes(catalogue: Catalogue, added: Added) -> Iterator[Finding]:
+    """Find what is wrong with versions that a project adds to a catalogue."""
+    names = (KUBERNETES, *(name for name in catalogue.programs if catalogue.shape_of(name) is not None))
+    for name, versions in added.items():
+        if name not in names:
+            yield ("artifacts", name), unknown("program", name, names)
+            continue
+        for version, entry in versions.items():
+            at = ("artifacts", name, version)
+            if catalogue.of_minor(name, version) is None:
+                minors = ", ".join(dict.fromkeys(map(minor_of, catalogue.versions_of(name))))
+                said = f"{version} is not a patch version of a minor that vmatrix has of {name}: {minors}"
+                yield at, f"{said}; correct it, or update vmatrix for another minor"
+                continue
+            yield from ((((*at, *inner), said)) for inner, said in _unfit(catalogue, name, version, entry, added))
+
+
+def _unfit(catalogue: Catalogue, name: str, version: str, entry: AddedVersion, added: Added) -> Iterator[Finding]:
+    """Find what of one entry does not fit its program."""
+    if name == KUBERNETES:
+        yield from _unfit_release(catalogue, version, entry, added)
+    elif entry.etcd is not None or entry.images:
+        field = "images" if entry.etcd is None else "etcd"
+        yield (field,), f"only versions of {KUBERNETES} have `{field}`; remove it"
+    if name != KUBERNETES and catalogue.programs[name].versions == KUBERNETES:
+        if entry.sums:
+            yield ("sums",), f"{name} is built with all of Kubernetes: move this to `{KUBERNETES}`"
+        if version not in catalogue.kubernetes and version not in added.get(KUBERNETES, {}):
+            yield (), f"there is no Kubernetes {version}; add it to `{KUBERNETES}`, too"
+    wanted = catalogue.go_modules(name, version)
+    if entry.sums and set(entry.sums) != set(wanted):
+        yield ("sums",), f"{name} is built of {' and '.join(wanted)}: give the checksum of each, and of no other module"
+    if entry.url is not None:
+        yield from _unfit_members(catalogue, name, version, entry)
+
+
+def _unfit_members(catalogue: Catalogue, name: str, version: str, entry: AddedVersion) -> Iterator[Finding]:
+    if name == KUBERNETES:
+        yield ("url",), "Kubernetes is several programs; give each its address by its own name, such as kubelet"
+        return
+    shape = catalogue.near(name, version)
+    files = shape.gomod.files
+    if set(entry.members) - set(files):
+        yield ("members",), f"{name} has the files {', '.join(files)}; name these, and no others"
+    elif entry.members and set(files) - set(entry.members):
+        yield ("members",), f"say where {', '.join(sorted(set(files) - set(entry.members)))} is in the archive"
+    elif not entry.members and files != (name,) and (shape.release is None or not shape.release.members):
+        yield ("url",), f"{name} has the files {', '.join(files)}; say under `members` where they are in the archive"
+
+
+def _unfit_release(catalogue: Catalogue, version: str, entry: AddedVersion, added: Added) -> Iterator[Finding]:
+    """Find what a Kubernetes version is said to come with, and nothing provides."""
+    release = catalogue.kubernetes[str(catalogue.of_minor(KUBERNETES, version))]
+    etcd = entry.etcd or release.etcd
+    if etcd not in catalogue.versions("etcd") and etcd not in added.get("etcd", {}):
+        yield ("etcd",), f"nothing provides etcd {etcd}; add it to `etcd` and `etcdutl` of this file"
+    for image, tag in entry.images.items():
+        if image not in release.images:
+            yield ("images", image), unknown("image", image, release.images)
+        elif catalogue.inside(image, tag, version, added) is None:
+            program = catalogue.program_in(image)
+            yield ("images", image), f"nothing provides {image}:{tag}; add the version to `{program}` of this file"
+
+
+def amended(catalogue: Catalogue, added: Added, document: Document) -> Catalogue:
+    """Return a catalogue with versions that fit it; `document` says where each is."""
+    programs, images, releases = dict(catalogue.programs), dict(catalogue.images), dict(catalogue.kubernetes)
+
+    def add(name: str, version: str, entry: AddedVersion, field: str) -> None:
+        program, shape = programs[name], catalogue.near(name, version)
+        file, line = document.place_of(("artifacts", field, version))
+        where = f"{file}:{line}: artifacts.{field}.{version}"
+        recipes = Recipes(
+            gomod=shape.gomod, release=shape.release, pinned=_pinned(shape, entry), sums=entry.sums, where=where
+        )
+        known = program.versions
+        versions = known if known == KUBERNETES else list(_ordered(known, version))
+        programs[name] = program.model_copy(update={"versions": versions, "other": {**program.other, version: recipes}})
+
+    for name in (KUBERNETES, *(name for name in added if name != KUBERNETES)):
+        for version, entry in added.get(name, {}).items():
+            if name != KUBERNETES:
+                add(name, version, entry, name)
+                _tag(images, catalogue, name, version)
+                continue
+            base = catalogue.kubernetes[str(catalogue.of_minor(name, version))]
+            tags = {**base.images, **entry.images}
+            order = _ordered(releases, version)
+            releases[version] = KubernetesRelease(etcd=entry.etcd or base.etcd, images=tags)
+            releases = {each: releases[each] for each in order}
+            for program in (each for each, known in catalogue.programs.items() if known.versions == KUBERNETES):
+                add(program, version, entry, name)
+            for image, tag in tags.items():
+                inside = catalogue.inside(image, tag, version, added)
+                images[image] = _tagged(images[image], tag, inside or "")
+    return catalogue.model_copy(update={"kubernetes": releases, "programs": programs, "images": images})
+
+
+def _pinned(shape: Recipes, entry: AddedVersion) -> ReleaseRecipe | None:
+    if entry.url is None:
+        return None
+    members = entry.members or (shape.release.members if shape.release is not None else {})
+    return ReleaseRecipe(base="", url=entry.url, checksum_url="", members=members, checksum=entry.checksum or "")
+
+
+def _ordered(known: Mapping[str, object] | list[str], version: str) -> tuple[str, ...]:
+    """Return versions with another one, newest first but for the first, which what names no version gets."""
+    first, *others = known
+    return tuple(dict.fromkeys((first, *sorted({*others, version}, key=numbers, reverse=True))))
+
+
+def _tag(images: dict[str, AnyImage], catalogue: Catalogue, program: str, version: str) -> None:
+    """Add the tag of a program's version to its image: that of the nearest version, with this one in it."""
+    near = catalogue.of_minor(program, version)
+    for name, image in catalogue.images.items():
+        if catalogue.program_in(name) == program and isinstance(image.tags, dict):
+            for tag, inside in image.tags.items():
+                if inside == near and near in tag:
+                    images[name] = _tagged(images[name], tag.replace(near, version), version)
+                    break
+
+
+def _tagged(image: AnyImage, tag: str, version: str) -> AnyImage:
+    tags = image.tags
+    known = tags if not isinstance(tags, dict) or tag in tags else {**tags, tag: version}
+    return image.model_copy(update={"tags": known})
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers that can be compared."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def minor_of(version: str) -> str:
+    """Return the minor of a version: 1.36 of 1.36.3."""
+    return ".".join(version.split(".")[:2])
 
 
 def architecture() -> str:

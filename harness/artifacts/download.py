@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from harness import threads
 from harness.artifacts.catalogue import ReleaseRecipe, fill
 from harness.artifacts.recipe import Ref, Source
-from harness.errors import InfraError, InfraRetriable
+from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.http_client import NoAnswer, WebRequest, ask, opened, reason, within
 
 READ_SECONDS = 60.0  # without a single byte
@@ -200,12 +200,14 @@ def reachable(url: str = PROBE) -> bool:
 class Download:
     """One program of one version, downloaded.
 
-    `bases` replaces release sites by mirrors of them: base URL of the catalogue -> base URL to use.
+    bases: mirrors of release sites (base URL of the catalogue -> base URL to use).
+    where: the place in a project's file that says so, with its own checksum.
     """
 
     ref: Ref
     recipe: ReleaseRecipe
     bases: Mapping[str, str] = field(default_factory=dict)
+    where: str = ""
 
     @property
     def source(self) -> str:
@@ -228,22 +230,34 @@ class Download:
         return self._url(self.recipe.checksum_url)
 
     def _url(self, template: str) -> str:
+        path = fill(template, self.ref.name, self.ref.version)
         base = self.bases.get(self.recipe.base, self.recipe.base)
-        return f"{base.rstrip('/')}/{fill(template, self.ref.name, self.ref.version)}"
+        return f"{base.rstrip('/')}/{path}" if base else path
+
+    def refuse_absent(self) -> None:
+        """Refuse an address that says it has nothing; one that does not answer says nothing. Raises BadInput."""
+        if (said := trouble(self.url)) is not None and said.startswith(ABSENT):
+            raise BadInput(
+                f"{self.where}.url: {self.url} {said}: no source has {self.ref.name} {self.ref.version}",
+                hint="correct the address, or remove the version",
+            )
 
     def ingredients(self) -> Mapping[str, Any]:
         """Return the URLs and what is taken out of them; which mirror serves them makes no difference."""
         original = Download(self.ref, self.recipe)
-        return {"url": original.url, "checksum": original.checksum_url, "members": self.recipe.members}
+        checksum = self.recipe.checksum or original.checksum_url
+        return {"url": original.url, "checksum": checksum, "members": self.recipe.members}
 
     def make(self, target: Path, log: Path) -> Mapping[str, Any]:
         """Download, verify, and take out the members."""
-        name = PurePosixPath(self.url).name
-        expected = listed(text(self.checksum_url, hint=HINT), name)
-        if expected is None or not expected.startswith("sha256:"):
-            raise InfraError(f"{self.checksum_url} lists no SHA-256 of {name}", hint=HINT)
+        expected, hint = self.recipe.checksum, f"correct {self.where}"
+        if not expected:
+            name, hint = PurePosixPath(self.url).name, HINT
+            expected = listed(text(self.checksum_url, hint=HINT), name) or ""
+            if not expected.startswith("sha256:"):
+                raise InfraError(f"{self.checksum_url} lists no SHA-256 of {name}", hint=HINT)
         archive = target / (".archive" if self.recipe.members else self.ref.name)
-        download(self.url, expected, archive, hint=HINT)
+        download(self.url, expected, archive, hint=hint)
         if self.recipe.members:
             named = {
                 file: fill(member, self.ref.name, self.ref.version) for file, member in self.recipe.members.items()
@@ -252,7 +266,8 @@ class Download:
             archive.unlink()
         else:
             archive.chmod(0o755)
-        return {"sha256": expected.removeprefix("sha256:"), "url": self.url}
+        algorithm, _, digest = expected.partition(":")
+        return {algorithm: digest, "url": self.url}
 
 
 def _extract(archive: Path, members: Mapping[str, str], target: Path, url: str) -> None:

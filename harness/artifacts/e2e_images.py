@@ -14,12 +14,13 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.artifacts.catalogue import HERE, IMAGE_PREFIX, Catalogue
+from harness.artifacts.catalogue import HERE, IMAGE_PREFIX, Catalogue, minor_of, numbers
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
 from harness.yaml_text import LOADER
 
 IMAGES = HERE / "e2e_images.yml"
+OWN = ("e2e-test-images/agnhost", "e2e-test-images/busybox")  # that the catalogue names for each release
 UNKNOWN = "vmatrix has no recipe for it"
 Lines = Annotated[list[str], Field(min_length=1)]
 
@@ -58,9 +59,18 @@ def load(path: Path = IMAGES) -> E2EImages:
 
 
 def listed(catalogue: Catalogue, version: str) -> Listed:
-    """Return the images that the specs of a Kubernetes version name; none, if its list is not known."""
+    """Return the images that the specs of a Kubernetes version name.
+
+    Of a version whose list is not known, these are what the newest patch of its minor names, and its own agnhost and
+    busybox; nothing, if no list of its minor is known.
+    """
     known = load()
     images = known.lists.get(version, [])
+    if not images:
+        same = [each for each in known.lists if minor_of(each) == minor_of(version)]
+        release = catalogue.kubernetes.get(version)
+        own = [f"{name}:{tag}" for name, tag in release.images.items() if name in OWN] if release is not None else []
+        images = sorted({*known.lists[max(same, key=numbers)], *own}) if same else []
     made = tuple(image for image in images if has(catalogue, image))
     return Listed(made, {image: known.why_missing(image) for image in images if image not in made})
 

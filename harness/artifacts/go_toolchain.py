@@ -53,6 +53,10 @@ class Go:
             "CGO_ENABLED": "1" if cgo else "0",
         }
 
+    def proxy(self) -> str:
+        """Return where it takes modules from, in the words of GOPROXY."""
+        return proc.run([self.path, "env", "GOPROXY"], cwd=Path("/"), timeout=ASK_SECONDS).stdout.strip()
+
     def download(self, module: str, **env: str) -> Mapping[str, str]:
         """Download a module (path@version) into the cache; return where its parts lie (Dir, GoMod, ...).
 

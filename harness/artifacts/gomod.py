@@ -7,6 +7,8 @@ something inside its source tree. The wrapper replaces each of them by the relea
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness import proc
+from harness import paths, proc
 from harness.artifacts import go_toolchain
 from harness.artifacts.catalogue import (
     PROGRAMS,
@@ -29,19 +31,119 @@ from harness.artifacts.catalogue import (
     own_path,
 )
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref, Source
-from harness.errors import BadInput, InfraError
+from harness.artifacts.workdir import hold, working
+from harness.errors import BadInput, InfraError, InfraRetriable
 
 ASK_SECONDS = 30.0  # pkg-config reads one file
+GENERATED = "modules"  # in the cache: wrapper modules of versions that projects add
+KEY_DIGITS = 12
+LEAVE_OUT = "the sources lack a part of this version: remove it, or choose another one"
+SHARE = 15  # looks at a version, each a small file, in the time for a module and its requirements
+# What Go says of a module that its proxy answered for: it has no such version.
+ABSENT = re.compile(r"\b(404|410|403)\b|not found|no matching versions|unknown revision|no such file or directory")
+
+
+@dataclass(frozen=True)
+class GeneratedModule:
+    """The wrapper module of a version that a project adds, which is made in the cache when it is needed first.
+
+    sums: the checksums of what it requires.  where: the place in the project's file.
+    """
+
+    catalogue: Catalogue
+    name: str
+    version: str
+    sums: Mapping[str, str]
+    where: str
+
+    def ingredients(self) -> Mapping[str, Any]:
+        """Return all that it is made from."""
+        recipe = self.catalogue.modules[self.name]
+        program = (PROGRAMS / recipe.program).read_text(encoding="utf-8") if recipe.program else ""
+        packages = _foreign_packages(self.catalogue, self.name)
+        flags = recipe.model_dump(exclude={"seconds"})
+        return {"recipe": flags, "version": self.version, "sums": self.sums, "program": program, "packages": packages}
+
+    @property
+    def folder(self) -> Path:
+        """Return where it is, or will be."""
+        text = json.dumps(self.ingredients(), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+        return paths.cache_dir() / GENERATED / f"{self.name}-{self.version}-{digest}"
+
+    def obtain(self, limits: ArtifactLimits = LIMITS) -> Path:
+        """Make it if it is not there; return the folder.
+
+        Raises:
+            BadInput: the module proxy does not have the version, or has it with another checksum.
+            InfraError: the module proxy does not answer, or lacks something that the version requires.
+        """
+        folder = self.folder
+        with hold(folder.parent, folder.name, lambda: None), working(folder.parent, folder.name) as work:
+            if not folder.is_dir():
+                self._verify(limits)
+                with proc.failing_as_infra(
+                    f"{self.where}: Go cannot resolve what {self.name} requires", hint=LEAVE_OUT
+                ):
+                    generate(self.catalogue, self.name, self.version, work, limits)
+                work.rename(folder)
+        return folder
+
+    def refuse_absent(self, limits: ArtifactLimits = LIMITS) -> None:
+        """Refuse a version that the module proxy says it does not have; one that does not answer says nothing.
+
+        Raises:
+            BadInput: what was asked for, and where.
+        """
+        if self.folder.is_dir():
+            return
+        go = go_toolchain.find_go("1.21", limits)
+        env = {**go.env(), "GOFLAGS": "-mod=mod", **_unlisted(self.catalogue.modules[self.name])}
+        for path, version in self.catalogue.modules[self.name].sources(self.version).items():
+            argv: list[str | Path] = [go.path, "list", "-m", "-json", f"{path}@{version}"]
+            try:
+                done = proc.run(argv, cwd=Path("/"), env=env, timeout=limits.modules / SHARE, check=False)
+            except proc.CommandFailed:
+                return  # no answer in time
+            if done.returncode != 0 and ABSENT.search(done.stderr):
+                raise _absent(go, f"{path} {version}", done.stderr, self.where)
+
+    def _verify(self, limits: ArtifactLimits) -> None:
+        """Compare the checksums of what is required with those of the project."""
+        recipe = self.catalogue.modules[self.name]
+        for path, version in recipe.sources(self.version).items():
+            found = _download(recipe, path, version, limits, where=self.where)["Sum"]
+            if found != self.sums[path]:
+                raise BadInput(
+                    f"{self.where}.sums: {path} {version} has the checksum {found}, not {self.sums[path]}",
+                    hint="if you trust the Go module proxy, write the checksum that it has",
+                )
+
+
+def sums_of(catalogue: Catalogue, name: str, version: str, limits: ArtifactLimits = LIMITS) -> dict[str, str]:
+    """Return the checksums of the Go modules that a version of a program, or of Kubernetes, is built from.
+
+    Raises:
+        BadInput: the module proxy does not have one of them.  InfraRetriable: it does not answer.
+    """
+    modules = catalogue.go_modules(name, version)
+    recipe = catalogue.shape_of(name)
+    assert recipe is not None  # noqa: S101 - sources of vmatrix's own have no such modules
+    return {path: _download(recipe, path, tag, limits)["Sum"] for path, tag in modules.items()}
 
 
 @dataclass(frozen=True)
 class Build:
-    """One program of one version, built. `shared`: processor seconds for what all programs of its module share."""
+    """One program of one version, built.
+
+    shared: processor seconds for what all programs of its module share.  generated: its module, of a project's version.
+    """
 
     ref: Ref
     recipe: GoRecipe
     limits: ArtifactLimits = LIMITS
     shared: float = 0.0
+    generated: GeneratedModule | None = None
 
     @property
     def source(self) -> str:
@@ -55,7 +157,9 @@ class Build:
 
     @property
     def folder(self) -> Path:
-        """Return the wrapper module's folder. Raises BadInput when it was never generated."""
+        """Return the wrapper module's folder. Raises BadInput when it ought to be there and is not."""
+        if self.generated is not None:
+            return self.generated.folder
         folder = module_dir(self.recipe.module, self.ref.version)
         if not (folder / "go.mod").exists():
             raise BadInput(
@@ -68,8 +172,12 @@ class Build:
     def ingredients(self) -> Mapping[str, Any]:
         """Return the flags and the wrapper module's text; the Go version is noted with the result instead, so that
         a new compiler does not throw away a whole cache."""
-        files = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        texts = {str(path.relative_to(self.folder)): path.read_text(encoding="utf-8") for path in files}
+        texts: Mapping[str, Any]
+        if self.generated is not None:
+            texts = self.generated.ingredients()
+        else:
+            files = sorted(path for path in self.folder.rglob("*") if path.is_file())
+            texts = {str(path.relative_to(self.folder)): path.read_text(encoding="utf-8") for path in files}
         later = {
             name for name in ("libraries", "copies", "c_programs") if not getattr(self.recipe, name)
         }  # keys of before hold
@@ -114,6 +222,8 @@ def together(builds: Sequence[Build], targets: Mapping[Ref, Path], log: Path) ->
         targets: an empty folder for each. Go's own work lies beside the first one.
     """
     first, names = builds[0], ", ".join(str(build.ref) for build in builds)
+    if first.generated is not None:
+        first.generated.obtain(first.limits)
     floor = re.search(r"^go (\S+)", (first.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
     go = go_toolchain.find_go(floor.group(1) if floor else "1.21", first.limits)
     first.require_c()
@@ -196,6 +306,7 @@ def generate(
 
     Raises:
         BadInput: unknown module, or a version that the Go module proxy does not have.
+        InfraRetriable: the module proxy does not answer.
         CommandFailed: Go could not resolve the requirements.
     """
     if module not in catalogue.modules:
@@ -203,21 +314,26 @@ def generate(
         raise BadInput(f"unknown wrapper module `{module}` (known: {known})")
     recipe = catalogue.modules[module]
     folder = target or module_dir(module, version)
-    upstream = _download(recipe, version, limits, part="GoMod")
+    first, *_ = recipe.sources(version).items()
+    sources = _download(recipe, *first, limits)
+    upstream = Path(sources["GoMod"])
     go_line = _one(r"^go (\S+)", upstream.read_text(encoding="utf-8"))
     go = go_toolchain.find_go(go_line, limits)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text(_go_mod(module, version, recipe, upstream, go_line), encoding="utf-8")
     if recipe.program:
         (folder / "main.go").unlink(missing_ok=True)
-        (folder / "main.go").symlink_to(os.path.relpath(PROGRAMS / recipe.program, folder))
+        if target is None:
+            (folder / "main.go").symlink_to(os.path.relpath(PROGRAMS / recipe.program, folder))
+        else:
+            shutil.copyfile(PROGRAMS / recipe.program, folder / "main.go")
     (folder / "tools.go").unlink(missing_ok=True)
     if packages := _foreign_packages(catalogue, module):
         (folder / "tools.go").write_text(_tools_go(packages), encoding="utf-8")
     (folder / "go.sum").unlink(missing_ok=True)
     if recipe.sums:
-        sums = _download(recipe, version, limits, part="Dir") / "go.sum"
-        (folder / "go.sum").write_text(sums.read_text(encoding="utf-8"), encoding="utf-8")
+        sums = (Path(sources["Dir"]) / "go.sum").read_text(encoding="utf-8")
+        (folder / "go.sum").write_text(sums, encoding="utf-8")
     with go_toolchain.building():
         _complete(go, recipe, folder, go_line, limits)
     return folder
@@ -247,22 +363,32 @@ def _unlisted(recipe: WrapperModule) -> Mapping[str, str]:
     return {"GONOSUMDB": recipe.fork.partition("@")[0]} if recipe.fork else {}
 
 
-def sources(recipe: WrapperModule, version: str) -> str:
-    """Return the module that has the sources of the first required one, as PATH@VERSION."""
-    return recipe.fork.format(version=version) if recipe.fork else f"{recipe.requires[0]}@v{version}"
+def _download(
+    recipe: WrapperModule, path: str, version: str, limits: ArtifactLimits, *, where: str = ""
+) -> Mapping[str, str]:
+    """Download an upstream module; return where its parts lie (GoMod, Dir) and its checksum (Sum).
 
-
-def _download(recipe: WrapperModule, version: str, limits: ArtifactLimits, *, part: str) -> Path:
-    """Download the upstream module; return where a part of it lies: its go.mod (GoMod), or its files (Dir)."""
-    module = sources(recipe, version)
+    Args:
+        where: the place in a project's file that asks for it.
+    """
+    go = go_toolchain.find_go("1.21", limits)
     try:
-        return Path(go_toolchain.find_go("1.21", limits).download(module, **_unlisted(recipe))[part])
+        return go.download(f"{path}@{version}", **_unlisted(recipe))
     except proc.CommandFailed as error:
-        raise BadInput(
-            f"the Go module proxy has no {module.replace('@', ' ')}",
-            hint="check the version; GOPROXY names the proxy",
-            detail=error.done.stdout or error.detail,
+        said = error.done.stdout or error.detail
+        if ABSENT.search(said):
+            raise _absent(go, f"{path} {version}", said, where) from error
+        raise InfraRetriable(
+            f"the Go module proxy ({go.proxy()}) does not answer for {path} {version}",
+            hint="GOPROXY names the proxy",
+            detail=said,
         ) from error
+
+
+def _absent(go: go_toolchain.Go, module: str, said: str, where: str) -> BadInput:
+    asked = f"the Go module proxy ({go.proxy()}) has no {module}"
+    hint = "correct or remove the version; `vmatrix artifacts newer` lists what there is; GOPROXY names the proxy"
+    return BadInput(f"{where}: {asked}" if where else asked, hint=hint, detail=said)
 
 
 def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go_line: str) -> str:
@@ -277,7 +403,8 @@ def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go
     for path in recipe.absent:
         text += f"\nreplace {path} => ./{_stand_in(path)}\n"
     if recipe.fork:
-        text += f"\nreplace {recipe.requires[0]} => {sources(recipe, version).replace('@', ' ')}\n"
+        path, tag = next(iter(recipe.sources(version).items()))
+        text += f"\nreplace {recipe.requires[0]} => {path} {tag}\n"
     if recipe.replaces:
         text += "".join(f"\n{line}\n" for line in substitutions(upstream.read_text(encoding="utf-8")))
     return text

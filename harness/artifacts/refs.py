@@ -6,6 +6,7 @@ What vmatrix's own checks need is in it, too: upstream's tests, and the images t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.artifacts.catalogue import IMAGE_PREFIX, KUBERNETES, Catalogue
@@ -72,7 +73,11 @@ def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | No
     """Return the images that guests of a Kubernetes version pull: its own, its companions', the network plugin's when
     that has one, and those of the add-ons that the variables name."""
     given = variables or {}
-    tags = dict.fromkeys(KUBERNETES_IMAGES, f"v{version}") | catalogue.release(version).images
+    companions = catalogue.release(version).images
+    tags = dict.fromkeys(KUBERNETES_IMAGES, f"v{version}") | {
+        name: _tag(catalogue, name, tag, str(given.get(version_variable(name)) or ""))
+        for name, tag in companions.items()
+    }
     plugin = given.get(PLUGIN) or next(iter(catalogue.network_plugins), "")
     if plugin in catalogue.network_plugins:
         tags[plugin] = f"v{_chosen(catalogue, plugin, given).version}"
@@ -114,6 +119,15 @@ def version_variable(name: str) -> str:
 def _chosen(catalogue: Catalogue, name: str, variables: Mapping[str, Any]) -> Ref:
     version = str(variables.get(version_variable(name), "") or "")
     return Ref(name, version) if version else newest(catalogue, name)
+
+
+def _tag(catalogue: Catalogue, name: str, usual: str, version: str) -> str:
+    """Return the tag of an image that belongs to a Kubernetes version: its usual one, or that of another version."""
+    known = catalogue.tags(name) if version else {}
+    tags = [tag for tag, inside in known.items() if version in (tag, tag.removeprefix("v"), inside)]
+    if not version or usual in tags:
+        return usual
+    return tags[0] if tags else f"{'v' if usual.startswith('v') else ''}{version}"
 
 
 VERSION = "cluster_kubernetes_version"
@@ -167,6 +181,13 @@ def renamed(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping
 
 def program(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
     """Return a program that is asked for as NAME or NAME@VERSION. Raises BadInput when there is none."""
+    ref = _named(catalogue, word, given)
+    catalogue.require(ref.name, ref.version)
+    return ref
+
+
+def _named(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+    """Return what is asked for as NAME or NAME@VERSION, in whatever version. Raises BadInput without such a program."""
     name, _, version = word.partition("@")
     known = catalogue.program(name)
     release = catalogue.kubernetes.get(str(given[VERSION]))
@@ -181,12 +202,18 @@ def program(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
         version = release.etcd
     else:
         version = newest(catalogue, name).version
-    catalogue.require(name, version)
     return Ref(name, version)
 
 
 def image(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
     """Return an image that is asked for as NAME or NAME@TAG. Raises BadInput when there is none."""
+    ref = _named_image(catalogue, word, given)
+    catalogue.require(ref.name, ref.version)
+    return ref
+
+
+def _named_image(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
+    """Return what is asked for as NAME or NAME@TAG, with whatever tag. Raises BadInput without such an image."""
     repository, _, tag = word.removeprefix(IMAGE_PREFIX).partition("@")
     known = catalogue.image(repository)
     release = catalogue.kubernetes.get(str(given[VERSION]))
@@ -200,9 +227,47 @@ def image(catalogue: Catalogue, word: str, given: Mapping[str, Any]) -> Ref:
     elif variable:
         tag = f"v{variable}"
     name = f"{IMAGE_PREFIX}{repository}"
-    found = Ref(name, tag) if tag else newest(catalogue, name)
-    catalogue.require(found.name, found.version)
-    return found
+    return Ref(name, tag) if tag else newest(catalogue, name)
+
+
+@dataclass(frozen=True)
+class Unprovided:
+    """A version that a phase needs and nothing provides, and what asks for it.
+
+    variable: that names the version.  entry: of product.yml, where that names it.
+    """
+
+    ref: Ref
+    variable: str = ""
+    entry: str = ""
+
+
+def unprovided(
+    catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]
+) -> tuple[Unprovided, ...]:
+    """Return what a phase needs, by its variables, in versions that the catalogue does not have."""
+    if asked is None:
+        version = str(given[VERSION])
+        if version not in catalogue.kubernetes:
+            return (Unprovided(Ref(KUBERNETES, version), VERSION),)
+        wanted = [(ref, "") for ref in for_kubernetes(catalogue, version, given)]
+    else:
+        words = [e if isinstance(e, str) else e.artifact for e in asked.serve]
+        wanted = [(_named(catalogue, word, given), word) for word in words if catalogue.has(word)]
+        words = [e if isinstance(e, str) else e.artifact for e in asked.images if not isinstance(e, OwnImage)]
+        prefixed = [(f"{IMAGE_PREFIX}{word.removeprefix(IMAGE_PREFIX)}", word) for word in words]
+        wanted += [(_named_image(catalogue, name, given), word) for name, word in prefixed if catalogue.has(name)]
+    return tuple(
+        Unprovided(ref, *_asks(ref.name, word, given))
+        for ref, word in wanted
+        if catalogue.has(ref.name) and ref.version not in catalogue.versions(ref.name)
+    )
+
+
+def _asks(name: str, word: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the variable that asks for a version, or else the word of product.yml."""
+    variable = version_variable(name.removeprefix(IMAGE_PREFIX))
+    return ("", word) if "@" in word else (variable if given.get(variable) else VERSION, "")
 
 
 def tested(catalogue: Catalogue, version: str) -> str:

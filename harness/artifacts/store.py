@@ -26,7 +26,7 @@ from harness.artifacts import catalogue as entries
 from harness.artifacts.builds import Meter
 from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, LayeredImage
 from harness.artifacts.download import Download
-from harness.artifacts.gomod import Build, together
+from harness.artifacts.gomod import Build, GeneratedModule, together
 from harness.artifacts.images import Assembly
 from harness.artifacts.own.image import Stack
 from harness.artifacts.own.layers import DebianLayer, SiteLayer
@@ -139,6 +139,28 @@ class Store:
         cached = next((recipe for recipe in recipes if self._read(ref, recipe) is not None), None)
         return cached or recipes[-1 if len(recipes) > 1 and not download.reachable() else 0]
 
+    def refuse_absent(self, refs: Iterable[Ref]) -> None:
+        """Refuse versions that a project adds, and whose source says that it does not have them; make nothing.
+
+        Nothing is asked about what is cached. A source that does not answer says nothing.
+
+        Raises:
+            BadInput: what was asked for, and where.
+        """
+        every = dict.fromkeys(inner for ref in dict.fromkeys(refs) for inner in (ref, *inputs_of(self._at_hand(ref))))
+        asked: set[str] = set()
+        for ref in every:
+            program = self.catalogue.programs.get(ref.name)
+            where = program.recipes(ref.version).where if program is not None else ""
+            if not where or where in asked or self.cached(ref) is not None:
+                continue
+            recipe = self.recipe(ref)
+            if isinstance(recipe, Download) and recipe.where:
+                recipe.refuse_absent()
+            elif isinstance(recipe, Build) and recipe.generated is not None:
+                recipe.generated.refuse_absent(self.limits)
+                asked.add(where)
+
     def keys(self, ref: Ref) -> frozenset[str]:
         """Return every key under which a version may be kept, from whichever source; ask no site."""
         stores = [replace(self, source=source) for source in Source]
@@ -160,7 +182,12 @@ class Store:
         if ref.name.startswith(IMAGE_PREFIX):
             return (self._image(ref, choose),)
         recipes = self.catalogue.program(ref.name).recipes(ref.version)
-        build = Build(ref, recipes.gomod, self.limits, self.catalogue.shared(recipes.gomod.module))
+        if recipes.pinned is not None:
+            return (Download(ref, recipes.pinned, where=recipes.where),)
+        module, generated = recipes.gomod.module, None
+        if recipes.sums:
+            generated = GeneratedModule(self.catalogue, module, ref.version, recipes.sums, recipes.where)
+        build = Build(ref, recipes.gomod, self.limits, self.catalogue.shared(module), generated)
         if recipes.release is None or self.source is Source.GOMOD:
             return (build,)
         fetch = Download(ref, recipes.release, self.bases)

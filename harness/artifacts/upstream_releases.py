@@ -3,14 +3,14 @@
 The Go module proxy lists them (GOPROXY names it). Only modules that the catalogue builds from are asked for.
 Releases before the first final one (-rc.1) do not count. What belongs to a Kubernetes release is read from its own
 sources: kubeadm's constants name etcd, CoreDNS and pause; the e2e tests' list names the images that conformance
-runs. The diff is unified, as `git apply` takes it.
+runs. The diff is unified, as `git apply` takes it. A project gets patch versions in its matrix/artifacts.yml, whose
+comments and order stay.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,18 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness import proc
-from harness.artifacts import go_toolchain
-from harness.artifacts.catalogue import CATALOGUE, KUBERNETES, Catalogue
+from harness.artifacts import go_toolchain, gomod
+from harness.artifacts.catalogue import ADDED, CATALOGUE, KUBERNETES, Catalogue, minor_of, numbers
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
-from harness.errors import BadInput, InfraError
+from harness.artifacts.refs import SAME_VERSION
+from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.spec.base import PATCH
+from harness.spec.shape import unknown
 
 FINAL = re.compile(r"v(\d+)\.(\d+)\.(\d+)")
-Numbers = tuple[int, ...]
 MODULE = "k8s.io/kubernetes"
 CONSTANTS = Path("cmd/kubeadm/app/constants/constants.go")
 IMAGES = Path("test/utils/image/manifest.go")
@@ -106,32 +110,22 @@ def listed_versions(catalogue: Catalogue, module: str) -> tuple[str, ...]:
     return tuple(sorted(found, key=numbers))
 
 
-def numbers(version: str) -> Numbers:
-    """Return a version as numbers that can be compared."""
-    return tuple(int(part) for part in version.split("."))
-
-
-def minor(version: str) -> str:
-    """Return the minor of a version: 1.36 of 1.36.3."""
-    return ".".join(version.split(".")[:2])
-
-
 def _newer(module: str, listed: Sequence[str], offered: Sequence[str]) -> Iterator[Newer]:
     """Yield what is missing of one module, oldest first; versions of a minor older than the oldest listed are not."""
     newest: dict[str, str] = {}
     for version in sorted(offered, key=numbers):
-        newest[minor(version)] = version
+        newest[minor_of(version)] = version
     for name, version in newest.items():
-        of_minor = [one for one in listed if minor(one) == name]
+        of_minor = [one for one in listed if minor_of(one) == name]
         before = [one for one in listed if numbers(one) < numbers(version)]
-        wanted = bool(of_minor) or numbers(name) > numbers(minor(listed[-1])) or _between(module, name, listed)
+        wanted = bool(of_minor) or numbers(name) > numbers(minor_of(listed[-1])) or _between(module, name, listed)
         if wanted and version not in listed and before:
             yield Newer(module, version, (of_minor or before)[-1])
 
 
 def _between(module: str, name: str, listed: Sequence[str]) -> bool:
     """Tell whether every minor counts, also one between those that are listed: clusters are upgraded minor by minor."""
-    return module == KUBERNETES and numbers(minor(listed[0])) < numbers(name)
+    return module == KUBERNETES and numbers(minor_of(listed[0])) < numbers(name)
 
 
 def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, str]]:
@@ -144,9 +138,8 @@ def _offered(paths: Sequence[str], limits: ArtifactLimits) -> tuple[Mapping[str,
         proc.run([*words, *paths[:1]], cwd=Path("/"), env=env, timeout=seconds, check=False)
         done = proc.run([*words, *paths], cwd=Path("/"), env=env, timeout=limits.modules, check=False)
     except proc.CommandFailed as error:
-        said = os.environ.get("GOPROXY") or "Go's default"
         raise InfraError(
-            f"the Go module proxy ({said}) does not answer: no list of versions within {seconds:.0f} s",
+            f"the Go module proxy ({go.proxy()}) does not answer: no list of versions within {seconds:.0f} s",
             hint="GOPROXY names the proxy; `go list -m -versions k8s.io/kubernetes` asks it by hand",
             detail=error.detail,
         ) from error
@@ -185,6 +178,17 @@ class ReleaseParts:
     released: date
     supported_until: date
 
+    @property
+    def images(self) -> dict[str, str]:
+        """Return the tag of each image besides Kubernetes' own four."""
+        return {
+            "etcd": self.etcd_image,
+            "coredns": f"v{self.coredns}",
+            "pause": self.pause,
+            "e2e-test-images/agnhost": self.agnhost,
+            "e2e-test-images/busybox": self.busybox,
+        }
+
 
 def read_parts(version: str, limits: ArtifactLimits = LIMITS) -> ReleaseParts:
     """Download a release's sources, and return what belongs to it.
@@ -195,7 +199,7 @@ def read_parts(version: str, limits: ArtifactLimits = LIMITS) -> ReleaseParts:
     go = go_toolchain.find_go("1.21", limits)
     try:
         sources = Path(go.download(f"{MODULE}@v{version}")["Dir"])
-        first = go.download(f"{MODULE}@v{minor(version)}.0")["Info"]
+        first = go.download(f"{MODULE}@v{minor_of(version)}.0")["Info"]
     except proc.CommandFailed as error:
         raise BadInput(
             f"the Go module proxy has no {MODULE} v{version}", hint="GOPROXY names the proxy", detail=error.detail
@@ -261,14 +265,14 @@ def in_catalogue(text: str, parts: ReleaseParts) -> str:
 
 def in_axes(text: str, parts: ReleaseParts) -> str:
     """Return the axes' text with a release behind the newest older one: values go from old to new."""
-    own = minor(parts.version)
+    own = minor_of(parts.version)
     older = _older(parts.version, re.findall(r'^          cluster_kubernetes_version: "([\d.]+)"$', text, re.MULTILINE))
     block = (
         re.search(rf'^      - id: "{re.escape(older[-1])}"\n(?:        .*\n)*', text, re.MULTILINE) if older else None
     )
     if block is None:
         raise BadInput(f"matrix/axes.yml has no Kubernetes older than {parts.version}")
-    same, others = [one for one in older if minor(one) == own], [one for one in older if minor(one) != own]
+    same, others = [one for one in older if minor_of(one) == own], [one for one in older if minor_of(one) != own]
     before = [f'patch: "{same[-1]}"'] if same else []
     before += [f'minor: "{others[-1]}"'] if others else []
     value = VALUE.format(
@@ -279,6 +283,175 @@ def in_axes(text: str, parts: ReleaseParts) -> str:
         support=f"{{from: {parts.released}, until: {parts.supported_until}}}",
     )
     return f"{text[: block.end()]}{value}{text[block.end() :]}"
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A version for a project's file: the program or `kubernetes`, and the keys of its entry."""
+
+    name: str
+    version: str
+    entry: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Additions:
+    """Versions for a project's file, and what is left out: name to the reason."""
+
+    made: tuple[Addition, ...]
+    left_out: Mapping[str, str]
+
+
+def additions(catalogue: Catalogue, found: Sequence[Newer], words: Sequence[str], limits: ArtifactLimits) -> Additions:
+    """Return patch versions for a project's file, with checksums; what they require is looked for, too.
+
+    Args:
+        found: what is newer.
+        words: NAME, for what is newer of it, or NAME@VERSION; without any, all that is newer.
+
+    Raises:
+        BadInput: a word names nothing that can be added, or the sources do not have it.
+    """
+    wanted = _named(catalogue, words) if words else {}
+    names = {word for word in words if "@" not in word}
+    left_out = {}
+    for one in found:
+        for name in _programs_of(catalogue, one):
+            if words and not names & {name, SAME_VERSION.get(name, name)}:
+                continue
+            if catalogue.of_minor(name, one.version) is None:
+                left_out[name] = f"{one.version} is of a minor that vmatrix does not have; a newer vmatrix may have it"
+            else:
+                wanted[name, one.version] = False
+    made: dict[tuple[str, str], Addition] = {}
+    for (name, version), asked in wanted.items():
+        try:
+            made |= {(each.name, each.version): each for each in _addition(catalogue, name, version, limits)}
+        except InfraRetriable:
+            raise
+        except (BadInput, InfraError) as error:
+            if asked:
+                raise
+            left_out[f"{name} {version}"] = error.summary
+    return Additions(tuple(made.values()), left_out)
+
+
+def _named(catalogue: Catalogue, words: Sequence[str]) -> dict[tuple[str, str], bool]:
+    """Return the versions that words name, each with what always has the same version. Raises BadInput."""
+    names = (KUBERNETES, *(name for name in catalogue.programs if catalogue.shape_of(name) is not None))
+    wanted = {}
+    for word in words:
+        name, at, version = word.partition("@")
+        if name not in names:
+            raise BadInput(unknown("program", name, names), hint="vmatrix artifacts list")
+        if name != KUBERNETES and catalogue.programs[name].versions == KUBERNETES:
+            raise BadInput(f"{name} is built with all of Kubernetes", hint=f"name that: {KUBERNETES}{at}{version}")
+        if not at:
+            continue
+        if re.fullmatch(PATCH, version) is None or catalogue.of_minor(name, version) is None:
+            known = ", ".join(dict.fromkeys(map(minor_of, catalogue.versions_of(name))))
+            raise BadInput(
+                f"{word} is not a patch version of a minor that vmatrix has of {name}: {known}",
+                hint="name a patch version of one of these; another minor needs another vmatrix",
+            )
+        if version in catalogue.versions_of(name):
+            raise BadInput(f"{name} {version} is known already", hint="vmatrix artifacts list")
+        others = [other for other, same in SAME_VERSION.items() if same == name]
+        wanted |= {(each, version): True for each in (name, *others)}
+    return wanted
+
+
+def _programs_of(catalogue: Catalogue, one: Newer) -> tuple[str, ...]:
+    """Return what is built from the module of a newer release: programs, or Kubernetes as such."""
+    if one.module == KUBERNETES:
+        return (KUBERNETES,)
+    programs = {name: program for name, program in catalogue.programs.items() if program.versions != KUBERNETES}
+    return tuple(name for name, program in programs.items() if program.recipes(one.listed).gomod.module == one.module)
+
+
+def _addition(catalogue: Catalogue, name: str, version: str, limits: ArtifactLimits) -> Iterator[Addition]:
+    """Yield a version, after what it needs and the catalogue does not have."""
+    entry: dict[str, Any] = {"sums": gomod.sums_of(catalogue, name, version, limits)}
+    if name == KUBERNETES:
+        base, parts = catalogue.kubernetes[str(catalogue.of_minor(name, version))], read_parts(version, limits)
+        if parts.etcd != base.etcd:
+            entry["etcd"] = parts.etcd
+        images = {image: tag for image, tag in parts.images.items() if base.images.get(image) != tag}
+        entry |= {"images": images} if images else {}
+        for needed, other in (("etcd", parts.etcd), ("etcdutl", parts.etcd), ("coredns", parts.coredns)):
+            if other not in catalogue.versions(needed):
+                yield from _addition(catalogue, needed, other, limits)
+    module = KUBERNETES if name == KUBERNETES else catalogue.near(name, version).gomod.module
+    gomod.GeneratedModule(catalogue, module, version, entry["sums"], f"{name} {version}").obtain(limits)
+    yield Addition(name, version, entry)
+
+
+NEW_FILE = """\
+# yaml-language-server: $schema=../docs/schemas/artifacts.json
+# Patch versions of programs besides those of vmatrix's catalogue (docs/artifacts.md).
+"""
+STEP = 2  # columns of a level
+
+
+def with_versions(text: str, added: Sequence[Addition]) -> str:
+    """Return a project's file with more versions, each behind those of its program; all else stays as it is.
+
+    Raises:
+        BadInput: the file is written in a way that cannot be added to.
+    """
+    for one in added:
+        text = _with_version(text or NEW_FILE, one)
+    return text
+
+
+def _with_version(text: str, one: Addition) -> str:
+    text = text if text.endswith("\n") else f"{text}\n"
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    top = _block(root, "artifacts") if root is not None else None
+    if top is None:
+        return f"{text}artifacts:\n{_lines({one.name: {one.version: one.entry}}, STEP)}"
+    programs = top[1]
+    if not programs.value:  # nothing, or {}
+        start, end = top[0].end_mark.index, programs.end_mark.index
+        return f"{text[:start]}:\n{_lines({one.name: {one.version: one.entry}}, STEP)}{text[end:].lstrip(' ')[1:]}"
+    known = _block(programs, one.name)
+    node, new = (
+        (programs, {one.name: {one.version: one.entry}}) if known is None else (known[1], {one.version: one.entry})
+    )
+    if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+        raise BadInput(
+            f"{ADDED}:{node.start_mark.line + 1}: the versions stand in one line, where none can be added",
+            hint="write each key in a line of its own",
+        )
+    at = _last_line(node) + 1
+    lines = text.splitlines(keepends=True)
+    return "".join([*lines[:at], _lines(new, node.value[0][0].start_mark.column), *lines[at:]])
+
+
+def _block(mapping: Any, key: str) -> tuple[Any, Any] | None:
+    """Return the nodes of a key and its value."""
+    pairs = mapping.value if isinstance(mapping, yaml.MappingNode) else ()
+    return next(((name, value) for name, value in pairs if name.value == key), None)
+
+
+def _last_line(node: Any) -> int:
+    """Return the number of the last line of a node, from 0; comments behind it are not part of it."""
+    if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
+        return int(node.end_mark.line)
+    last = node.value[-1]
+    return _last_line(last[1] if isinstance(last, tuple) else last)
+
+
+def _lines(data: Mapping[str, Any], column: int) -> str:
+    """Render data as YAML in blocks, with versions in quotes."""
+    made = []
+    for key, value in data.items():
+        name = f'"{key}"' if re.fullmatch(r"[\d.]+", key) else key
+        if isinstance(value, Mapping):
+            made.append(f"{' ' * column}{name}:\n{_lines(value, column + STEP)}")
+        else:
+            made.append(f"{' ' * column}{name}: {json.dumps(value)}\n")
+    return "".join(made)
 
 
 def _older(version: str, known: Iterable[str]) -> list[str]:

@@ -27,13 +27,23 @@ from harness.cli.options import AsJson
 from harness.cli.output import show_rows
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput
-from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, project_dir, settings_dir
+from harness.files import read_text
+from harness.paths import (
+    MATRIX,
+    PACKAGED,
+    cache_dir,
+    enclosing_project,
+    named_project,
+    packaged_dir,
+    project_dir,
+    settings_dir,
+)
 from harness.providers import offer_of
 from harness.session import refusals
 from harness.session.choice import choose
 from harness.spec import load_spec
 from harness.spec.dates import ending
-from harness.spec.project import Project, timeouts_of
+from harness.spec.project import Project, timeouts_of, write_in_project
 from harness.spec.settings import load_settings
 
 out = Console()
@@ -41,15 +51,27 @@ SOON = timedelta(days=90)
 
 
 def newer(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME[@VERSION]", help="Programs or `kubernetes`; default: all. A version: that one."),
+    ] = None,
     diff: Annotated[
         bool, typer.Option("--diff", help="Print what adds the Kubernetes releases, for `git apply`, and nothing else.")
     ] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the newer patch versions into matrix/artifacts.yml of the project.")
+    ] = False,
 ) -> None:
     """Say which newer releases the Go module proxy lists, and which values' support ends within 90 days."""
-    limits = ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings))
+    if diff and (write or names):
+        raise BadInput("--diff takes no names and excludes --write", hint="leave out one of them")
+    limits = _limits()
     catalogue = entries.load()
+    if write:
+        _write(catalogue, names or [], limits)
+        return
     search = upstream_releases.find_newer(catalogue, limits)
-    found = search.found
+    found = [one for one in search.found if not names or one.module in names]
     if diff:
         _print_diff(found, limits)
         return
@@ -62,8 +84,37 @@ def newer(
         out.print(f"{name}: not known: {said.splitlines()[0]}", highlight=False, markup=False, soft_wrap=True)
     for line in _support(datetime.now(UTC).date()):
         out.print(line, highlight=False, markup=False, soft_wrap=True)
-    if any(one.module == entries.KUBERNETES for one in found):
+    if any(one.module == entries.KUBERNETES for one in found) and not PACKAGED.is_dir():
         out.print("`vmatrix artifacts newer --diff` prints what adds these Kubernetes releases", highlight=False)
+    if any(catalogue.of_minor(one.module, one.version) for one in found if one.module in catalogue.programs):
+        out.print("`vmatrix artifacts newer --write` adds the patch versions to a project", highlight=False)
+
+
+def _write(catalogue: entries.Catalogue, names: Sequence[str], limits: ArtifactLimits) -> None:
+    """Write newer patch versions into the project's file; nothing if one that was named cannot be had."""
+    project = project_dir()
+    if project == packaged_dir():
+        raise BadInput(
+            "--write adds versions to a project, and this is vmatrix's own checkout",
+            hint=f"change {entries.CATALOGUE.name} here: docs/extending.md",
+        )
+    every = all("@" in name for name in names) and names
+    found = () if every else upstream_releases.find_newer(catalogue, limits).found
+    made = upstream_releases.additions(catalogue, found, names, limits)
+    for name, why in made.left_out.items():
+        out.print(f"left out: {name}: {why}", highlight=False, markup=False, soft_wrap=True)
+    if not made.made:
+        out.print("nothing to write")
+        return
+    file = project / MATRIX / entries.ADDED
+    text = upstream_releases.with_versions(read_text(file) if file.exists() else "", made.made)
+    entries.check(file, text)
+    write_in_project(file, text)
+    for one in made.made:
+        out.print(f"written: {one.name} {one.version}: {file}", highlight=False, markup=False, soft_wrap=True)
+    out.print("cells get such a version where a variable names it, as in matrix/axes.yml:", highlight=False)
+    for line in dict.fromkeys(f'  {refs.version_variable(one.name)}: "{one.version}"' for one in made.made):
+        out.print(line, highlight=False, markup=False)
 
 
 def _print_diff(found: Sequence[upstream_releases.Newer], limits: ArtifactLimits) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SIGNALS = 128  # a shell reports a signal as 128 and its number
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+PAGE = re.compile(r"(?<![\w/.])docs/([\w/-]+)\.md")  # of the documentation, in a message
 LOOP = "Symlink loop from "  # how pathlib says it of a path that it resolves
 
 
@@ -162,3 +164,5 @@ def show(error: VmatrixError) -> None:
         console.print(sanitized(f"  see: {path}"), markup=False)
     if error.hint:
         console.print(sanitized(f"hint: {error.hint}"), markup=False)
+    for page in dict.fromkeys(PAGE.findall(f"{error.summary} {error.hint}")):
+        console.print(f"`vmatrix docs {page}` prints docs/{page}.md", markup=False)

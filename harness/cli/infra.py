@@ -17,6 +17,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.artifacts import refs
+from harness.artifacts.catalogue import packaged
 from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
@@ -213,7 +214,8 @@ def _instance(
     guest_vars: Path | None = None,
 ) -> InstanceProvider:
     """Return an instance; what it was made as counts, unless `given` has options of `up`."""
-    store, choices, timeouts = Store(), dict(given or {}), None
+    # What a project adds to the catalogue, perhaps with a mistake, is the business of `up` alone.
+    store, choices, timeouts = Store(catalogue=packaged()), dict(given or {}), None
     provider.has_instance(name)  # refuses a name that no instance can have
     settings = Settings().model_copy(update={"infra_name": name, "guest_vars": guest_vars})
     if given is not None:

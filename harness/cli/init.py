@@ -13,6 +13,7 @@ from rich.console import Console
 from harness.errors import BadInput
 from harness.files import write_new
 from harness.paths import MATRIX
+from harness.plan.cells import make_cell
 from harness.spec import new_project as packaged_examples
 from harness.spec.loader import load_spec
 from harness.spec.new_project import GITLAB, NewProject, TeamPlaybooks, look, named, refuse_project
@@ -196,19 +197,26 @@ def init(
             raise BadInput("--name is for a product of your own playbooks", hint="leave out --name; product.yml has it")
         project = NewProject(directory, title, begins, pipeline(gitlab))
     _write(project)
-    _judge(project)
     there = [] if directory.resolve() == Path.cwd() else [f"cd {directory}"]
-    out.print(
-        "\n  ".join(["go on with:", *there, "vmatrix infra up", f"vmatrix run --tier {project.tier}"]), markup=False
-    )
+    run = [*_smallest(project), f"vmatrix run --tier {project.tier}"]
+    out.print("\n  ".join(["go on with:", *there, "vmatrix infra up", *run]), markup=False)
 
 
-def _judge(project: NewProject) -> None:
-    """Say what the product itself lacks before a cell can run; the files are a project all the same."""
+def _smallest(project: NewProject) -> list[str]:
+    """Return what runs the smallest of several pinned cells; say what the product lacks before a cell can run.
+
+    The files are a project all the same.
+    """
     try:
-        load_spec(project.directory / MATRIX)
+        spec = load_spec(project.directory / MATRIX)
     except BadInput as error:
         out.print(f"repair before you run a cell: {error.summary}", markup=False)
+        return []
+    cells = [make_cell(spec, values) for values in spec.tiers[project.tier].pinned]
+    if len(cells) < 2:
+        return []
+    first = min(cells, key=lambda cell: (len(cell.machines), len(cell.phases)))
+    return [f"vmatrix run {first.id} # the smallest cell"]
 
 
 def _write(project: NewProject) -> None:

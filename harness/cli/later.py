@@ -18,6 +18,7 @@ KNOWN = {
     "run": "Run cells: provision, deploy, check, collect logs, tear down, report.",
     "check": "Check a kept cell again, any number of times: after a repair by hand, or with changed checks.",
     "bisect": "Find the commit of the project's repository since which a cell fails, by bisection.",
+    "suspect": "Rank what may explain the failures of RUN: values, pairs and triples that failing cells have.",
     "list": "List planned cells. `vmatrix run` with the same selection runs exactly these.",
     "status": "Show existing cells and their machines.",
     "reap": "Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project.",
@@ -31,6 +32,7 @@ KNOWN = {
     "report": "Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges.",
     "config": "Print every setting, its value and where it comes from.",
     "schema": "Write the JSON Schemas of matrix/*.yml and vmatrix.yml into the project, for editors.",
+    "docs": "Print a page of the documentation that ships with vmatrix, or list all pages.",
     "doctor": "Check what the provider needs of this host or of its cluster, and print how to fix what is missing.",
     "version": "Print the version.",
     "conformance": "Upstream's own specs: list them, and export a run of them.",
@@ -47,7 +49,7 @@ MODULES = {
     "list": "listing",
     **dict.fromkeys(("status", "reap"), "cells"),
     **dict.fromkeys(("login", "proxy", "kubeconfig", "kubectl", "logs"), "reach"),
-    **dict.fromkeys(("config", "schema"), "settings"),
+    **dict.fromkeys(("config", "schema", "docs"), "settings"),
     "history": "report",
 }
 

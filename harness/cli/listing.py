@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 
 from harness.cli import options
-from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.cli.output import folding, show_rows, tell_idle, wide_console
+from harness.cli.options import AsJson, Given, Verbose, settings_of, takes
+from harness.cli.output import folding, show_left_out, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
@@ -47,6 +47,7 @@ def list_cells(
     origin: Annotated[
         bool, typer.Option("--origin", help="List the values of the matrix instead, with the file and line of each.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """List planned cells. `vmatrix run` with the same selection runs exactly these."""
     if origin:
@@ -55,10 +56,10 @@ def list_cells(
         _print_origins(as_json=as_json)
         return
     with unsearched(), unplugged():  # it holds what it makes until it ends
-        _print_cells(given, cells or [], as_json=as_json)
+        _print_cells(given, cells or [], as_json=as_json, verbose=verbose)
 
 
-def _print_cells(given: Given, cells: list[str], *, as_json: bool) -> None:
+def _print_cells(given: Given, cells: list[str], *, as_json: bool, verbose: bool) -> None:
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
     tell_idle(spec)
@@ -78,7 +79,7 @@ def _print_cells(given: Given, cells: list[str], *, as_json: bool) -> None:
     narrowed = bool(cells or failed or changed)
     headings = ("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else []))
     show_rows(out, headings, [_row(row, why=narrowed) for row in rows])
-    _print_left_out(spec, profile_of(spec, settings), tier)
+    show_left_out(out, _left_out(spec, profile_of(spec, settings), tier), "vmatrix list", verbose=verbose)
 
 
 def _row(row: dict[str, Any], *, why: bool) -> list[str]:
@@ -126,14 +127,12 @@ def _listed(one: Selected, seconds: float, admitted_mib: int) -> dict[str, Any]:
     }
 
 
-def _print_left_out(spec: Spec, infra: str, tier: str | None) -> None:
-    """Print which values and pinned cells cannot run, on an infra profile or with this product, and why."""
+def _left_out(spec: Spec, infra: str, tier: str | None) -> list[str]:
+    """Return which values and pinned cells cannot run, on an infra profile or with this product, and why."""
     values: dict[tuple[str, str], list[str]] = {}
     for left in nowhere(spec, infra):
         here = f"left out on {infra}" if left.by == "infra" else "left out"
         values.setdefault((here, left.why), []).append(f"{left.axis} {left.value}")
-    for (here, why), those in values.items():
-        out.print(f"{here}: {', '.join(those)}: {why}", markup=False)
+    rows = [f"{here}: {', '.join(those)}: {why}" for (here, why), those in values.items()]
     sentences = (s for name in ([tier] if tier else spec.tiers) for s in not_runnable(spec, name, infra))
-    for sentence in dict.fromkeys(sentences):
-        out.print(sentence, markup=False)
+    return [*rows, *dict.fromkeys(sentences)]

@@ -39,6 +39,10 @@ def execute(
         Path | None,
         typer.Option(metavar="FOLDER", help="Snapshots of etcd. Default: snapshots/ in the inputs' folder."),
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Secrets of the bucket. Default: store/ in the inputs' folder."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write how the operation ended to this file, as JSON.")
     ] = None,
@@ -50,5 +54,10 @@ def execute(
         raise BadInput(f"--report {report}: there is no folder {report.parent}", hint="create it first")
     work = (work or folder / "work").resolve()
     playbooks = playbooks.resolve() if playbooks is not None else None
-    given = {"report": report, "kubeconfig": kubeconfig, "snapshots": snapshots.resolve() if snapshots else None}
+    given = {
+        "report": report,
+        "kubeconfig": kubeconfig,
+        "snapshots": snapshots.resolve() if snapshots else None,
+        "store": store.resolve() if store else None,
+    }
     raise typer.Exit(run_to_its_end(folder.resolve(), work, playbooks, in_cluster=in_cluster, **given))

@@ -93,6 +93,7 @@ OfRun = Annotated[
     typer.Option("--run", metavar="RUN", help="The cell of this run; default: the newest.", autocompletion=runs),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what is left out, and why; else how much it is.")]
 CLUSTER = ("provider", "infra_name", "kubeconfig", "context", "namespace")  # settings that lead to an infra cluster
 
 

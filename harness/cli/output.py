@@ -77,6 +77,15 @@ def _record(headings: Sequence[str], row: Sequence[str], whole: Sequence[str]) -
     return [*ids, *([Padding(Text(others), (0, 0, 0, INDENT), expand=False)] if others else [])]
 
 
+def show_left_out(console: Console, rows: Sequence[str], command: str, *, verbose: bool) -> None:
+    """Print what is left out, a row each, or without `verbose` how many rows there are and what prints them."""
+    if verbose:
+        for row in rows:
+            console.print(row, markup=False)
+    elif rows:
+        console.print(f"left out: {len(rows)} kinds of cells; `{command} -v` says which, and why", markup=False)
+
+
 def tell_idle(spec: Spec) -> None:
     """Say which globs of the matrix match nothing."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -10,15 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
+from harness import providers
+from harness.cell.product.cached import refuse_release
 from harness.cli import options
-from harness.cli.options import AsJson, former, takes
-from harness.cli.output import show_rows, tell_idle, wide_console
+from harness.cli.options import AsJson, Verbose, former, takes
+from harness.cli.output import show_left_out, show_rows, tell_idle, wide_console
 from harness.errors import BadInput
 from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage
 from harness.plan.build import TierPlan, lock_text, measured, plan_tier
-from harness.plan.cover import lower_bound
 from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, current, load_lock
@@ -53,6 +54,9 @@ class PlanRequest:
     repack: Annotated[bool, typer.Option("--repack", help="Plan from scratch: ignore the cells in plan.lock.yml.")] = (
         False
     )
+    nights: Annotated[
+        bool, typer.Option("--nights", help="With --write, count the triples of 7 and 30 nights; takes minutes.")
+    ] = False
 
 
 def plan(
@@ -63,9 +67,12 @@ def plan(
     check: Annotated[
         bool, typer.Option("--check", help="Fail if these files are out of date; change nothing.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Plan the cells of each tier and prove what they cover."""
     tier, repack = request.tier, request.repack
+    if request.nights and not write:
+        raise BadInput("--nights counts what --write writes", hint="add --write")
     infra = request.infra_profile or request.former_profile
     if check and (write or repack or tier or infra):
         raise BadInput("--check covers all tiers and excludes other options", hint="leave out the other options")
@@ -80,12 +87,20 @@ def plan(
         for t in spec.tiers
         if write or check or (t, i) in chosen
     )
-    if write:
-        plans = tuple(measured(spec, p, fresh=not lock.own) for p in plans)
+    if write or repack:
+        plans = tuple(measured(spec, p, fresh=not lock.own, nights=request.nights) for p in plans)
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
+        if not as_json:
+            notes = list(dict.fromkeys(line for found in shown for line in _notes(found)))
+            show_left_out(out, notes, "vmatrix plan", verbose=verbose)
     refuse_unsound(spec, plans, directory, estimate)
+    if write:
+        cells = [cell for plan in plans for cell in plan.cells]
+        project = Project.load(load_settings(settings_dir()).settings)
+        refuse_release(spec.product, project.directory, cells)
+        providers.refuse_unprovided(project, cells)
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)
@@ -145,8 +160,6 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
         *("from scratch", "at least", "possible combinations covered"),
     )
     show_rows(out, headings, [_numbers(found) for found in plans], whole=("infra", "tier"))
-    for note in dict.fromkeys(line for found in plans for line in _notes(found)):
-        out.print(note, markup=False)
     if cells:
         for found in plans:
             _print_cells(spec, found)
@@ -168,8 +181,7 @@ def _notes(found: TierPlan) -> Iterator[str]:
 
 def _numbers(p: TierPlan) -> tuple[str, ...]:
     numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
-    least = str(lower_bound(p.goal)) if p.proof is not None else ""
-    return (p.infra, p.tier, *map(str, numbers), p.figures.scratch or "", least, counted(p))
+    return (p.infra, p.tier, *map(str, numbers), p.figures.scratch or "", p.figures.least or "", counted(p))
 
 
 def _print_cells(spec: Spec, found: TierPlan) -> None:
@@ -206,7 +218,7 @@ def _as_json(found: TierPlan) -> dict[str, Any]:
         ],
         "dropped": list(found.dropped),
         "from_scratch": int(found.figures.scratch) if found.figures.scratch is not None else None,
-        "at_least": lower_bound(found.goal) if found.proof is not None else None,
+        "at_least": int(found.figures.least) if found.figures.least is not None else None,
         "left_out": [{"axis": o.axis, "value": o.value, "why": o.why} for o in found.goal.left_out],
         "not_runnable": list(found.absent),
         "covered": [{"what": c.what, "feasible": c.feasible, "covered": c.covered} for c in counts],

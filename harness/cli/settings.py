@@ -1,4 +1,4 @@
-"""`vmatrix config | schema`: settings and where they come from; JSON Schemas for editors."""
+"""`vmatrix config | schema | docs`: settings and where they come from; JSON Schemas for editors; pages."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(config)
     app.command()(schema)
+    app.command()(docs)
 
 
 def config(as_json: AsJson = False) -> None:
@@ -85,3 +86,27 @@ def schema(
         else:
             file.write_text(made[name], encoding="utf-8")
         Console().print(str(file), highlight=False)
+
+
+def docs(
+    page: Annotated[
+        str | None, typer.Argument(metavar="PAGE", help="A page, such as `product` or docs/product.md; default: list.")
+    ] = None,
+) -> None:
+    """Print a page of the documentation that ships with vmatrix, or list all pages."""
+    known = pages()
+    if page is None:
+        for name, title in known.items():
+            typer.echo(f"{name:<{max(map(len, known))}}  {title}")
+        return
+    name = page.removeprefix("docs/").removesuffix(".md")
+    if name not in known:
+        raise BadInput(unknown("page", name, known), hint="`vmatrix docs` lists all pages")
+    typer.echo((packaged_dir() / "docs" / f"{name}.md").read_text(encoding="utf-8"), nl=False)
+
+
+def pages() -> dict[str, str]:
+    """Return the title of each page by its name: its path below docs/, without the ending."""
+    folder = packaged_dir() / "docs"
+    titles = {file: file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for file in folder.rglob("*.md")}
+    return {str(file.relative_to(folder).with_suffix("")): title for file, title in sorted(titles.items())}

@@ -1,6 +1,6 @@
 """Failures on request: an annotation of an object names what is to go wrong with it.
 
-docs/faults.md lists them.
+docs/chaos.md lists them.
 """
 
 from __future__ import annotations

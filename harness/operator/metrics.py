@@ -16,8 +16,9 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from harness.kube.client import Json
-from harness.kube.objects import dig, parse_time, phase
+from harness.kube.objects import condition, dig, parse_time, phase
 from harness.kube.reconcile import Controller
+from harness.operator.api.conditions import BACKUP_FRESH
 from harness.operator.api.etcd import VERIFIED
 
 
@@ -79,6 +80,9 @@ CERTIFICATES = Family(
 BACKUPS = Family(
     f"{_P}cluster_backup_taken_timestamp_seconds", "gauge", "When the newest verified EtcdBackup was taken.", _CLUSTER
 )
+FRESH = Family(
+    f"{_P}cluster_backup_fresh", "gauge", "Whether the newest backup is as young as its schedule promises.", _CLUSTER
+)
 RUNNING = Family(
     f"{_P}cluster_operation_started_timestamp_seconds",
     "gauge",
@@ -96,7 +100,7 @@ EXPIRES = Family(
 )
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
-    *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, RUNNING, APPROVALS),
+    *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, FRESH, RUNNING, APPROVALS),
     *(MACHINES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
 OPERATION_BOUNDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)  # a deployment takes one to five minutes
@@ -156,6 +160,7 @@ class DeclaredObjects:
             VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
             CERTIFICATES.of(self._certificates()),
             BACKUPS.of(self._newest_backups()),
+            FRESH.of(self._fresh()),
             RUNNING.of(
                 {
                     (*_named(one), now["operation"]): _seconds(now["started"])
@@ -171,10 +176,15 @@ class DeclaredObjects:
 
     def _conditions(self) -> dict[tuple[str, ...], float]:
         return {
-            (*_named(one), condition["type"], condition["status"]): 1
+            (*_named(one), said["type"], said["status"]): 1
             for one in self.deployments
-            for condition in _of(one, "conditions") or ()
+            for said in _of(one, "conditions") or ()
         }
+
+    def _fresh(self) -> dict[tuple[str, ...], float]:
+        """Return whether backups are fresh, of the clusters whose schedule promises it."""
+        told = {_named(one): condition(one, BACKUP_FRESH) or {} for one in self.deployments}
+        return {key: said["status"] == "True" for key, said in told.items() if said.get("status") in ("True", "False")}
 
     def _certificates(self) -> dict[tuple[str, ...], float]:
         """Return when the first certificate of each cluster's machines expires."""

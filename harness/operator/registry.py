@@ -63,7 +63,7 @@ PARTS = (
     Part("addons", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (CLUSTER, EVENT)),
     Part("clusterinstall", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
     Part("executions", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
-    Part("backups", (*OURS, ETCD_BACKUP, JOB, POD, PVC), (ETCD_BACKUP, EVENT)),
+    Part("backups", (*OURS, ETCD_BACKUP, JOB, POD, PVC), (CLUSTER, ETCD_BACKUP, EVENT)),
 )
 NAMES = tuple(part.name for part in PARTS)
 

@@ -179,8 +179,13 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SECRET, ("create", "delete", "get", "patch"), "CLUSTER-kubeconfig"),
     ),
     "backups": (
-        Right(ETCD_BACKUP, ("create", "delete", "patch"), "those before upgrades; others go with their cluster"),
+        Right(
+            ETCD_BACKUP,
+            ("create", "delete", "patch"),
+            "the operator's own; others go with their cluster",
+        ),
         Right(ETCD_BACKUP, ("update",), "what became of them", STATUS),
+        Right(CLUSTER, ("update",), "which times of a schedule are done", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it may own backups", FINALIZERS, inside=True),
     ),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.model import Cell
 from harness.plan.cells import make_cell
-from harness.plan.cover import completed, cover
+from harness.plan.cover import completed, cover, lower_bound
 from harness.plan.goal import Goal, goal_of, tier_of
 from harness.plan.lock import UNKNOWN, Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
 from harness.plan.rotation import triples
@@ -90,20 +90,22 @@ def plan_tier(
     )
 
 
-def measured(spec: Spec, plan: TierPlan, *, fresh: bool = False) -> TierPlan:
-    """Return a plan with what is not known of it yet: a plan from scratch, and what nights cover where they rotate.
+def measured(spec: Spec, plan: TierPlan, *, fresh: bool = False, nights: bool = False) -> TierPlan:
+    """Return a plan with what is not known of it yet: how long one from scratch is, and what several nights cover.
 
     Args:
         fresh: the project has no lock yet, so that the plan from scratch is taken where it is shorter.
+        nights: whether nights are planned to count what they cover, where they differ; that takes a minute.
     """
-    if plan.proof is None or plan.figures.scratch is not None:
-        return plan
-    scratch = plan_tier(spec, plan.tier, plan.infra, repack=True) if plan.kept else plan
-    plan = scratch if fresh and len(scratch.cells) < len(plan.cells) else plan
-    figures = {"scratch": str(len(scratch.cells))}
-    if spec.tiers[plan.tier].rotates and plan.cells:
-        figures |= {name: str(number) for name, number in triples(spec, plan.tier, plan.infra, len(plan.cells)).items()}
-    return replace(plan, figures=Figures(**figures))
+    if plan.proof is not None and plan.figures.scratch is None:
+        scratch = plan_tier(spec, plan.tier, plan.infra, repack=True) if plan.kept else plan
+        plan = scratch if fresh and len(scratch.cells) < len(plan.cells) else plan
+        plan = replace(plan, figures=Figures(scratch=str(len(scratch.cells)), least=str(lower_bound(plan.goal))))
+    if nights and plan.figures.month is None and spec.tiers[plan.tier].rotates and plan.cells:
+        counts = triples(spec, plan.tier, plan.infra, len(plan.cells))
+        known = {name: str(number) for name, number in counts.items()}
+        plan = replace(plan, figures=plan.figures.model_copy(update=known))
+    return plan
 
 
 def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:

@@ -164,11 +164,13 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 class Figures(Model):
     """What takes long to find out about a tier's plan, as the lock remembers it; None for what is not known.
 
-    scratch: how many cells a plan from scratch has, pinned ones included.  possible: triples of classes that some cell
+    scratch: how many cells a plan from scratch has, pinned ones included.  least: how many any plan has at least.
+    possible: triples of classes that some cell
     can have.  week, month: how many of these 7 and 30 nights cover, where each night has other cells.
     """
 
     scratch: Amount | None = None
+    least: Amount | None = None
     possible: Amount | None = None
     week: Amount | None = None
     month: Amount | None = None

@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from harness.errors import BadInput
-from harness.plan.cover import Row, covers
+from harness.plan.cover import covers
 from harness.plan.goal import Goal, goal_of, tier_of
 from harness.plan.lock import runnable
 from harness.plan.verify import covered_by, verify, wanted_by_kind
 from harness.spec.models import Cover, Spec
+from harness.spec.rules import Row
 
 WEEK, MONTH = 7, 30  # nights
 FIRST = date(2026, 1, 1)  # of the nights that are counted; any others cover about as much

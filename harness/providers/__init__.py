@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.providers.definition import Definition, InstanceProvider, Opening
     from harness.providers.kubeconfig import NAME as KUBECONFIG
     from harness.providers.kubeconfig import use_of
-    from harness.providers.offered import offer_of, refuse_unusable
+    from harness.providers.offered import offer_of, refuse_unprovided, refuse_unusable
     from harness.providers.on_host import KUBERNETES, take_down
     from harness.providers.site import (
         coming,
@@ -39,7 +39,7 @@ SITE = (
 )
 LATER = {
     **dict.fromkeys(("Definition", "InstanceProvider", "Opening"), "definition"),
-    **dict.fromkeys(("offer_of", "refuse_unusable"), "offered"),
+    **dict.fromkeys(("offer_of", "refuse_unprovided", "refuse_unusable"), "offered"),
     **dict.fromkeys(("KUBERNETES", "take_down"), "on_host"),
     **dict.fromkeys(SITE, "site"),
     **dict.fromkeys(("KUBECONFIG", "use_of"), "kubeconfig"),
@@ -68,6 +68,7 @@ __all__ = [
     "open_cluster",
     "open_site",
     "pin_releases",
+    "refuse_unprovided",
     "refuse_unusable",
     "spoken",
     "store_of",

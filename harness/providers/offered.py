@@ -9,19 +9,22 @@ from typing import Any
 
 from harness import paths
 from harness.artifacts import e2e_images, refs
-from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
+from harness.artifacts.catalogue import ADDED, IMAGE_PREFIX, KUBERNETES, Catalogue
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.download import ABSENT, trouble
 from harness.artifacts.product.files import FOLDER, SUMS
 from harness.artifacts.product.offer import Offer, Trees
-from harness.artifacts.recipe import Ref
+from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
 from harness.providers.definition import Definition
 from harness.spec import product_files
+from harness.spec.lines import Problem
+from harness.spec.loader import refuse
 from harness.spec.project import Project
 from harness.spec.suites import PERFORMANCE, UPSTREAM
+from harness.spec.variables import VERSION_SUFFIX, asking
 from harness.validate.conformance.curated import load_curated
 from harness.validate.expected import minor_of
 from harness.validate.performance import pods
@@ -87,11 +90,56 @@ def refuse_unusable(project: Project, cells: Sequence[Cell]) -> None:
     Raises:
         BadInput: as `offer_of`.
     """
+    refuse_unprovided(project, cells)
     given = project.spec.product.model_dump(include={"sources", "artifacts"})
     where = product_files.folder(given["sources"], project.directory)
     if where is None or where.is_dir() or not product_files.marked(given["artifacts"]):
         offer_of(project, cells)
         controllers(project, cells)
+
+
+def refuse_unprovided(project: Project, cells: Sequence[Cell]) -> None:
+    """Refuse versions that cells need and that nothing provides: the catalogue, the project, or a source of the latter.
+
+    Raises:
+        BadInput: each with the line that asks for it.
+    """
+    catalogue, asked = load_catalogue(), project.spec.product.artifacts
+    moments = _of_versions(cells)
+    lacking = dict.fromkeys(one for given in moments for one in refs.unprovided(catalogue, asked, given))
+    if lacking:
+        raise refuse([_unprovided(project, catalogue, one, asked is None) for one in lacking])
+    needed = [
+        ref
+        for given in moments
+        for ref in (*refs.programs(catalogue, asked, given), *refs.product_images(catalogue, asked, given))
+    ]
+    source, limits = Source(project.settings.artifact_source), ArtifactLimits.of(project.timeouts)
+    Store(source=source, catalogue=catalogue, limits=limits).refuse_absent(needed)
+
+
+def _of_versions(cells: Sequence[Cell]) -> list[Mapping[str, Any]]:
+    """Return the variables of every phase that differ in what decides on artifacts."""
+    decide = (refs.RUNTIME_NAME, refs.PLUGIN)
+    return list(
+        {
+            tuple((name, str(value)) for name, value in sorted(given.items()) if name.endswith(VERSION_SUFFIX))
+            + tuple(str(given.get(name)) for name in decide): given
+            for given in _moments(cells)
+        }.values()
+    )
+
+
+def _unprovided(project: Project, catalogue: Catalogue, one: refs.Unprovided, fetches: bool) -> Problem:
+    """Return what is wrong with a version, at the line that asks for it. fetches: no artifact is asked for by name."""
+    name, version = one.ref.name.removeprefix(IMAGE_PREFIX), one.ref.version.removeprefix("v")
+    known = catalogue.versions_of(one.ref.name)
+    said = f"nothing provides {name} {version} (known: {', '.join(known)}); name one of these"
+    if name in (KUBERNETES, *catalogue.programs) and catalogue.of_minor(name, version) is not None:
+        said += f", or add it to {paths.MATRIX}/{ADDED}: vmatrix artifacts newer --write {name}@{version}"
+    if fetches and name == KUBERNETES:
+        said += "; with `artifacts: {}` in product.yml, a product fetches everything by itself (docs/artifacts.md)"
+    return asking(project.directory / paths.MATRIX, one.variable, one.entry or version).problem(said)
 
 
 def _probes(given: Mapping[str, Any]) -> Sequence[str]:

@@ -33,8 +33,8 @@ LEAST_FLAKE, MOST_FLAKE = 0.002, 0.5
 BY_SIZE = {1: 0.4, 2: 0.2, 3: 0.02}
 TOGETHER = {2: 0.1, 3: 0.15}  # in values of axes that a tier covers together, since somebody suspected them before
 AROUND = 0.05  # in the node, the runner or the hour
-CHANCE = 0.08
-NAMED = 0.9  # from here on a suspect is named
+CHANCE = 0.2
+NAMED = 0.85  # from here on a suspect is named
 WORTH = 0.01  # below which a suspect is not shown
 SHOWN = 3  # suspects of a failure
 MOST_EXPLAINED = 10  # failures of different cells
@@ -200,9 +200,9 @@ class _Table:
         names: dict[tuple[Value, ...], int] = {}
         for number, one in enumerate(self.observations):
             if failed >> number & 1:
-                values = [] if of_infra else [value for value in one.values.items() if value[0] in self.varied]
+                own = [] if of_infra else [value for value in one.values.items() if value[0] in self.varied]
                 for size in BY_SIZE:
-                    names.update(dict.fromkeys(combinations(values, size), 0))
+                    names.update(dict.fromkeys(combinations(own, size), 0))
                 names.update(dict.fromkeys(((value,) for value in sorted(one.around)), 0))
         for values in names:
             cells = self._cells(values)
@@ -334,21 +334,3 @@ def lines_of(found: Explained) -> list[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def halving(found: Explained, candidates: Sequence[Mapping[str, str]], seconds: Sequence[float]) -> int | None:
-    """Return which of some cells tells the suspects of a failure apart best; None where none tells anything.
-
-    The likelihood of those suspects that a cell has is to be a half; of cells that are as good, the cheapest.
-
-    Args:
-        seconds: what each cell is expected to take.
-    """
-    matrix = [suspect for suspect in found.suspects if not suspect.around]
-    best: tuple[float, float, int] | None = None
-    for number, (values, cost) in enumerate(zip(candidates, seconds, strict=True)):
-        mass = sum(s.share for s in matrix if all(values.get(axis) == value for axis, value in s.values))
-        rank = (round(abs(mass - 0.5), 3), cost, number)
-        if 0.02 < mass < 0.98 and (best is None or rank < best):
-            best = rank
-    return best[2] if best is not None else None

@@ -10,6 +10,7 @@ from typing import Any
 from harness.cell.manifests import CellPlan, Outside, render_all
 from harness.cell.product.kinds import kind_of
 from harness.cell.variables import named_machines
+from harness.infra.guest_facts import guest_vars
 from harness.machines import inventory
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Phase
@@ -21,13 +22,16 @@ from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
 from harness.schedule.sizes import Sizes
-from harness.spec import Spec
-from harness.spec.models import Product
+from harness.spec import Spec, lines
+from harness.spec.models import AxisValue, Product
+from harness.spec.product_files import located
 from harness.spec.project import matrix_dir, templates_dir
 from harness.spec.suites import suites_of
+from harness.spec.variables import GIVEN_BY_THE_RUN, variable_places
 
 SHOWN = 10  # combinations that a cell alone covers; the others are counted
 SSH_PORT = 22
+COMPUTED = "{{"  # in a default that follows from other variables
 
 
 def explained(spec: Spec, infra: str, one: Selected, durations: Durations, sizes: Sizes) -> dict[str, Any]:
@@ -71,9 +75,37 @@ def explained(spec: Spec, infra: str, one: Selected, durations: Durations, sizes
         "phases": [_phase(spec, cell, index, environment) for index in range(len(cell.phases))],
         "checks": {tier: _checks(spec, tier) for tier in one.tiers},
         "variables": dict(cell.vars),
+        "variables from": _sources(spec, cell),
         "inventory": inventory.inventory(environment, spec.product_of(cell.values)),
         "manifests": example_manifests(cell),
     }
+
+
+def _sources(spec: Spec, cell: Cell) -> dict[str, str]:
+    """Return where each variable comes from that the product may use: the matrix, the playbooks' defaults, a run.
+
+    Defaults that are computed from other variables are left out.
+    """
+    product, project = spec.product_of(cell.values), project_dir()
+    beside = next((value.product for value in _chosen(spec, cell) if value.product), "") or ""
+    places = {name: str(place) for name, place in variable_places(matrix_dir(), cell.values, beside).items()}
+    for ours, theirs in product.variables.items():
+        places.setdefault(theirs, f"{ours}, which product.yml calls so")
+        places.setdefault(ours, f"{theirs}, which vmatrix calls so")
+    found = {name: places[name] for name in cell.vars}
+    for name in guest_vars():
+        found.setdefault(name, "the infra cluster (docs/guests.md)")
+    for file in sorted((project / located(product, project).directory / "group_vars" / "all").glob("*.yml")):
+        document, _ = lines.read(file)
+        for name, value in document.content.items() if isinstance(document.content, Mapping) else ():
+            if not (isinstance(value, str) and COMPUTED in value):
+                found.setdefault(name, f"{file}:{document.line_of((name,))}")
+    given = {name: f"a run: {said}" for name, said in GIVEN_BY_THE_RUN.items()}
+    return dict(sorted((found | {name: said for name, said in given.items() if name not in places}).items()))
+
+
+def _chosen(spec: Spec, cell: Cell) -> Iterator[AxisValue]:
+    return (axis.value(cell.values[axis.name]) for axis in spec.axes)
 
 
 def placeholders(cell: Cell) -> Environment:

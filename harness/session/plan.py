@@ -14,6 +14,7 @@ from typing import Any
 
 from harness import providers
 from harness.cell.network import refuse_masquerade
+from harness.cell.product.cached import refuse_release
 from harness.cell.product.kinds import refuse_chaos, refuse_shared
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
@@ -148,6 +149,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     refuse_shared(project.spec, made.cells, project.settings.namespace)
     refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)
     refusals.refuse(refusals.RUN, Wish(project, made.cells), Cost.GIVEN)
+    refuse_release(project.spec.product, project.directory, made.cells)
     providers.refuse_unusable(project, made.cells)
     return replace(made, asked=sizes_of(project.spec, project.settings).of_all(made.cells))
 

@@ -282,10 +282,11 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis], removed: Mapping[tuple[
         yield from _known(at, "axis", axis, axes)
         if axis in axes:
             yield from _value_known(at, axis, value, axes[axis].values, removed)
-    needed = [axis for axis, known in axes.items() if known.default is None]
+    needed = [axis for axis, known in axes.items() if known.default is None and len(known.values) != 1]
     missing = [axis for axis in needed if isinstance(cell, Mapping) and axis not in cell]
     if missing:
-        yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis without a default"
+        said = "a pinned cell has one on every axis that has several and no default"
+        yield (), f"missing values for {', '.join(missing)}; {said}"
 
 
 def _quarantine(content: Any, known: Declared, project: Path, suites: tuple[str, ...]) -> Iterator[Finding]:

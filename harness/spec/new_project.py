@@ -132,7 +132,7 @@ OWN_INPUTS = """\
 
 
 EXAMPLES = "examples"
-NOT_COPIED = ("runs", "README.md")  # what is of the example, and not of a project that begins with it
+NOT_COPIED = ("runs",)  # what is of the example, and not of a project that begins with it
 SCHEMA = re.compile(r"^(# yaml-language-server: \$schema=)\S*/(docs/schemas/\S+)$", re.MULTILINE)
 
 
@@ -301,9 +301,14 @@ def product_text(name: str, playbooks: TeamPlaybooks, spec: Spec) -> str:
 
 
 def tiers_text(spec: Spec) -> str:
-    """Return tiers.yml with the first cell of the packaged smoke tier: the one that the embedded infra can run."""
+    """Return tiers.yml with the first cell of the packaged smoke tier, which the embedded infra can run.
+
+    Axes on which it has the default are not named.
+    """
     tier = spec.tiers[TIER]
-    cell = ",\n         ".join(f"{axis}: {_flow(value)}" for axis, value in tier.pinned[0].items())
+    usual = {axis.name: axis.default for axis in spec.axes}
+    named = {axis: value for axis, value in tier.pinned[0].items() if value != usual[axis]}
+    cell = ",\n         ".join(f"{axis}: {_flow(value)}" for axis, value in named.items())
     return TIERS_TEXT + (
         f"tiers:\n  {TIER}:\n    label: {_flow(tier.label)}\n    pinned:\n      - {{{cell}}}\n"
         f"    suites: {_flow(list(tier.suites))}\n    budget: {{cells: 1, machines: 2, minutes: 30}}\n"

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.paths import MATRIX, packaged_dir
-from harness.spec import lines
+from harness.spec import layers, lines
 from harness.spec.declared import EACH, Wild, field, find, texts
 from harness.spec.lines import Document, Finding, Location, Problem
 from harness.spec.models.facts import ENFORCES_POLICIES
@@ -168,12 +170,88 @@ SET_BY_THE_RUN = {
     "cluster_mirror_url": MIRROR,
     "cluster_image_registry": MIRROR,
 }
+# What a run gives besides, and where it comes from; a matrix may set some of it, too.
+GIVEN_BY_THE_RUN = {
+    **SET_BY_THE_RUN,
+    "cluster_timeout_scale": "the setting timeout_scale",
+    "cluster_files_url": MIRROR,
+    "cluster_files": MIRROR,
+    "cluster_file_checksums": MIRROR,
+    "cluster_checksums": "the programs that the run's mirror has below bin/",
+    "cluster_load_balancer_addresses": "spare addresses of the infra cluster, for cells with MetalLB",
+    "product_sources": "`sources` of product.yml: the folder where they are",
+}
 PLACES: tuple[tuple[str, tuple[str | Wild, ...]], ...] = (
     ("product.yml", ("product", "vars")),
     ("product.yml", ("product", "phases", EACH, "vars")),
     ("axes.yml", ("axes", EACH, "values", EACH, "vars")),
     ("scenarios.yml", ("scenarios", EACH, "phases", EACH, "vars")),
 )
+
+
+@dataclass(frozen=True)
+class VariablePlace:
+    """Where a matrix sets a variable."""
+
+    document: Document
+    at: Location
+    value: Any
+
+    def problem(self, message: str) -> Problem:
+        """Return what is wrong there."""
+        return self.document.problem(self.at, message)
+
+    def __str__(self) -> str:
+        file, line = self.document.place_of(self.at)
+        return f"{file}:{line}"
+
+
+def asking(directory: Path, name: str, text: str) -> VariablePlace:
+    """Return where a matrix sets a variable to a version, or else where product.yml names an artifact by that text.
+
+    Args:
+        directory: of the matrix.
+        name: vmatrix's, of the variable; "" for the artifact.
+    """
+    documents = _read(directory)
+    product = documents["product.yml"]
+    names = _names(product.content, name) if name else set()
+    for file, steps in PLACES:
+        for at, value in find(documents[file].content, *steps, EACH):
+            if at[-1] in names and str(value).removeprefix("v") == text:
+                return VariablePlace(documents[file], at, value)
+    for kind in ("serve", "images"):
+        for at, entry in find(product.content, "product", "artifacts", kind, EACH):
+            if text in (entry, field(entry, "artifact")):
+                return VariablePlace(product, at, entry)
+    return VariablePlace(product, ("product",), None)
+
+
+def variable_places(directory: Path, values: Mapping[str, str], product: str = "") -> dict[str, VariablePlace]:
+    """Return where each variable of a cell is set that it has in all of its phases, in the words of the matrix.
+
+    Args:
+        directory: of the matrix.
+        values: of the cell, by axis.
+        product: the file of the product that is not product.yml's, if the cell has such a one.
+    """
+    documents = _read(directory)
+    if product:
+        documents["product.yml"] = layers.read(directory, product)[0]
+    found = [
+        VariablePlace(documents["product.yml"], at, value)
+        for at, value in find(documents["product.yml"].content, "product", "vars", EACH)
+    ]
+    axes = documents["axes.yml"]
+    for above, axis in find(axes.content, "axes", EACH):
+        for inner, value in find(axis, "values", EACH):
+            if field(value, "id") == values.get(field(axis, "name") or ""):
+                found += [VariablePlace(axes, (*above, *inner, *at), given) for at, given in find(value, "vars", EACH)]
+    return {str(place.at[-1]): place for place in found}
+
+
+def _read(directory: Path) -> dict[str, Document]:
+    return {name: layers.read(directory, name)[0] for name in dict.fromkeys(name for name, _ in PLACES)}
 
 
 def check_reserved(documents: Mapping[str, Document]) -> Iterator[Problem]:

@@ -61,7 +61,7 @@ MEASUREMENTS: dict[str, Measurement] = {
 }
 # Measured only if they are named: the sources of the products may be anywhere, the lifecycle tiers take two hours, and
 # many clusters or cells minutes.
-ASKED = frozenset({"products", "lifecycle", "many", "sweep"})
+ASKED = frozenset({"products", "lifecycle", "many", "sweep", "rotation", "suspects"})
 # what needs neither an infrastructure nor artifacts
 COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,

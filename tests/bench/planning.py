@@ -62,7 +62,7 @@ def measure(ledger: Ledger, runs: int) -> None:
 
 
 def measure_nights(ledger: Ledger, runs: int) -> None:
-    """Measure what nights of rotating tiers cover and cost, beside the lock's cells; the runs are the same each time."""
+    """Measure what nights of rotating tiers cover, and cost beside the cells of the lock; every run is the same."""
     spec = load_spec(project_dir() / "matrix")
     lock = load_lock(project_dir() / "matrix")
     for tier, infra in ((t, i) for t, known in spec.tiers.items() if known.rotates for i in spec.infras):

@@ -1,7 +1,7 @@
 """Whether the culprit is named: planted values, pairs and triples in the plan of tier full, among failures by chance.
 
-A simulation, no cluster: cells with the culprit fail, every other fails at the flake rate; at most 4 further cells are
-run, each of which flakes, too. Cells are those of the lock.
+A simulation, no cluster: in cells with the culprit a check fails, and in every cell at the flake rate one of a few
+checks by chance, with the same signature; at most 4 further cells are run, each of which flakes, too.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from harness.paths import project_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import Goal, goal_of
 from harness.plan.tiers import tier_cells
-from harness.report.suspects import Explained, Observation, Suspect, explained, halving
+from harness.report.suspects import Observation, Suspect, explained
 from harness.schedule.durations import estimate
+from harness.session.follow_up import further
 from harness.spec import Spec, load_spec
 from harness.spec.rules import Rulebook
 from tests.bench.figures import Ledger
@@ -24,12 +26,11 @@ from tests.bench.figures import Ledger
 MATRICES, EMPTY = 200, 200
 FLAKE = 0.02
 FOLLOW_UPS = 4
-SURE = 0.97  # from here on no further cell is run
-CANDIDATES = 250
 TOGETHER = ("kubernetes", "topology", "scenario")
 NAMED, ACCUSED = 95.0, 1.0  # percent
 SECONDS = 2.0  # 200 cells and 200 checks
-CHECK, SIGNATURE = "network: test_pods", "no answer"
+CHECKS = 5  # of each cell, of which a flake fails one
+SIGNATURE = "no answer"
 
 Row = Mapping[str, str]
 
@@ -72,66 +73,58 @@ def _but(values: Sequence[str], axis: str, culprit: Row, others: Mapping[str, st
     return tuple(v for v in values if (v != culprit[axis]) == (others[axis] is None))
 
 
-def trial(world: World, culprit: Row | None, random: Random) -> tuple[Suspect | None, int]:
-    """Return who is named in the end, and after how many further cells."""
-    seen = [_observed(f"c{n}", cell, culprit, random) for n, cell in enumerate(world.cells)]
-    for used in range(FOLLOW_UPS + 1):
-        found = _failure(seen)
-        sure = found is not None and found.suspects and found.suspects[0].share >= SURE
-        if found is None or sure or used == FOLLOW_UPS:
-            return (found.named if found is not None else None), used
-        further = _further(world, found, random)
-        if further is None:
-            return None, used
-        seen.append(_observed(f"f{used}", further, culprit, random))
-    raise AssertionError("unreachable")
+def trial(world: World, culprit: Row | None, random: Random, checks: int) -> tuple[list[Suspect], int]:
+    """Return who is named in the end, for whatever check, and after how many further cells.
+
+    Args:
+        checks: how many each cell has; the culprit fails the first, and a flake one of them.
+    """
+    seen = [_observed(f"c{n}", cell, culprit, random, checks) for n, cell in enumerate(world.cells)]
+    used = 0
+    while True:
+        failures = explained(
+            seen, together=[TOGETHER], flakes={f"suite: test_{n}": FLAKE / checks for n in range(checks)}
+        )
+        row = further(world.goal, failures, random, partial(_cost, world)) if used < FOLLOW_UPS else None
+        if row is None:
+            return [one.named for one in failures if one.named is not None], used
+        seen.append(_observed(f"f{used}", row, culprit, random, checks))
+        used += 1
 
 
-def _observed(name: str, cell: Row, culprit: Row | None, random: Random) -> Observation:
-    failed = (culprit is not None and culprit.items() <= cell.items()) or random.random() < FLAKE
-    return Observation(
-        name, cell, frozenset({(CHECK, SIGNATURE)} if failed else ()), frozenset() if failed else frozenset({CHECK})
-    )
+def _observed(name: str, cell: Row, culprit: Row | None, random: Random, checks: int) -> Observation:
+    titles = [f"suite: test_{n}" for n in range(checks)]
+    failed = {titles[0]} if culprit is not None and culprit.items() <= cell.items() else set()
+    if random.random() < FLAKE:
+        failed.add(random.choice(titles))
+    return Observation(name, cell, frozenset((title, SIGNATURE) for title in failed), frozenset(titles) - failed)
 
 
-def _failure(seen: Sequence[Observation]) -> Explained | None:
-    return next(iter(explained(seen, together=[TOGETHER], flakes={CHECK: FLAKE})), None)
-
-
-def _further(world: World, found: Explained, random: Random) -> Row | None:
-    """Return the cell that halves the suspects: their values, on the other axes what they have not."""
-    book, made = Rulebook.of(world.goal.rules), []
-    suspects = [suspect for suspect in found.suspects if not suspect.around]
-    for _ in range(CANDIDATES if suspects else 0):
-        chosen = random.choices(suspects, [s.share for s in suspects], k=random.randint(1, 6))
-        domains = {axis: tuple(random.sample(values, len(values))) for axis, values in world.goal.values.items()}
-        for axis, value in (value for suspect in chosen for value in suspect.values):
-            if len(domains[axis]) > 1:
-                domains[axis] = (value,)
-        row = book.solve(domains)
-        if row is not None:
-            made.append(row)
-    number = halving(found, made, [estimate(make_cell(world.spec, row)) for row in made])
-    return made[number] if number is not None else None
+def _cost(world: World, row: Row) -> float:
+    return estimate(make_cell(world.spec, row))
 
 
 def measure(ledger: Ledger, runs: int) -> None:
     """Measure how often the culprit is named, how often somebody else is, and how long that takes."""
-    world, random = world_of(), Random(51)  # noqa: S311 - a simulation, the same each time
-    right = wrong = 0
-    used = []
-    for _ in range(MATRICES):
-        culprit = planted(world, random)
-        named, further = trial(world, culprit, random)
-        used.append(further)
-        right += named is not None and dict(named.values) == culprit
-        wrong += named is not None and dict(named.values) != culprit
-    accused = sum(trial(world, None, random)[0] is not None for _ in range(EMPTY))
-    note = f"{right} of {MATRICES}; {sum(used) / MATRICES:.1f} further cells on average, at most {max(used)}"
-    ledger.add("suspects: named exactly", "%", [100 * right / MATRICES], note=f"goal: {NAMED:g} or more; {note}")
-    share = 100 * (wrong + accused) / (MATRICES + EMPTY)
-    note = f"{wrong} with a culprit, {accused} of {EMPTY} without one"
-    ledger.add("suspects: somebody else accused", "%", [share], target=ACCUSED, note=note)
+    world = world_of()
+    for checks, what in ((CHECKS, f"flakes in {CHECKS} checks"), (1, "flakes in the same check alone")):
+        random = Random(51)  # noqa: S311 - a simulation, the same each time
+        right = wrong = 0
+        used = []
+        for _ in range(MATRICES):
+            culprit = planted(world, random)
+            named, cells = trial(world, culprit, random, checks)
+            used.append(cells)
+            right += [dict(one.values) for one in named] == [culprit]
+            wrong += any(dict(one.values) != culprit for one in named)
+        accused = sum(bool(trial(world, None, random, checks)[0]) for _ in range(EMPTY))
+        note = f"{right} of {MATRICES}; {sum(used) / MATRICES:.1f} further cells on average, at most {max(used)}"
+        goal = f"goal: {NAMED:g} or more; " if checks > 1 else ""
+        ledger.add(f"suspects: named exactly, {what}", "%", [100 * right / MATRICES], note=goal + note)
+        share = 100 * (wrong + accused) / (MATRICES + EMPTY)
+        note = f"{wrong} with a culprit, {accused} of {EMPTY} without one"
+        ledger.add(f"suspects: somebody else accused, {what}", "%", [share], target=ACCUSED, note=note)
+    random = Random(51)  # noqa: S311 - as above
     ledger.add("suspects: 200 cells, 200 checks", "s", [_timed(world, random) for _ in range(runs)], target=SECONDS)
 
 

@@ -56,6 +56,7 @@ WORK_ANYWHERE = (
     *("gitlab note", "gitlab doctor"),
     *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),
     *("operator releases", "operator run"),
+    *("operator backup list", "operator backup show", "operator backup get"),
 )
 # Those of them that change nothing and end by themselves.
 LOOK_ANYWHERE = (

@@ -33,7 +33,7 @@ CELLS = {
     "c1w1-fresh-h": ("deploy",),
     "c1w2-scale-h": ("deploy", "scale-out", "scale-in"),
     "c3w2-less-k": ("deploy", "remove-node"),
-    "c1w1-patch-k": ("deploy", "upgrade"),
+    "c1w1-minor-k": ("deploy", "upgrade"),
     "c1w1-reset-h": ("deploy", "reset", "deploy-2"),
 }
 

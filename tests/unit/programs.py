@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NoReturn
 
-from harness.interpreter import PYTEST
+from harness.interpreter import PYTEST, surroundings
 
 SECONDS = 300.0  # against hanging
 VMATRIX = Path(sys.executable).with_name("vmatrix")
@@ -96,6 +96,8 @@ def _called(words: Sequence[str]) -> object:
 
         sys.argv = list(words)
         assert Path(words[0]) == VMATRIX, words
+        for name in os.environ.keys() - surroundings(os.environ).keys():  # as a start of its own does
+            del os.environ[name]
         return harness.cli.main()
     sys.argv = ["", *words[1 + len(begins) :]]
     sys.path[:0] = os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ else []

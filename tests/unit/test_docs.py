@@ -13,6 +13,8 @@ import pytest
 import typer
 
 from harness.cli import app
+from harness.cli.ending import PAGE
+from harness.cli.settings import pages as printed_pages
 from tests.unit import pages
 from tests.unit.pages import ROOT
 
@@ -215,3 +217,17 @@ def test_every_option_of_other_programs_is_still_named() -> None:
     named = {span for page in pages.pages() for span in pages.spans(page.read_text(encoding="utf-8"))}
     unused = [option for option in FOREIGN if not any(option in span for span in named)]
     assert unused == []
+
+
+SOURCES = [file for file in sorted((ROOT / "harness").rglob("*")) if file.suffix in (".py", ".yml", ".j2", ".in")]
+
+
+def test_every_page_that_a_message_or_a_comment_of_ours_names_is_there() -> None:
+    named = {
+        (page, str(file.relative_to(ROOT)))
+        for file in SOURCES
+        if "packaged" not in file.parts
+        for page in PAGE.findall(file.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 30
+    assert sorted(found for found in named if found[0] not in printed_pages()) == []

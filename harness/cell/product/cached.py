@@ -11,15 +11,17 @@ import hashlib
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.artifacts.workdir import LOCK, hold
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
 from harness.files import write_atomically
+from harness.model import Cell, Phase
 from harness.paths import cache_dir
 from harness.proc import CommandFailed, run
 from harness.spec import product_files
@@ -186,6 +188,50 @@ def revision_of(product: Product, project: Path) -> Revision | None:
     commit = run(_git(folder, "rev-parse", "HEAD"), timeout=GIT_SECONDS, check=False).stdout.strip() if here else ""
     replaced = sources.git is None or folder != product_files.cached(sources.git, str(sources.revision))
     return Revision(product.name, sources.git or "", sources.revision or "", commit, str(folder) if replaced else "")
+
+
+def refuse_release(product: Product, project: Path, cells: Sequence[Cell]) -> None:
+    """Refuse sources of a release, and versions of it, that product.yml does not name, where it names some.
+
+    Raises:
+        BadInput: with the releases or the versions that there are.
+    """
+    if product.sources is None or not product.sources.releases:
+        return
+    release = _release(product, project)
+    for name, known in product.sources.releases[release].items():
+        wanted = {str(given.get(name, "")) for cell in cells for phase in cell.phases for given in _given(phase)} - {""}
+        if other := sorted(wanted - set(known)):
+            raise BadInput(
+                f"{product.name} {release} does not know {name} {', '.join(other)} (known: {', '.join(known)})",
+                hint="choose other cells or values of matrix/axes.yml; `sources.releases` in product.yml names them",
+            )
+
+
+def _given(phase: Phase) -> tuple[Mapping[str, Any], ...]:
+    return (*phase.between, phase.vars)
+
+
+def _release(product: Product, project: Path) -> str:
+    """Return the release of a product's sources: the revision that is fetched, or the tag of a checkout."""
+    assert product.sources is not None  # noqa: S101 - the caller's condition
+    releases, folder = product.sources.releases, product_files.folder(product.sources.model_dump(), project)
+    if product.sources.revision is not None and entry_of(product, project) is not None:
+        return product.sources.revision
+    said = run(_git(folder, "tag", "--points-at", "HEAD"), timeout=GIT_SECONDS, check=False)
+    tags = said.stdout.split()
+    found = next((tag for tag in tags if tag in releases), None)
+    if found is None:
+        what = (
+            f"is {', '.join(tags)}" if tags else "is a commit without a tag" if said.returncode == 0 else "has no tag"
+        )
+        raise BadInput(
+            f"{folder} {what}: no release of {product.name} that this project knows ({', '.join(releases)})",
+            hint=f"git -C {folder} checkout {next(iter(releases))}; or name the tag in `sources.releases` of "
+            "product.yml, or remove `releases` to test any commit",
+            detail=said.stderr,
+        )
+    return found
 
 
 def _fetch(git: str, revision: str, folder: Path, seconds: float) -> None:

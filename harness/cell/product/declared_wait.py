@@ -79,7 +79,7 @@ def _trouble(pod: Json) -> Iterator[VmatrixError]:
     name = f"pod {pod['metadata']['name']}"
     placed = condition(pod, "PodScheduled")
     if placed is not None and placed.get("status") == "False":
-        hint = "the infra cluster needs a node for pods beside the machines' (docs/infra.md)"
+        hint = "the infra cluster needs a node for pods beside the machines' (docs/infrastructure.md)"
         yield InfraError(f"no node takes {name}: {placed.get('message', '')}", hint=hint)
     for state in dig(pod, "status", "containerStatuses") or []:
         waiting = dig(state, "state", "waiting") or {}

@@ -56,8 +56,10 @@ def open_tunnel(
     return open_stream(cluster, f"{PORT_FORWARD.path(namespace, instance, 'portforward')}/{port}/tcp", seconds)
 
 
-def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> websocket.WebSocket:
-    """Open a stream of bytes that KubeVirt serves at a path of the API.
+def open_stream(
+    cluster: Cluster, path: str, seconds: float = OPEN_SECONDS, *, subprotocol: str = SUBPROTOCOL
+) -> websocket.WebSocket:
+    """Open a stream of bytes that KubeVirt, or a kubelet, serves at a path of the API.
 
     Raises:
         ApiFailure: the API, or KubeVirt, refused.  Unreachable: nobody answered.
@@ -72,7 +74,7 @@ def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> w
             tunnel.connect(  # type: ignore[no-untyped-call]
                 f"ws{cluster.server.removeprefix('http')}{path}",
                 header=headers,
-                subprotocols=[SUBPROTOCOL],
+                subprotocols=[subprotocol],
                 suppress_origin=True,
                 redirect_limit=0,  # nobody else is told the login
                 socket=connected,

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ObjectModel, StatusModel, listed
 from harness.operator.api.addons import AddonStatus
-from harness.operator.api.etcd import Moment, OperationSnapshot, TakenSnapshot
+from harness.operator.api.etcd import BackupScheduleState, Moment, OperationSnapshot, TakenSnapshot
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import FreeForm, Line, ObjectName
 
@@ -106,6 +106,7 @@ class PastOperation(StatusModel):
     play: Line | None = Field(default=None, description="The play that failed.")
     task: Line | None = Field(default=None, description="The task that failed.")
     host: Line | None = Field(default=None, description="The machine that it failed on.")
+    reason: Line | None = Field(default=None, description="What kind of failure it was, as one word, if that is known.")
     summary: str | None = Field(default=None, description="What went wrong, in one line.")
     hint: str | None = Field(default=None, description="What to do.")
     started: Moment = Field(default=None, description="When it began.")
@@ -142,6 +143,9 @@ class DeclaredClusterStatus(StatusModel):
     )
     snapshots: tuple[TakenSnapshot, ...] = Field(
         default=(), max_length=SNAPSHOTS_LENGTH, description="Snapshots that were taken and not deleted yet."
+    )
+    backup_schedule: BackupScheduleState | None = Field(
+        default=None, description="What was done by the schedule of backups."
     )
 
 

@@ -160,9 +160,7 @@ class ClusterDeploymentStatus(StatusModel):
     confirmation: str | None = Field(
         default=None, description="What annotation cluster.vmatrix.dev/restore has to say before a backup is restored."
     )
-    conditions: tuple[Condition, ...] = conditions(
-        "Accepted, Progressing, Degraded, MachinesReady, ControlPlaneReady, AddonsReady, Ready."
-    )
+    conditions: tuple[Condition, ...] = conditions("How the cluster is; docs/operator/status.md explains each.")
 
 
 class ClusterDeployment(ObjectModel):

@@ -14,8 +14,9 @@ from harness.kube.objects import stamp, with_condition
 
 ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
 MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"
-FAILED = "Failed"  # of an EtcdBackup
+FAILED, PRUNED = "Failed", "Pruned"  # of an EtcdBackup
 ADDONS_READY = "AddonsReady"
+BACKUP_FRESH = "BackupFresh"
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
 # Of machines of a cluster: a login, what was last applied, and health.
 ANSWERING, SETTINGS_AS_APPLIED = "Answering", "SettingsAsApplied"

@@ -9,34 +9,128 @@ from pydantic import Field, StringConstraints
 from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, part, unchanged
 from harness.operator.api.components import Flags
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.resources import Line, ObjectName
+from harness.operator.api.resources import Line, ObjectName, SecretKey
+from harness.operator.api.schedules import UTC_NAME, CronText, ZoneName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
 NO_DESTINATION = Cel(
-    "!self.beforeDisruption || has(self.destination)",
-    "backups before a disruption need a place",
-    "set destination.claim to the name of a PersistentVolumeClaim",
+    "has(self.destination) || !(self.beforeDisruption || has(self.schedule))",
+    "backups that the operator makes need a place",
+    "set destination.claim to the name of a PersistentVolumeClaim, or destination.s3",
     ".destination",
-    holds=lambda backup: not backup.before_disruption or backup.destination is not None,
+    holds=lambda policy: policy.destination is not None or not (policy.before_disruption or policy.schedule),
+)
+
+
+class SecretName(ApiModel):
+    """A Secret of the same namespace."""
+
+    name: ObjectName = Field(description="Name of the Secret.")
+
+
+class SecretEntry(SecretName):
+    """One key of a Secret of the same namespace."""
+
+    key: SecretKey = Field(description="Key of the Secret.")
+
+
+KEY_CHARACTERS = r"[A-Za-z0-9!_.*'()-]+"  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+KMS_WITHOUT_KMS = Cel(
+    "!has(self.kmsKeyId) || (has(self.serverSideEncryption) && self.serverSideEncryption == 'aws:kms')",
+    "a key of KMS is of no use to another encryption",
+    "set serverSideEncryption to aws:kms, or remove kmsKeyId",
+    ".kmsKeyId",
+    holds=lambda s3: s3.kms_key_id is None or s3.server_side_encryption == "aws:kms",
+)
+
+
+class S3Destination(ApiModel):
+    """A bucket of S3, or of what speaks as S3 does."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (KMS_WITHOUT_KMS,)
+    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", max_length=63)] = Field(
+        description="Name of the bucket, which has to exist."
+    )
+    prefix: Annotated[str, StringConstraints(pattern=rf"^({KEY_CHARACTERS}(/{KEY_CHARACTERS})*)?$", max_length=200)] = (
+        Field(default="", description="What the names of all objects begin with, without a / at its end.")
+    )
+    endpoint: Annotated[str, StringConstraints(pattern=r"^https?://[^/?#@ ]+$", max_length=253)] | None = Field(
+        default=None, description="URL of the server; default: that of AWS in the region."
+    )
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$", max_length=64)] = Field(
+        default="us-east-1", description="Region of the bucket, which is a part of each signature."
+    )
+    path_style: bool = Field(
+        default=False, description="Whether the bucket is in the path of URLs, not in the host's name."
+    )
+    secret_ref: SecretName = Field(
+        description="Secret with accessKeyId and secretAccessKey, and sessionToken if there is one."
+    )
+    ca_secret_ref: SecretEntry | None = Field(
+        default=None, description="Authorities that sign the server's certificate; default: those of the image."
+    )
+    server_side_encryption: Literal["AES256", "aws:kms"] | None = Field(
+        default=None, description="Encryption by the server."
+    )
+    kms_key_id: Line | None = Field(default=None, description="Key of the server's KMS; default: that of the bucket.")
+    encryption_key_ref: SecretEntry | None = Field(
+        default=None,
+        description="Key of 32 bytes, raw or in base64, that snapshots are encrypted with before they leave.",
+    )
+
+    @property
+    def url(self) -> str:
+        """Return where its objects lie, as people read it; no two places have the same."""
+        server = f"{self.endpoint}/" if self.endpoint is not None else "s3://"
+        return f"{server}{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the names of the Secrets that it needs."""
+        named = (self.secret_ref, self.ca_secret_ref, self.encryption_key_ref)
+        return tuple(dict.fromkeys(one.name for one in named if one is not None))
+
+
+ONE_DESTINATION = Cel(
+    "has(self.claim) != has(self.s3)",
+    "a snapshot is put into one place",
+    "set either claim or s3",
+    holds=lambda where: (where.claim is None) != (where.s3 is None),
 )
 
 
 class BackupDestination(ApiModel):
     """Where snapshots are put."""
 
-    claim: ObjectName = Field(description="PersistentVolumeClaim of the same namespace.")
+    cel: ClassVar[tuple[Cel, ...]] = (ONE_DESTINATION,)
+    claim: ObjectName | None = Field(default=None, description="PersistentVolumeClaim of the same namespace.")
+    s3: S3Destination | None = Field(default=None, description="Bucket of an object store.")
 
 
 class EtcdBackupPolicy(ApiModel):
     """When and where etcd is backed up."""
 
     cel: ClassVar[tuple[Cel, ...]] = (NO_DESTINATION,)
+    schedule: CronText | None = Field(
+        default=None, description="When a backup is taken: minute, hour, day of the month, month, day of the week."
+    )
+    time_zone: ZoneName = Field(default=UTC_NAME, description="Time zone of the schedule, as IANA names it.")
+    suspend: bool = Field(default=False, description="Make no backup by the schedule for now.")
     before_disruption: bool = Field(default=False, description="Take a backup before every upgrade.")
     destination: BackupDestination | None = Field(
         default=None, description="Where snapshots are put whose EtcdBackup does not say it."
     )
     keep: int = Field(
-        default=3, ge=1, le=50, description="How many backups are kept of those that the operator made by itself."
+        default=3,
+        ge=1,
+        le=50,
+        description="How many backups are kept of those that the schedule made, and of those before upgrades.",
+    )
+    max_age_hours: int | None = Field(
+        default=None,
+        ge=1,
+        le=87600,
+        description="After how many hours those are deleted, but for the newest verified one.",
     )
 
 
@@ -136,6 +230,8 @@ SAME_PLACE = Cel(
 ETCD_RULES = (*(NO_CONTROL_PLANE, MIXED, TWO_STACKED, EVEN_STACKED, TWO_MEMBERS, EVEN_MEMBERS, NO_MEMBER, SAME_PLACE),)
 
 
+ABSENT = "absent"  # what an executor says beside the facts: files that it expected, and that are not there
+LOCKED = "locked"  # likewise: those that it cannot delete yet, and until when
 SNAPSHOT_FILE = "{cluster}/{backup}.db"  # within a claim; several clusters may share one
 SnapshotFile = Annotated[str, StringConstraints(max_length=128)]
 Moment = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
@@ -159,20 +255,46 @@ class SnapshotPlace(StatusModel):
 
     backup: ObjectName = Field(description="EtcdBackup.")
     uid: Line = Field(default="", description="UID of the EtcdBackup.")
-    claim: ObjectName = Field(description="PersistentVolumeClaim.")
-    file: SnapshotFile = Field(description="File within the claim.")
+    claim: ObjectName | None = Field(default=None, description="PersistentVolumeClaim, if it lies in one.")
+    s3: S3Destination | None = Field(default=None, description="Bucket, if it lies in one.")
+    file: SnapshotFile = Field(description="File within the claim, or object below the prefix.")
+
+    @property
+    def store(self) -> str:
+        """Return the name of the place that the file lies in: of a claim, or the URL of a bucket's prefix."""
+        return self.s3.url if self.s3 is not None else self.claim or ""
+
+
+SnapshotFiles = Annotated[tuple[SnapshotFile, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
 class OperationSnapshot(SnapshotPlace):
     """The snapshot that an operation takes or restores."""
 
-    forget: Annotated[tuple[SnapshotFile, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})] = Field(
+    forget: SnapshotFiles = Field(
         default=(), description="Files within the claim whose EtcdBackups are gone; the operation deletes them."
+    )
+    expected: SnapshotFiles = Field(
+        default=(), description="Other files within the claim; the operation says which of them are not there."
     )
 
 
 class TakenSnapshot(SnapshotPlace, SnapshotFacts):
     """A snapshot that was taken, and that lies where it was put."""
+
+    locked_until: Moment = Field(
+        default=None, description="Until when the object store keeps a snapshot that was to be deleted."
+    )
+    absent: bool = Field(default=False, description="Whether the file was not there when the place was last looked at.")
+
+
+class BackupScheduleState(StatusModel):
+    """What was done by a schedule, so that each of its times counts once."""
+
+    schedule: Line = Field(description="The schedule.")
+    time_zone: Line = Field(description="Its time zone.")
+    since: Moment = Field(default=None, description="Times before this one do not count: there was no such schedule.")
+    last: Moment = Field(default=None, description="The last time for which an EtcdBackup was made.")
 
 
 BackupPhase = Literal["Pending", "Waiting", "Running", "Verified", "Failed", "Missing"]
@@ -208,11 +330,12 @@ class EtcdBackupStatus(SnapshotFacts):
     """What became of the backup."""
 
     phase: BackupPhase | None = Field(default=None, description="Where it is in its life.")
-    location: Line | None = Field(default=None, description="Where the snapshot lies: CLAIM:FILE.")
+    location: Line | None = Field(default=None, description="Where the snapshot lies: CLAIM:FILE, or URL:OBJECT.")
+    s3: S3Destination | None = Field(default=None, description="Bucket that the snapshot lies in, if it does.")
     volume: Line | None = Field(default=None, description="PersistentVolume of that claim.")
     verified: Moment = Field(default=None, description="When it was known to be whole.")
     cluster_uid: Line | None = Field(default=None, description="UID of the ClusterDeployment that it was taken of.")
-    conditions: tuple[Condition, ...] = conditions("Verified, Failed.")
+    conditions: tuple[Condition, ...] = conditions("Verified, Failed, Pruned.")
 
 
 class EtcdBackup(ObjectModel):

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.resources import Hostname, Line, LoginUser, ObjectName
+from harness.operator.api.resources import Hostname, Line, LoginUser, ObjectName, SecretKey
 from harness.operator.api.sets import KubevirtMachine, MachineInfrastructure, MachineRole
 
 Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
@@ -62,7 +62,6 @@ Phase = Literal[
     "Failed",
 ]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=45)]
-SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
 
 HOST_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 MACHINE_NAME = Cel(

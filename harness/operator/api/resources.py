@@ -17,6 +17,7 @@ ETCD_BACKUP = Resource(GROUP, VERSION, "etcdbackups", "EtcdBackup")
 CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"
 UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its MachineSets
 BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: digest of what it was made before
+SCHEDULED_LABEL = f"{GROUP}/scheduled"  # of an EtcdBackup that a schedule made: for which time, in UTC
 RETRY_ANNOTATION = f"{GROUP}/retry"
 # Of a ClusterDeployment: the confirmation that its status asks for before a backup is restored.
 RESTORE_ANNOTATION = f"{GROUP}/restore"
@@ -35,6 +36,7 @@ GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to b
 ShortName = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=20)]
 Hostname = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 ObjectName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
+SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
 KubernetesVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z.]+)?$", max_length=32)]
 ComponentVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)*([-+][0-9A-Za-z.]+)?$", max_length=32)]
 LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]

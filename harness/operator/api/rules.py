@@ -22,6 +22,7 @@ from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import FLAG_PATTERN, FLAGS, network_of, number_mistakes
+from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
 from harness.spec.networks import EXAMPLES, PODS, SERVICES, network_mistakes
 from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
@@ -246,6 +247,8 @@ def mistakes(
         for path, rule in cd.broken(creating=creating)
     ]
     found += [*_version(cd, releases), *component_mistakes(cd), *network_sizes(cd), *_outer(cd, outer)]
+    policy = cd.spec.etcd.backup
+    found += schedule_mistakes("spec.etcd.backup", policy.schedule, policy.time_zone)
     return [*found, *_twice(cd), *_addons_twice(cd), *variable_mistakes(cd), *unnamed_images(cd)]
 
 

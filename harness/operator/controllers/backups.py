@@ -7,19 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.objects import deleting, dig, owner_reference, phase, stamp
+from harness.kube.objects import deleting, dig, owner_reference, parse_time, phase, stamp
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import PVC, STORAGE_CLASS
 from harness.model import LABEL_MANAGED, MANAGED_BY
-from harness.operator.api.conditions import FAILED, new, with_conditions
-from harness.operator.api.etcd import MISSING, SNAPSHOT_FILE, VERIFIED, SnapshotFacts
-from harness.operator.api.resources import BEFORE_LABEL, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, ETCD_BACKUP
+from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.conditions import FAILED, PRUNED, new, with_conditions
+from harness.operator.api.etcd import (
+    MISSING,
+    SNAPSHOT_FILE,
+    VERIFIED,
+    BackupDestination,
+    SnapshotFacts,
+    SnapshotPlace,
+)
+from harness.operator.api.resources import (
+    BEFORE_LABEL,
+    CLUSTER_DEPLOYMENT,
+    CLUSTER_LABEL,
+    ETCD_BACKUP,
+    SCHEDULED_LABEL,
+)
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
+from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, Workable, follow_backups
+from harness.operator.decide.backups import scheduled
 from harness.operator.decide.desired import Desired, digest_of
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.operations import given_up
@@ -38,8 +53,8 @@ class ClaimTrouble:
 
 NO_DESTINATION = ClaimTrouble(
     "NoDestination",
-    "nobody says where the snapshot is put: make another EtcdBackup with spec.destination.claim, or set "
-    "spec.etcd.backup.destination.claim of the ClusterDeployment",
+    "nobody says where the snapshot is put: make another EtcdBackup with spec.destination, or set "
+    "spec.etcd.backup.destination of the ClusterDeployment",
 )
 
 
@@ -62,10 +77,11 @@ def trouble_of(name: str, claim: Json | None, binding: str | None) -> ClaimTroub
     return ClaimTrouble("ClaimNotBound", f"{why}: `kubectl describe pvc {name}` says what its volume lacks")
 
 
-def missing(name: str, volume: str | None, claim: Json | None) -> str:
+def missing(name: str, volume: str | None, claim: Json | None, absent: str = "") -> str:
     """Return why a snapshot is not in its claim any more, "" where nothing speaks against it.
 
     Args:
+        absent: its file, if an executor did not find it in the claim.
         volume: the PersistentVolume that the snapshot was put into, None where that is not known.
         claim: the claim of the name, None where there is none.
     """
@@ -76,6 +92,8 @@ def missing(name: str, volume: str | None, claim: Json | None) -> str:
     if volume and now != volume:
         other = f"volume {now}" if now else "no volume"
         return f"PersistentVolumeClaim {name} has {other}, and the snapshot lies in {volume}: {remedy}"
+    if absent:
+        return f"{absent} is gone from PersistentVolumeClaim {name}: put it back, or make another EtcdBackup"
     return ""
 
 
@@ -102,15 +120,51 @@ def to_make(view: DeclaredView, own: Sequence[Json]) -> Json | None:
     return ETCD_BACKUP.manifest(name, namespace, labels=labels, spec={"cluster": cluster})
 
 
-def surplus(own: Sequence[Json], wanted: Desired) -> list[Json]:
-    """Return the EtcdBackups to delete: of those that the operator made and that ended, all but the latest few."""
-    keep, restored = wanted.spec.etcd.backup.keep, wanted.spec.etcd.restore_from
-    made = [one for one in own if BEFORE_LABEL in labels_of(one) and one["metadata"]["name"] != restored]
-    made.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
-    found: list[Json] = []
-    for ended in ("Verified", "Failed", "Missing"):
-        found += [one for one in made if dig(one, "status", "phase") == ended][keep:]
-    return found
+ENDED = (VERIFIED, "Failed", MISSING)
+TIME_IN_NAME = "%Y%m%d-%H%M"  # of a schedule, in UTC: no two of its times have the same
+
+
+def of_time(view: DeclaredView, time: datetime) -> Json:
+    """Return the EtcdBackup of a schedule for one of its times; it has no other name, so nobody makes a second one."""
+    namespace, cluster = view.key
+    which = time.strftime(TIME_IN_NAME)
+    labels = {CLUSTER_LABEL: cluster, SCHEDULED_LABEL: which, LABEL_MANAGED: MANAGED_BY}
+    return ETCD_BACKUP.manifest(f"{cluster}-{which}", namespace, labels=labels, spec={"cluster": cluster})
+
+
+def is_under_way(own: Sequence[Json]) -> bool:
+    """Tell whether a backup that a schedule made has not ended: the next one waits for its end."""
+    return any(SCHEDULED_LABEL in labels_of(one) and dig(one, "status", "phase") not in ENDED for one in own)
+
+
+def surplus(own: Sequence[Json], wanted: Desired, moment: datetime) -> list[Json]:
+    """Return the EtcdBackups to delete: of those that the operator made and that ended, the old and all but the latest.
+
+    Those of an earlier cluster of the name outlive it: nothing makes them anew.
+    """
+    policy, restored = wanted.spec.etcd.backup, wanted.spec.etcd.restore_from
+    mine = [one for one in own if dig(one, "status", "clusterUid") in (None, wanted.wish.metadata.uid)]
+    verified = [one for one in mine if dig(one, "status", "phase") == VERIFIED]
+    newest = max(verified, key=lambda one: (str(dig(one, "status", "taken")), _made(one)), default=None)
+    age = timedelta(hours=policy.max_age_hours) if policy.max_age_hours is not None else None
+    gone: list[Json] = []
+    for label in (BEFORE_LABEL, SCHEDULED_LABEL):
+        made = sorted((one for one in mine if label in labels_of(one)), key=_made, reverse=True)
+        for ended in ENDED:
+            some = [one for one in made if dig(one, "status", "phase") == ended]
+            gone += some[policy.keep :]
+            gone += [one for one in some[: policy.keep] if age is not None and _age(one, moment) > age]
+    kept = {restored, newest["metadata"]["name"] if newest is not None else None}
+    return [one for one in gone if one["metadata"]["name"] not in kept]
+
+
+def _made(backup: Json) -> str:
+    return str(backup["metadata"].get("creationTimestamp", ""))
+
+
+def _age(backup: Json, moment: datetime) -> timedelta:
+    since = dig(backup, "status", "taken") or _made(backup)
+    return moment - parse_time(since) if since else timedelta()
 
 
 def owners(backup: Json, view: DeclaredView) -> list[Json]:
@@ -122,29 +176,32 @@ def owners(backup: Json, view: DeclaredView) -> list[Json]:
     return [*others, mine] if policy == "Delete" and of in (None, uid) else others
 
 
-FINAL = frozenset({"Verified", "Failed", MISSING})
+FINAL = frozenset(ENDED)
 READ_BACK = "the snapshot was read back: it is what etcd wrote"
 FACTS = tuple(field.alias or name for name, field in SnapshotFacts.model_fields.items())
 
 
-def claim_of(backup: Json, deployment: Json | None) -> str | None:
-    """Return the claim that a snapshot is put into, None where nobody says it."""
-    default = dig(deployment, "spec", "etcd", "backup", "destination", "claim")
-    claim: str | None = dig(backup, "spec", "destination", "claim") or default
-    return claim
+def destination_of(backup: Json, deployment: Json | None) -> BackupDestination | None:
+    """Return where a snapshot is put, None where nobody says it."""
+    default = dig(deployment, "spec", "etcd", "backup", "destination")
+    said = dig(backup, "spec", "destination") or default
+    return BackupDestination.model_validate(said) if said else None
 
 
-def kept_status(backup: Json, claim: Json | None, moment: datetime) -> Json:
+def kept_status(backup: Json, claim: Json | None, moment: datetime, *, absent: bool = False) -> Json:
     """Return the status that an EtcdBackup should have once it was taken: whether its snapshot may still be there.
 
     Args:
+        absent: whether an executor did not find its file.
         claim: that it was put into, None where there is none of the name.
     """
     before: Json = backup["status"]
-    name, volume = str(before.get("location", "")).partition(":")[0], before.get("volume")
-    if why := missing(name, volume, claim):
+    (name, _, file), volume = str(before.get("location", "")).rpartition(":"), before.get("volume")
+    of_bucket = f"{file} is gone from {name}: make another EtcdBackup" if absent else ""
+    in_bucket = before.get("s3") is not None
+    if why := of_bucket if in_bucket else missing(name, volume, claim, file if absent else ""):
         return _said(before, MISSING, MISSING, why, moment)
-    after = {**before, "volume": dig(claim, "spec", "volumeName")}
+    after = {**before, "volume": None if in_bucket else dig(claim, "spec", "volumeName")}
     if before["phase"] == MISSING:
         return _said(after, "Verified", "ReadBack", READ_BACK, moment, verified=True)
     return {name: value for name, value in after.items() if value is not None}
@@ -168,13 +225,16 @@ def backup_status(backup: Json, view: DeclaredView | None, trouble: ClaimTrouble
     if running is not None and running.snapshot is not None and running.snapshot.uid == uid:
         return _said(before, "Running", "Running", f"Job {running.job} takes it", moment)
     obstacle = _obstacle(backup, view) or trouble
-    claim = claim_of(backup, view.deployment if view is not None else None)
-    if obstacle is None and claim is None:
+    where = destination_of(backup, view.deployment if view is not None else None)
+    if obstacle is None and where is None:
         obstacle = NO_DESTINATION
-    if obstacle is not None:
-        return _said({**before, "location": None}, "Pending", obstacle.reason, obstacle.message, moment)
+    if obstacle is not None or where is None:
+        told = obstacle or NO_DESTINATION
+        return _said({**before, "location": None, "s3": None}, "Pending", told.reason, told.message, moment)
     file = SNAPSHOT_FILE.format(cluster=backup["spec"]["cluster"], backup=backup["metadata"]["name"])
-    return _waiting({**before, "location": f"{claim}:{file}"}, view, moment, uid)
+    place = SnapshotPlace(backup=backup["metadata"]["name"], claim=where.claim, s3=where.s3, file=file)
+    bucket = where.s3.model_dump(mode="json", by_alias=True, exclude_none=True) if where.s3 is not None else None
+    return _waiting({**before, "location": f"{place.store}:{file}", "s3": bucket}, view, moment, uid)
 
 
 def _obstacle(backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
@@ -198,24 +258,44 @@ def _waiting(before: Json, view: DeclaredView | None, moment: datetime, uid: str
     where = "".join((f" at task {last.task!r}" if last.task else "", f" on {last.host}" if last.host else ""))
     cause = f"{BACKUP} failed{where}: {last.summary or last.outcome}"
     if not given_up(last, view.desired):
-        return _said(before, "Waiting", "RetryLater", f"{cause}; it is tried again", moment)
+        remedy = f": {last.hint}" if last.reason and last.hint else ""
+        return _said(before, "Waiting", last.reason or "RetryLater", f"{cause}; it is tried again{remedy}", moment)
     message = "; ".join(filter(None, (cause, last.hint, "make another EtcdBackup to try again")))
-    failed = _said(before, "Failed", "BackupFailed", message, moment)
-    words = new(FAILED, True, "BackupFailed", message, moment, None)
+    reason = last.reason or "BackupFailed"
+    failed = _said(before, "Failed", reason, message, moment)
+    words = new(FAILED, True, reason, message, moment, None)
     return {**failed, "conditions": with_conditions(failed["conditions"], words)}
 
 
 def _taken(before: Json, taken: Json, view: DeclaredView, moment: datetime) -> Json:
     facts = {name: taken[name] for name in FACTS if name in taken}
-    place = {"location": f"{taken['claim']}:{taken['file']}", "verified": stamp(moment)}
+    store = SnapshotPlace.model_validate(taken).store
+    place = {"location": f"{store}:{taken['file']}", "s3": taken.get("s3"), "verified": stamp(moment)}
     whose = {"clusterUid": view.deployment["metadata"]["uid"]}
-    return _said({**before, **facts, **place, **whose}, "Verified", "ReadBack", READ_BACK, moment, verified=True)
+    made = _said({**before, **facts, **place, **whose}, "Verified", "ReadBack", READ_BACK, moment, verified=True)
+    locked = {
+        one["file"]: one["lockedUntil"]
+        for one in dig(view.cluster, "status", "snapshots") or ()
+        if "lockedUntil" in one and SnapshotPlace.model_validate(one).store == store
+    }
+    if not locked:
+        return made
+    files = ", ".join(f"{file} until {until}" for file, until in sorted(locked.items()))
+    message = f"the bucket keeps what was to be deleted: {files}; the next backup after that deletes it"
+    words = new(PRUNED, False, "ObjectLocked", message, moment, None)
+    return {**made, "conditions": with_conditions(made["conditions"], words)}
 
 
 def _said(before: Json, phase: str, reason: str, message: str, moment: datetime, *, verified: bool = False) -> Json:
     words = new(VERIFIED, verified, reason, message, moment, None)
     made = {**before, "phase": phase, "conditions": with_conditions(before.get("conditions") or [], words)}
     return {name: value for name, value in made.items() if value is not None}
+
+
+def _is_absent(backup: Json, view: DeclaredView | None) -> bool:
+    """Tell whether the last executor that looked did not find the file of a backup."""
+    taken = dig(view.cluster, "status", "snapshots") or () if view is not None else ()
+    return any(one.get("absent", False) for one in taken if one["uid"] == backup["metadata"]["uid"])
 
 
 COMPONENT = "backups"
@@ -252,9 +332,29 @@ class Backups:
         for one in own:
             self._settle(one, view)
         if view is not None and view.desired is not None and not deleting(view.deployment):
-            for one in surplus(own, view.desired):
+            for one in surplus(own, view.desired, datetime.now(UTC)):
                 self._cluster.delete(ETCD_BACKUP, one["metadata"]["name"], key[0])
-        return None
+        return self._by_schedule(view, own)
+
+    def _by_schedule(self, view: DeclaredView | None, own: Sequence[Json]) -> float | None:
+        """Make the backup that a schedule asks for now; return the seconds until its next time.
+
+        It is made before its time is remembered: whoever comes in between makes one of the same name, which is there.
+        """
+        found = Workable.of(view)
+        if found is None or found.mistakes or found.observed.applied is None or deleting(found.deployment):
+            return None
+        now, status = datetime.now(UTC), DeclaredCluster.model_validate(found.cluster).status
+        time = scheduled(found.wish.spec.etcd.backup, status.backup_schedule, now)
+        state = time.state
+        if time.due is not None and state is not None and not is_under_way(own):
+            self._cluster.create_if_absent(ETCD_BACKUP, of_time(found, time.due))
+            state = state.model_copy(update={"last": stamp(time.due)})
+        if state != status.backup_schedule:
+            said = {"backupSchedule": state.model_dump(mode="json", by_alias=True, exclude_none=True)} if state else {}
+            rest = {name: value for name, value in found.cluster["status"].items() if name != "backupSchedule"}
+            self._looks.clusters.replace_status(found.cluster, {**rest, **said})
+        return max((time.following - now).total_seconds(), 0.0) if time.following is not None else None
 
     def _settle(self, backup: Json, view: DeclaredView | None) -> None:
         """Bring one EtcdBackup's status, and what it is deleted with, to what they have to be."""
@@ -264,8 +364,9 @@ class Backups:
                 backup = self._looks.backups.merge(backup, {"metadata": {"ownerReferences": wanted}})
         before = dig(backup, "status", "phase")
         if before in (VERIFIED, MISSING):
-            claim = str(dig(backup, "status", "location") or "").partition(":")[0]
-            status = kept_status(backup, self._claims.get(key_of(backup)[0], claim), datetime.now(UTC))
+            claim = str(dig(backup, "status", "location") or "").rpartition(":")[0]
+            there = self._claims.get(key_of(backup)[0], claim)
+            status = kept_status(backup, there, datetime.now(UTC), absent=_is_absent(backup, view))
         else:
             trouble = None if before in FINAL else self._trouble(backup, view)
             status = backup_status(backup, view, trouble, datetime.now(UTC))
@@ -280,9 +381,10 @@ class Backups:
 
     def _trouble(self, backup: Json, view: DeclaredView | None) -> ClaimTrouble | None:
         deployment = view.deployment if view is not None else None
-        name, namespace = claim_of(backup, deployment), key_of(backup)[0]
-        if name is None:
+        where, namespace = destination_of(backup, deployment), key_of(backup)[0]
+        if where is None or where.claim is None:
             return None
+        name = where.claim
         claim = self._claims.get(namespace, name)
         return trouble_of(name, claim, self._binding(class_of(claim)))
 

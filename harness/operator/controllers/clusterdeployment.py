@@ -23,6 +23,7 @@ from harness.operator.api.components import service_names
 from harness.operator.api.conditions import (
     ACCEPTED,
     ADDONS_READY,
+    BACKUP_FRESH,
     CONTROL_PLANE_READY,
     DEGRADED,
     MACHINES_READY,
@@ -56,6 +57,7 @@ from harness.operator.controllers.cluster_view import (
 )
 from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
+from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.observed import RECOVER, RESET
 from harness.operator.decide.operations import Nothing
@@ -214,6 +216,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         MACHINES_READY: machines,
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
+        BACKUP_FRESH: _backup_fresh(view, moment),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
@@ -227,6 +230,19 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
     }
     return {name: value for name, value in status.items() if value is not None}
+
+
+def _backups(view: DeclaredView, moment: datetime) -> BackupFreshness:
+    """Return whether backups are as young as the schedule promises, and until when that holds."""
+    if view.wish is None or view.mistakes or view.cluster is None or view.observed.applied is None:
+        return BackupFreshness(None, "NotDeployed", "there is no cluster to back up, or its object is not accepted")
+    state = DeclaredCluster.model_validate(view.cluster).status.backup_schedule
+    return freshness(view.wish.spec.etcd.backup, state, view.observed.backups, moment)
+
+
+def _backup_fresh(view: DeclaredView, moment: datetime) -> Said:
+    found = _backups(view, moment)
+    return found.fresh, found.reason, found.message
 
 
 def _progressing(view: DeclaredView) -> Said:
@@ -380,8 +396,11 @@ class ClusterDeploymentController:
         except FormerObject:
             return FORMER_SECONDS
         self._status(view)
-        left = _silence_left(view, datetime.now(UTC))
-        return min((seconds for seconds in (left or None, again_for(view.wish)) if seconds), default=None)
+        now = datetime.now(UTC)
+        turns = _backups(view, now).turns
+        stale = (turns - now).total_seconds() if turns is not None else None
+        waits = (_silence_left(view, now) or None, again_for(view.wish), stale)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _orphan(self, key: Key) -> None:
         """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""

@@ -27,7 +27,7 @@ from harness.operator.api.cluster import (
     Obstacle,
     UnsettledState,
 )
-from harness.operator.api.etcd import SnapshotFacts
+from harness.operator.api.etcd import ABSENT, LOCKED, SnapshotFacts, SnapshotPlace
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GIVEN_UP
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, is_cancelled, of_uid, owned_by, still_run
@@ -47,13 +47,34 @@ def snapshots_after(known: Sequence[Json], operation: Json, said: Mapping[str, A
     about = operation.get("snapshot")
     if about is None:
         return list(known)
-    gone = {(about["claim"], file) for file in about.get("forget") or ()}
+    place = SnapshotPlace.model_validate(about)
+    locked: Mapping[str, str] = said.get(LOCKED) or {}
+    gone = {(place.store, file) for file in about.get("forget") or () if file not in locked}
     if operation["operation"] != BACKUP:
-        return [one for one in known if (one["claim"], one["file"]) not in gone]
-    gone.add((about["claim"], about["file"]))
-    place = {name: about[name] for name in ("backup", "uid", "claim", "file")}
-    kept = [one for one in known if (one["claim"], one["file"]) not in gone]
-    return [{**place, **_facts(said)}, *kept][:SNAPSHOTS_LENGTH]
+        return [one for one in known if _where(one) not in gone]
+    gone.add((place.store, place.file))
+    kept = [_looked_for(one, about, said) for one in known if _where(one) not in gone]
+    made: Json = place.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return [{**made, **_facts(said)}, *kept][:SNAPSHOTS_LENGTH]
+
+
+def _looked_for(snapshot: Json, about: Json, said: Mapping[str, Any]) -> Json:
+    """Return a snapshot of before with whether its file was there, if the executor has looked for it."""
+    file = snapshot["file"]
+    if _where(snapshot)[0] != SnapshotPlace.model_validate(about).store:
+        return snapshot
+    if (until := (said.get(LOCKED) or {}).get(file)) is not None:
+        return {**snapshot, "lockedUntil": until}
+    if file not in (about.get("expected") or ()):
+        return snapshot
+    rest = {name: value for name, value in snapshot.items() if name != "absent"}
+    return {**rest, "absent": True} if file in (said.get(ABSENT) or ()) else rest
+
+
+def _where(snapshot: Json) -> tuple[str, str]:
+    """Return the claim or bucket that a snapshot lies in, and its file there."""
+    place = SnapshotPlace.model_validate(snapshot)
+    return place.store, place.file
 
 
 def _facts(said: Mapping[str, Any]) -> Json:
@@ -129,7 +150,9 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
     Args:
         untouched: the executor was never started. It has touched nothing, either, if it failed where it only checks.
     """
-    said = {name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "summary", "hint")}
+    said = {
+        name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "reason", "summary", "hint")
+    }
     if end.outcome != SUCCEEDED and not (end.play or end.task):
         said |= {name: operation.get(name) for name in ("play", "task")}
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from harness.kube.kinds.page import SpecMistake
+from harness.kube.objects import parse_time, stamp
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcd import MISSING, EtcdBackup, OperationSnapshot
-from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
+from harness.operator.api.etcd import (
+    MISSING,
+    BackupScheduleState,
+    EtcdBackup,
+    EtcdBackupPolicy,
+    OperationSnapshot,
+    S3Destination,
+)
+from harness.operator.api.resources import BEFORE_LABEL, SCHEDULED_LABEL, UID_LABEL
+from harness.operator.api.schedules import CronSchedule
 
 BackupState = Literal["due", "blocked", "verified", "failed", "foreign"]
 OF_PHASE: dict[str | None, BackupState] = {
@@ -26,8 +36,10 @@ RESTORE_FIELD = "spec.etcd.restoreFrom"
 class SeenBackup:
     """One EtcdBackup.
 
-    claim, file: where its snapshot lies, or will.  said: why it is not verified.  taken: when.
-    before: digest of the wish before which the operator made it, "" for one that a person made.
+    claim or s3, file: where its snapshot lies, or will.  said: why it is not verified.  taken: when.
+    before: digest of the wish before which the operator made it, "" for one that a person or a schedule made.
+    scheduled: the time for which a schedule made it, "" for any other.
+    expected: files of others in the same claim.
     """
 
     name: str
@@ -38,20 +50,36 @@ class SeenBackup:
     said: str = ""
     taken: str = ""
     before: str = ""
+    scheduled: str = ""
     forget: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+    s3: S3Destination | None = None
 
     def snapshot(self) -> OperationSnapshot:
         """Return what an operation on it is told."""
-        place = {"backup": self.name, "uid": self.uid, "claim": self.claim, "file": self.file}
-        return OperationSnapshot.model_validate({**place, "forget": self.forget})
+        return OperationSnapshot(
+            backup=self.name,
+            uid=self.uid,
+            claim=self.claim or None,
+            s3=self.s3,
+            file=self.file,
+            forget=self.forget,
+            expected=self.expected,
+        )
 
 
-def seen_backups(cluster: DeclaredCluster, backups: Iterable[EtcdBackup]) -> tuple[SeenBackup, ...]:
-    """Return the EtcdBackups of a cluster's namespace as it sees them, those taken last first, then the oldest wish."""
+def seen_backups(
+    cluster: DeclaredCluster, backups: Iterable[EtcdBackup], now: datetime | None = None
+) -> tuple[SeenBackup, ...]:
+    """Return the EtcdBackups of a cluster's namespace as it sees them, those taken last first, then the oldest wish.
+
+    Args:
+        now: the caller's clock, for what cannot be deleted before a time; None: nothing is waited for.
+    """
     found = [one for one in backups if one.metadata.deletion_timestamp is None]
-    lost = _without_backup(cluster, found)
+    files = _files(cluster, found, now)
     wishes = sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
-    seen = (_seen(cluster, one, lost) for one in wishes)
+    seen = (_seen(cluster, one, files) for one in wishes)
     return tuple(sorted(seen, key=lambda one: one.taken, reverse=True))
 
 
@@ -91,12 +119,33 @@ def backup_mistake(name: str, backups: Iterable[SeenBackup]) -> SpecMistake | No
     return SpecMistake(RESTORE_FIELD, f"EtcdBackup {name} is not verified: {why}", f"{wait}{instead}")
 
 
-def _seen(cluster: DeclaredCluster, backup: EtcdBackup, lost: dict[str, tuple[str, ...]]) -> SeenBackup:
+@dataclass(frozen=True)
+class ClaimFiles:
+    """Files of a cluster in one claim or bucket: those that nobody wants any more, and the others."""
+
+    forget: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
+
+
+def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFiles]) -> SeenBackup:
     status, meta = backup.status, backup.metadata
-    claim, _, file = (status.location or "").partition(":")
+    store, _, file = (status.location or "").rpartition(":")
     state, said = _state(cluster, backup)
-    before = meta.labels.get(BEFORE_LABEL, "")
-    return SeenBackup(meta.name, meta.uid, state, claim, file, said, status.taken or "", before, lost.get(claim, ()))
+    there = files.get(store, ClaimFiles())
+    return SeenBackup(
+        meta.name,
+        meta.uid,
+        state,
+        store if status.s3 is None else "",
+        file,
+        said,
+        status.taken or "",
+        before=meta.labels.get(BEFORE_LABEL, ""),
+        scheduled=meta.labels.get(SCHEDULED_LABEL, ""),
+        forget=there.forget,
+        expected=tuple(name for name in there.expected if name != file),
+        s3=status.s3,
+    )
 
 
 def _state(cluster: DeclaredCluster, backup: EtcdBackup) -> tuple[BackupState, str]:
@@ -105,19 +154,115 @@ def _state(cluster: DeclaredCluster, backup: EtcdBackup) -> tuple[BackupState, s
         return "foreign", f"it was taken of {backup.spec.cluster}"
     if of and own and of != own:
         return "foreign", f"it was taken of an earlier cluster {backup.spec.cluster}, which had other certificates"
-    taken = any(one.uid == backup.metadata.uid for one in cluster.status.snapshots)
-    if taken and backup.status.phase != MISSING:
-        return "verified", ""  # its own status says so a moment later
+    taken = next((one for one in cluster.status.snapshots if one.uid == backup.metadata.uid), None)
+    if taken is not None and taken.absent:
+        return "failed", f"file {taken.file} is gone from {taken.store}"  # as its own status says a moment later
+    if taken is not None and backup.status.phase != MISSING:
+        return "verified", ""  # likewise
     said = next((one.message for one in backup.status.conditions if one.status == "False"), "")
     return OF_PHASE.get(backup.status.phase, "blocked"), said
 
 
-def _without_backup(cluster: DeclaredCluster, backups: Iterable[EtcdBackup]) -> dict[str, tuple[str, ...]]:
-    """Return the files that nobody wants any more, by their claims: their EtcdBackups were deleted."""
+def _files(cluster: DeclaredCluster, backups: Iterable[EtcdBackup], now: datetime | None) -> dict[str, ClaimFiles]:
+    """Return the files of a cluster by their claims or buckets; those without an EtcdBackup are wanted no more."""
     there = {one.metadata.uid for one in backups}
-    wanted = {(one.claim, one.file) for one in cluster.status.snapshots if one.uid in there}
-    left: dict[str, tuple[str, ...]] = {}
+    wanted = {(one.store, one.file) for one in cluster.status.snapshots if one.uid in there}
+    files: dict[str, ClaimFiles] = {}
     for one in cluster.status.snapshots:
-        if one.uid not in there and (one.claim, one.file) not in wanted:
-            left[one.claim] = (*left.get(one.claim, ()), one.file)
-    return left
+        before = files.get(one.store, ClaimFiles())
+        if (one.store, one.file) in wanted:
+            files[one.store] = ClaimFiles(before.forget, (*before.expected, one.file))
+        elif one.locked_until is None or now is None or parse_time(one.locked_until) <= now:
+            files[one.store] = ClaimFiles((*before.forget, one.file), before.expected)
+    return files
+
+
+@dataclass(frozen=True)
+class ScheduledTime:
+    """What a schedule asks for at a moment.
+
+    state: what is to be remembered of it, None where there is no schedule.
+    due: the time for which a backup is to be made, None where there is none.  following: when to look again.
+    """
+
+    state: BackupScheduleState | None = None
+    due: datetime | None = None
+    following: datetime | None = None
+
+
+def scheduled(policy: EtcdBackupPolicy, known: BackupScheduleState | None, now: datetime) -> ScheduledTime:
+    """Return what a schedule asks for.
+
+    Of several times that were missed, the last one counts. The times of another schedule begin anew, and so do those
+    after a clock that went back: what was made for times to come was made by a clock that was wrong.
+
+    Args:
+        known: what was remembered of the schedule.  now: the caller's clock.
+    """
+    if policy.schedule is None:
+        return ScheduledTime()
+    cron = CronSchedule.of(policy.schedule, policy.time_zone)
+    same = known is not None and (known.schedule, known.time_zone) == (policy.schedule, policy.time_zone)
+    since = max(map(parse_time, filter(None, (known.since, known.last)))) if known is not None and same else None
+    following = cron.after(now)
+    if known is None or since is None or since > now:
+        made = BackupScheduleState(schedule=policy.schedule, time_zone=policy.time_zone, since=stamp(now))
+        return ScheduledTime(made, None, following)
+    last = cron.until(now)
+    return ScheduledTime(known, last if last > since and not policy.suspend else None, following)
+
+
+INTERVALS = 2  # policy: one backup may fail, or take long, before anybody has to look
+FRESH, STALE, NO_SCHEDULE, NOTHING_YET = "Fresh", "TooOld", "NoSchedule", "NoBackupYet"
+
+
+@dataclass(frozen=True)
+class BackupFreshness:
+    """Whether the newest verified backup is as young as its schedule promises; None where nobody can tell yet.
+
+    turns: when that may change although no object does.
+    """
+
+    fresh: bool | None
+    reason: str
+    message: str
+    turns: datetime | None = None
+
+
+def freshness(
+    policy: EtcdBackupPolicy, known: BackupScheduleState | None, backups: Iterable[SeenBackup], now: datetime
+) -> BackupFreshness:
+    """Return whether backups are as young as a schedule promises.
+
+    Args:
+        known: what was remembered of the schedule.  now: the caller's clock.
+    """
+    if policy.schedule is None:
+        remedy = "set spec.etcd.backup.schedule to have backups made"
+        return BackupFreshness(None, NO_SCHEDULE, f"there is no schedule of backups: {remedy}")
+    found = tuple(backups)
+    longest = INTERVALS * CronSchedule.of(policy.schedule, policy.time_zone).interval(now)
+    newest = newest_verified(found)
+    taken = newest.taken if newest is not None else None
+    since = taken or (known.since if known is not None else None)
+    begun = min(parse_time(since), now) if since else now
+    suspended = "; the schedule is suspended: set spec.etcd.backup.suspend to false" if policy.suspend else ""
+    if now < begun + longest:
+        if newest is None:
+            message = f"no backup is verified yet{suspended}"
+            return BackupFreshness(None, NOTHING_YET, message, begun + longest)
+        return BackupFreshness(True, FRESH, f"{newest.name} was taken at {newest.taken}{suspended}", begun + longest)
+    which = f"the newest verified backup, {newest.name}, is of {taken}" if newest is not None else "none is verified"
+    late = f"{which}, and it should not be older than {longest.total_seconds() / 3600:.4g} h"
+    return BackupFreshness(False, STALE, f"{late}{suspended or _why_late(found)}")
+
+
+def _why_late(backups: Iterable[SeenBackup]) -> str:
+    """Return what keeps the schedule from a backup, and where to look."""
+    own = sorted((one for one in backups if one.scheduled), key=lambda one: one.scheduled, reverse=True)
+    last = own[0] if own else None
+    if last is None:
+        return "; the schedule has made none: see the condition Progressing"
+    why = f": {last.said}" if last.said else ""
+    word = "failed" if last.state == "failed" else "is not taken yet"
+    return f"; EtcdBackup {last.name} {word}{why}; see `kubectl describe etcdbackup {last.name}`"

@@ -182,7 +182,7 @@ def observed(
         history=of.history,
         unsettled=of.unsettled,
         approval=of.approval,
-        backups=seen_backups(cluster, backups),
+        backups=seen_backups(cluster, backups, now),
         missing={one.name: one.message for one in since if one.reason == MISSING},
     )
 

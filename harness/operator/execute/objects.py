@@ -23,11 +23,14 @@ from harness.kube.resources import (
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
 from harness.operator.execute.inputs import Execution, executor_name, files_of, key_file, log_name, state_name
+from harness.operator.execute.object_store import SESSION_TOKEN, secret_files
 
 CONTAINER = "executor"
 USER = 65532  # the image's /etc/passwd names it: ssh refuses a user without a name
 INPUTS, TEMPORARY = "/var/run/vmatrix/operation", "/tmp"  # noqa: S108 - the pod's own
 SNAPSHOTS = "/var/lib/vmatrix/snapshots"  # the claim of an operation on a snapshot of etcd
+STORE = "/var/run/vmatrix/store"  # Secrets of the bucket that it lies in instead
+STAGING = "20Gi"  # of a node's disk: etcd has at most 8 GiB, and what is encrypted is there twice
 REPORT = "/dev/termination-log"
 TOKEN_SECONDS = 3600  # the kubelet replaces it long before; a copy of it is of no use tomorrow
 # From SIGTERM to SIGKILL: Ansible ends within program.GRACE_SECONDS, then what is kept is written to the API.
@@ -52,7 +55,12 @@ def pod_template(execution: Execution) -> Json:
             "dnsPolicy": "Default",  # there may be no cluster DNS; nothing here needs one
             "securityContext": {**pod_security(USER), "fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"},
             "containers": [_container(execution)],
-            "volumes": [*projected, {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}}, *_snapshots(execution)],
+            "volumes": [
+                *projected,
+                {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}},
+                *_snapshots(execution),
+                *_bucket(execution),
+            ],
         },
     }
 
@@ -61,6 +69,9 @@ def _container(execution: Execution) -> Json:
     words = ["operator", "execute", "--from", INPUTS, "--work", f"{TEMPORARY}/work", "--report", REPORT, "--in-cluster"]
     mounted = [{"name": one["name"], "mountPath": SNAPSHOTS} for one in _snapshots(execution)]
     words += ["--snapshots", SNAPSHOTS] if mounted else []
+    bucket = _bucket(execution)
+    words += ["--store", STORE] if bucket else []
+    mounted += [{"name": one["name"], "mountPath": STORE, "readOnly": True} for one in bucket]
     # Ansible has a process for each machine, which shares about half of its memory.
     processes = min(len(execution.hosts), FORKS)
     return {
@@ -90,7 +101,21 @@ def _snapshots(execution: Execution) -> list[Json]:
     """Return the volume with the snapshot of etcd that is taken or restored."""
     if execution.snapshot is None:
         return []
+    if execution.snapshot.s3 is not None:
+        return [{"name": "snapshots", "emptyDir": {"sizeLimit": STAGING}}]
     return [{"name": "snapshots", "persistentVolumeClaim": {"claimName": execution.snapshot.claim}}]
+
+
+def _bucket(execution: Execution) -> list[Json]:
+    """Return the volume with what opens the bucket that a snapshot lies in."""
+    where = execution.snapshot.s3 if execution.snapshot is not None else None
+    if where is None:
+        return []
+    sources = [
+        {"secret": {"name": name, "items": [{"key": key, "path": path}], "optional": key == SESSION_TOKEN}}
+        for name, key, path in secret_files(where)
+    ]
+    return [{"name": "store", "projected": {"defaultMode": MAY_READ, "sources": sources}}]
 
 
 def _inputs(execution: Execution) -> list[Json]:

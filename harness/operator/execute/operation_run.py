@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509 import load_pem_x509_certificate
+from cryptography.x509.oid import NameOID
 
 from harness.errors import BadInput, VmatrixError
 from harness.history.record import scrubber
@@ -19,11 +24,12 @@ from harness.machines.reach.ssh import close_connections, control_directory
 from harness.machines.runner.call import AnsibleCall, Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.machines.runner.playbook_output import task_of
+from harness.operator.api.rules import variable
 from harness.operator.execute import termination
 from harness.operator.execute.inputs import ADOPT, BACKUP, RESET, OperationFolder
 from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.snapshots import SnapshotStore
-from harness.operator.execute.termination import PlayProgress, Termination
+from harness.operator.execute.termination import PlayProgress, SnapshotFact, Termination
 from harness.operator.execute.workplace import Workplace, call_of, playbook_of, variables_of
 
 CHANGED = re.compile(r"^changed: \[([^\]]+)\]")
@@ -59,6 +65,39 @@ def changes(output: str) -> list[str]:
         if changed := CHANGED.match(line):
             found.setdefault(f"[{task}] on {changed[1]}")
     return list(found)
+
+
+VERSION = variable("kubernetes")
+PEM = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+
+
+def authorities(kept: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the SHA-256 of each authority's certificate in what is kept of a cluster, by `authority-` and its name.
+
+    A snapshot is of use only to a cluster with the same ones.
+    """
+    texts = (text for content in kept.values() for text in _texts(content))
+    found: dict[str, str] = {}
+    for certificate in (load_pem_x509_certificate(pem.encode()) for text in texts for pem in PEM.findall(text)):
+        if certificate.subject == certificate.issuer:  # not what it has signed
+            names = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            found["-".join(("authority", *names))] = certificate.fingerprint(SHA256()).hex()
+    return found
+
+
+def _texts(content: bytes) -> Iterator[str]:
+    """Yield each text in a file that is kept; an authority is decoded."""
+    whole = content.decode("utf-8", "replace")
+    try:
+        parsed = yaml.safe_load(whole)
+    except yaml.YAMLError:
+        parsed = whole
+    for name, text in _leaves("", parsed):
+        if name.endswith("certificate-authority-data"):
+            with suppress(ValueError):  # whoever reads the kubeconfig says what is wrong with it
+                yield base64.b64decode(text).decode("utf-8", "replace")
+        else:
+            yield text
 
 
 CREDENTIAL = re.compile(r"key|token|password|secret", re.IGNORECASE)  # in the name of a field of what is kept
@@ -121,7 +160,7 @@ class OperationRun:
         self._call = call_of(folder.product, folder.operation, playbooks)
         self._variables = variables_of(folder.product, folder.operation, folder.variables)
         self._store = store
-        self._taken: dict[str, str | int] = {}
+        self._taken: dict[str, SnapshotFact] = {}
         self._place = Workplace(work, store.path if store is not None else None)
         self._progress = PlayProgress(own.annotate)
         self._scrub = scrubber_of(self._variables, {})
@@ -164,7 +203,7 @@ class OperationRun:
         else:
             run(call=self._call)
         if self._store is not None and folder.operation == BACKUP:
-            self._taken = self._store.end()
+            self._taken = self._store.end({"kubernetesVersion": self._version(), **authorities(self._place.kept())})
 
     def finish(self, error: VmatrixError | None) -> tuple[Termination, VmatrixError | None]:
         """Keep what there is to keep, and say how it ended; return both, as they are now.
@@ -201,6 +240,9 @@ class OperationRun:
         self._own.restore(self._place.state)
         self._restored = True
         self._scrub = scrubber_of(self._variables, self._place.kept())
+
+    def _version(self) -> str:
+        return str(self._folder.variables.get(VERSION, ""))
 
     def _begin_play(self, name: str) -> None:
         """Say it; keep what the play before has left, if that can be done: the end is another chance."""

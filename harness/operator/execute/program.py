@@ -18,6 +18,7 @@ from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.operator.execute import termination
 from harness.operator.execute.inputs import OperationFolder
+from harness.operator.execute.object_store import Bucket, StoreTrouble
 from harness.operator.execute.operation_run import OperationRun
 from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.snapshots import SnapshotStore
@@ -37,6 +38,7 @@ def execute(
     kubeconfig: Path | None = None,
     in_cluster: bool = False,
     snapshots: Path | None = None,
+    store: Path | None = None,
 ) -> int:
     """Run an operation to its end; return the exit status.
 
@@ -48,6 +50,7 @@ def execute(
             or for a product file where this program runs.
         report: the file that gets the termination message.
         snapshots: the folder with snapshots of etcd; None: `snapshots` in that of the inputs.
+        store: the folder with the Secrets of a bucket; None: `store` in that of the inputs.
         kubeconfig: of the infra cluster; None: there is no API, or this is a pod of that cluster (`in_cluster`).
     """
     runs: list[OperationRun] = []
@@ -56,9 +59,8 @@ def execute(
         given = OperationFolder.load(folder)
         path = _kubeconfig_of_pod(work / "api") if in_cluster else kubeconfig
         cluster = Cluster.from_kubeconfig(path, patience=PATIENT) if path is not None else None
-        kept = snapshots or folder / "snapshots"
-        store = SnapshotStore(kept, given.cluster, given.snapshot) if given.snapshot is not None else None
-        runs.append(OperationRun(given, playbooks, work, OwnObjects(given, cluster), store))
+        kept = _snapshots(given, snapshots or folder / "snapshots", store or folder / "store")
+        runs.append(OperationRun(given, playbooks, work, OwnObjects(given, cluster), kept))
         runs[0].run(path)
 
     error = _error_of(run)
@@ -66,12 +68,26 @@ def execute(
         end, error = runs[0].finish(error)
     elif error is not None:
         end = Termination(
-            "failed", error.blame, summary=error.summary, hint=error.hint, revision=termination.revision()
+            "failed",
+            error.blame,
+            summary=error.summary,
+            hint=error.hint,
+            revision=termination.revision(),
+            reason=error.reason if isinstance(error, StoreTrouble) else "",
         )
         sys.stderr.write(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}\n")
     if report is not None:
         report.write_text(end.to_text(), encoding="utf-8")  # a pod's is mounted: nothing can take its place
     return EXIT_OK if error is None else error.exit_code
+
+
+def _snapshots(given: OperationFolder, folder: Path, secrets: Path) -> SnapshotStore | None:
+    """Return the place of an operation's snapshot, None where it is about none."""
+    if given.snapshot is None:
+        return None
+    where = given.snapshot.s3
+    bucket = Bucket.open(where, secrets) if where is not None else None
+    return SnapshotStore(folder, given.cluster, given.snapshot, bucket)
 
 
 def _kubeconfig_of_pod(target: Path) -> Path:

@@ -1,7 +1,8 @@
-"""Snapshots of etcd in a claim: CLUSTER/NAME.db, and beside it NAME.db.json, without which a snapshot does not count.
+"""Snapshots of etcd: CLUSTER/NAME.db, and beside it NAME.db.json, without which a snapshot does not count.
 
 The playbook writes a snapshot as `.part`, verifies it and renames it. Then it is read back here, made durable, and only
-then described. https://etcd.io/docs/v3.6/op-guide/recovery (a snapshot ends with the SHA-256 of what is before it)
+then described. What is to lie in a bucket lies in a folder of the pod meanwhile (`object_store`).
+https://etcd.io/docs/v3.6/op-guide/recovery (a snapshot ends with the SHA-256 of what is before it)
 """
 
 from __future__ import annotations
@@ -9,28 +10,37 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
-from harness.operator.api.etcd import OperationSnapshot
+from harness.operator.api.etcd import ABSENT, LOCKED, OperationSnapshot
 from harness.operator.decide.observed import RECOVER
 from harness.operator.execute.inputs import BACKUP
+from harness.operator.execute.object_store import Bucket
 
 BLOCK = 512  # the size of a bbolt file is a multiple of it; behind that is the digest
 CHUNK = 1 << 20
+MOST_NAMED = 10  # files that an executor names: what it says in the end has room for 4096 bytes
 
 
 @dataclass(frozen=True)
 class SnapshotStore:
-    """The claim of an operation, as a folder; what is kept of `cluster` in it; and the snapshot that it is about."""
+    """The claim of an operation, as a folder; what is kept of `cluster` in it; and the snapshot that it is about.
+
+    bucket: where the snapshot lies, if it does not lie in a claim.  locked: files that could not be deleted yet, and
+    until when.
+    """
 
     folder: Path
     cluster: str
     about: OperationSnapshot
+    bucket: Bucket | None = None
+    locked: dict[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -43,17 +53,25 @@ class SnapshotStore:
         Raises:
             InfraError: the claim cannot be written.
         """
+        files = [file for file in self.about.forget if file != self.about.file]
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            gone = [self.folder / file for file in self.about.forget if file != self.about.file]
+            gone = [self.folder / file for file in files] if self.bucket is None else []
             for path in (*gone, *self.path.parent.glob("*.part")):
                 path.unlink(missing_ok=True)
                 described(path).unlink(missing_ok=True)
         except OSError as error:
+            place = f"PersistentVolumeClaim {self.about.claim}" if self.bucket is None else f"folder {self.folder}"
             raise InfraError(
-                f"PersistentVolumeClaim {self.about.claim} cannot be written: {error.strerror}",
+                f"{place} cannot be written: {error.strerror}",
                 hint="see whether its volume is full, read-only, or another user's",
             ) from error
+        if self.bucket is not None:
+            self.bucket.abort_uploads(self.cluster)
+            for file in files:
+                self.bucket.delete(description_of(file))  # first: what has none does not count
+                if (until := self.bucket.delete(file)) is not None and len(self.locked) < MOST_NAMED:
+                    self.locked[file] = until
 
     def begin(self, operation: str) -> None:
         """Have the place ready for a new snapshot, which there is none of until it is whole; or check the one there.
@@ -64,21 +82,52 @@ class SnapshotStore:
         self.tidy()
         if operation == BACKUP:
             described(self.path).unlink(missing_ok=True)
+            if self.bucket is not None:
+                self.bucket.delete(description_of(self.about.file))
         elif operation == RECOVER:
+            self._fetch()
             self.check()
 
-    def end(self) -> dict[str, Any]:
+    def end(self, origin: Mapping[str, str]) -> dict[str, Any]:
         """Return what there is to know of the snapshot that the playbook left, and say it beside it.
+
+        Args:
+            origin: what is known of its cluster besides, such as fingerprints of its authorities.
 
         Raises:
             InfraError: what lies in the claim is not what the playbook verified.
+            StoreTrouble: the bucket does not take it.
         """
         facts = {**self._told(), **self._read_back(), "taken": now()}
         _durable(self.path)
-        whose = {"cluster": self.cluster, "backup": self.about.backup, "uid": self.about.uid}
+        whose = {"cluster": self.cluster, "backup": self.about.backup, "uid": self.about.uid, **origin}
         text = json.dumps({**whose, **facts}, indent=2) + "\n"
         write_atomically(described(self.path), text, mode=0o600, durable=True)
-        return facts
+        if self.bucket is not None:
+            named = {name: str(value) for name, value in {**whose, **facts}.items()}
+            self.bucket.upload(self.path, self.about.file, named)
+            self.bucket.describe(description_of(self.about.file), text)
+            self.path.unlink()
+        absent = [file for file in self.about.expected if not self._is_there(file)][:MOST_NAMED]
+        more = {name: found for name, found in ((ABSENT, absent), (LOCKED, self.locked)) if found}
+        return {**facts, **more}
+
+    @property
+    def where(self) -> str:
+        """Return what the snapshot lies in, as messages name it."""
+        return f"bucket {self.bucket.where.url}" if self.bucket is not None else f"claim {self.about.claim}"
+
+    def _is_there(self, file: str) -> bool:
+        return (self.folder / file).is_file() if self.bucket is None else self.bucket.exists(file)
+
+    def _fetch(self) -> None:
+        """Have the snapshot of a bucket in the folder, if the bucket has it."""
+        if self.bucket is None:
+            return
+        text = self.bucket.text(description_of(self.about.file))
+        if text is not None:
+            write_atomically(described(self.path), text, mode=0o600)
+            self.bucket.download(self.about.file, self.path)
 
     def check(self) -> None:
         """Refuse a snapshot that is not there, not whole, or not the one that was described.
@@ -88,9 +137,9 @@ class SnapshotStore:
         """
         hint = "name another EtcdBackup in spec.etcd.restoreFrom"
         if not self.path.is_file() or not described(self.path).is_file():
-            raise BadInput(f"there is no snapshot {self.about.file} in claim {self.about.claim}", hint=hint)
+            raise BadInput(f"there is no snapshot {self.about.file} in {self.where}", hint=hint)
         if not is_whole(self.path) or self._told().get("sha256") != sha256_of(self.path):
-            raise BadInput(f"snapshot {self.about.file} in claim {self.about.claim} is damaged", hint=hint)
+            raise BadInput(f"snapshot {self.about.file} in {self.where} is damaged", hint=hint)
 
     def _told(self) -> dict[str, Any]:
         """Return what is said beside the snapshot."""
@@ -103,7 +152,7 @@ class SnapshotStore:
     def _read_back(self) -> dict[str, Any]:
         if not self.path.is_file() or not is_whole(self.path):
             raise InfraError(
-                f"snapshot {self.about.file} in claim {self.about.claim} is not what etcd wrote",
+                f"snapshot {self.about.file} in {self.where} is not what etcd wrote",
                 hint="see whether the volume is full, and its disk; the operation is repeated",
             )
         return {"sizeBytes": self.path.stat().st_size, "sha256": sha256_of(self.path)}
@@ -111,7 +160,12 @@ class SnapshotStore:
 
 def described(path: Path) -> Path:
     """Return the file that describes a snapshot."""
-    return path.with_name(f"{path.name}.json")
+    return path.with_name(description_of(path.name))
+
+
+def description_of(file: str) -> str:
+    """Return the name of what describes a file."""
+    return f"{file}.json"
 
 
 def is_whole(path: Path) -> bool:

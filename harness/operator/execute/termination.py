@@ -24,6 +24,7 @@ from harness.kube.objects import dig, is_condition
 from harness.kube.resources import JOB
 from harness.machines.runner.playbook_output import TaskFailure, ended_by, recap
 from harness.operator.api.resources import GROUP
+from harness.operator.execute.object_store import StoreTrouble
 
 ANNOTATION = f"{GROUP}/progress"
 EVERY_SECONDS = 5.0  # between writes: who looks at a task that takes minutes is not served by more
@@ -79,6 +80,7 @@ def progress_of(job: Json) -> tuple[str, str]:
 
 
 Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
+SnapshotFact = str | int | list[str] | dict[str, str]
 MOST_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
 CUT = "..."
 # What gives way where all does not fit, in turn, and how many characters of it stay: a reader needs the summary most.
@@ -92,6 +94,7 @@ class Termination:
 
     blame: product, infra, harness or user; "" where nobody is.  recap: what was done on each host, in Ansible's words.
     revision: of the playbooks.  snapshot: what was found out about the snapshot of etcd that it took.
+    reason: of a failure whose kind is known, as one word.
     """
 
     outcome: Outcome
@@ -103,7 +106,8 @@ class Termination:
     hint: str = ""
     recap: Mapping[str, str] = field(default_factory=dict)
     revision: str = ""
-    snapshot: Mapping[str, str | int] = field(default_factory=dict)
+    reason: str = ""
+    snapshot: Mapping[str, SnapshotFact] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """Return the message; what is too long for it is cut, and says so."""
@@ -234,6 +238,7 @@ def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: s
         hint=_hint(error, first is not None and first.unreachable, log),
         recap=done,
         revision=revision(),
+        reason=error.reason if isinstance(error, StoreTrouble) else "",
     )
 
 
@@ -249,6 +254,8 @@ def _by_request(error: VmatrixError, first: TaskFailure) -> bool:
 
 def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:
     """Return what to do next. Files that the error names lie in a pod that is gone: the log is kept elsewhere."""
+    if isinstance(error, StoreTrouble):
+        return error.hint
     if isinstance(error, InfraRetriable):
         return REPEATED
     if error.blame == Blame.INFRA and unreachable:

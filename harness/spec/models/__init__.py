@@ -8,6 +8,7 @@ from pydantic import Field, create_model
 
 from harness.spec.base import Model, Name
 from harness.spec.controls import Waiver
+from harness.spec.models.artifacts import AddedVersion, AddedVersions
 from harness.spec.models.axes import Axis, AxisValue, Extension, Support
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
@@ -20,6 +21,7 @@ from harness.spec.models.topologies import MachineGroup, Topology
 
 __all__ = [
     "FILES",
+    "AddedVersion",
     "AnsibleOptions",
     "Axis",
     "AxisValue",
@@ -73,6 +75,9 @@ FILES: dict[str, type[Model]] = {
         "quarantine", tuple[QuarantineEntry, ...], "What runs and does not fail a run.", default=()
     ),
     "waivers.yml": _file("waivers", tuple[Waiver, ...], "Controls that hardened clusters need not meet.", default=()),
+    "artifacts.yml": _file(
+        "artifacts", AddedVersions, "Versions of programs besides those that vmatrix has, by program.", default={}
+    ),
     "images.yml": ImagesFile,
     "network_plugins.yml": NetworkPluginsFile,
 }

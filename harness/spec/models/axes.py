@@ -101,8 +101,9 @@ class Axis(Model):
 
 
 def completed(axes: Iterable[Axis], cell: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of a cell with the default of every axis that it does not name."""
-    return {**{axis.name: axis.default for axis in axes if axis.default is not None}, **cell}
+    """Return the values of a cell with the default of every axis that it does not name, or an axis' only value."""
+    usual = {axis.name: axis.values[0].id if len(axis.values) == 1 else axis.default for axis in axes}
+    return {**{axis: value for axis, value in usual.items() if value is not None}, **cell}
 
 
 def counted(slugs: Mapping[str, str]) -> int:

@@ -56,11 +56,14 @@ class Sources(Model):
     git: address of a Git repository, as `git clone` takes it.
     revision: a tag, or a commit by its full id, of the Git repository.
     path: folder with the sources, relative to the project.
+    releases: tags that the project is made for, each with the versions that this release knows, by the variable that
+      names them; other sources and other versions are refused. Without it, any may be used.
     """
 
     git: Text | None = None
     revision: Text | None = None
     path: Text | None = None
+    releases: dict[Text, dict[Variable, Annotated[tuple[Text, ...], Field(min_length=1)]]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_way(self) -> Sources:
@@ -68,6 +71,8 @@ class Sources(Model):
             raise ValueError("needs either `git` and `revision`, or `path`")
         if (self.git is None) != (self.revision is None):
             raise ValueError("needs `git` and `revision` together: a run tells which revision was tested")
+        if self.releases and self.revision is not None and self.revision not in self.releases:
+            raise ValueError(f"revision {self.revision} is not one of `releases`: {', '.join(self.releases)}")
         return self
 
 
@@ -107,7 +112,7 @@ PACKED = re.compile(r"\.(zip|gz|bz2|xz|zst|tbz2|txz)$")
 RELATIVE = r"^[A-Za-z0-9_~][^\s/]*(/[^\s/]+)*$"
 
 
-def _known_fields(template: str) -> str:
+def known_fields(template: str) -> str:
     """Refuse a template with a field that nothing fills."""
     try:
         parsed = [field for field in Formatter().parse(template) if field[1] is not None]
@@ -122,7 +127,7 @@ def _known_fields(template: str) -> str:
 
 def _served_path(template: str) -> str:
     """Refuse what no file of a mirror can be called, and archives of kinds that are not made."""
-    _known_fields(template)
+    known_fields(template)
     if re.match(RELATIVE, template) is None or ".." in template.split("/"):
         raise ValueError(f"{template!r} is not a path below the mirror's files, such as host/folder/NAME-{{version}}")
     if PACKED.search(template) and not template.endswith(ARCHIVES):
@@ -131,7 +136,7 @@ def _served_path(template: str) -> str:
 
 
 ServedPath = Annotated[str, AfterValidator(_served_path)]
-Inside = Annotated[str, AfterValidator(_known_fields)]
+Inside = Annotated[str, AfterValidator(known_fields)]
 ArtifactName = Annotated[str, StringConstraints(pattern=ARTIFACT)]
 Repository = Annotated[str, StringConstraints(pattern=REPOSITORY)]
 ImageName = Annotated[str, StringConstraints(pattern=TAGGED)]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.artifacts.catalogue import Catalogue
+
+TIME = "2026-12-16T10:00:00Z"
+Publish = Callable[..., None]
 
 
 @dataclass
@@ -92,6 +98,10 @@ def site() -> Iterator[Site]:
     """Yield a running site; it ends with the test."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200 if self.path in found.content else 404)
+            self.end_headers()
+
         def do_GET(self) -> None:
             found.asked.append(self.path)
             content = found.content.get(self.path)
@@ -171,3 +181,27 @@ def small() -> Catalogue:
             },
         }
     )
+
+
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+    """Return what puts versions of a module into a module proxy of files, of which nobody else knows."""
+    proxy = tmp_path / "proxy"
+    monkeypatch.setenv("GOPROXY", proxy.as_uri())
+    monkeypatch.setenv("GOSUMDB", "off")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def put(path: str, *versions: str, files: dict[Path, str] | None = None, time: str = TIME) -> None:
+        folder = proxy / path / "@v"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "list").open("a", encoding="utf-8") as listing:
+            for version in versions:
+                listing.write(f"v{version}\n")
+                (folder / f"v{version}.info").write_text(json.dumps({"Version": f"v{version}", "Time": TIME}))
+                (folder / f"v{version}.mod").write_text(f"module {path}\n\ngo 1.21\n")
+                with zipfile.ZipFile(folder / f"v{version}.zip", "w") as archive:
+                    archive.writestr(f"{path}@v{version}/go.mod", f"module {path}\n\ngo 1.21\n")
+                    for name, text in (files or {}).items():
+                        archive.writestr(f"{path}@v{version}/{name}", text)
+
+    return put

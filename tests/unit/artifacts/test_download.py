@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from harness.artifacts import download
-from harness.artifacts.catalogue import Catalogue
+from harness.artifacts.catalogue import Catalogue, Recipes, ReleaseRecipe
 from harness.artifacts.download import listed
 from harness.artifacts.recipe import Ref, Source
 from harness.artifacts.store import Store
-from harness.errors import InfraError, InfraRetriable
+from harness.errors import BadInput, InfraError, InfraRetriable
 from tests.unit.artifacts.conftest import Site, archive
 
 
@@ -223,3 +224,50 @@ def test_reachability_is_asked_once(site: Site) -> None:
     assert download.reachable(url) is False
     assert download.reachable(url) is False
     assert download.reachable.cache_info().hits >= 1
+
+
+def pinned(small: Catalogue, url: str, content: bytes, members: dict[str, str] | None = None) -> Catalogue:
+    """Return the catalogue with a tool of which a project knows the address and the checksum."""
+    tool = small.program("tool")
+    recipe = ReleaseRecipe(
+        base="", url=url, checksum_url="", checksum=f"sha256:{sha256(content).hexdigest()}", members=members or {}
+    )
+    recipes = Recipes(gomod=tool.gomod, pinned=recipe, where="matrix/artifacts.yml:3: artifacts.tool.1.2.9")
+    other = tool.model_copy(update={"versions": ["1.2.3", "1.2.9"], "other": {"1.2.9": recipes}})
+    return small.model_copy(update={"programs": {**small.programs, "tool": other}})
+
+
+@pytest.mark.parametrize("source", Source)
+def test_an_address_with_a_checksum_is_the_only_source(
+    tmp_path: Path, small: Catalogue, site: Site, source: Source
+) -> None:
+    site.content["/own/tool-1.2.9"] = b"ours"
+    store = Store(tmp_path, source, pinned(small, f"{site.url}/own/tool-{{version}}", b"ours"))
+    assert store.obtain("tool", "1.2.9").file("tool").read_bytes() == b"ours"
+    assert site.asked == ["/own/tool-1.2.9"]
+
+
+def test_an_archive_at_an_address_gives_its_members(tmp_path: Path, small: Catalogue, site: Site) -> None:
+    content = archive({"bin/tool": b"inside"})
+    site.content["/a.tgz"] = content
+    store = Store(tmp_path, Source.AUTO, pinned(small, f"{site.url}/a.tgz", content, {"tool": "bin/tool"}))
+    assert store.obtain("tool", "1.2.9").file("tool").read_bytes() == b"inside"
+
+
+def test_what_has_another_checksum_is_not_kept(tmp_path: Path, small: Catalogue, site: Site) -> None:
+    site.content["/tool"] = b"other"
+    store = Store(tmp_path, Source.AUTO, pinned(small, f"{site.url}/tool", b"ours"))
+    with pytest.raises(InfraError, match="wrong checksum") as raised:
+        store.obtain("tool", "1.2.9")
+    assert "correct matrix/artifacts.yml:3: artifacts.tool.1.2.9" in raised.value.hint
+    assert nothing_kept(store)
+
+
+def test_an_address_that_has_nothing_is_refused_before_anything_is_made(
+    tmp_path: Path, small: Catalogue, site: Site
+) -> None:
+    url = f"{site.url}/nothing"
+    store = Store(tmp_path, Source.AUTO, pinned(small, url, b"ours"))
+    with pytest.raises(BadInput, match=rf"^matrix/artifacts\.yml:3: artifacts\.tool\.1\.2\.9\.url: {url} answers 404"):
+        store.refuse_absent([Ref("tool", "1.2.9")])
+    Store(tmp_path, Source.AUTO, pinned(small, "http://127.0.0.1:9/a", b"")).refuse_absent([Ref("tool", "1.2.9")])

@@ -46,6 +46,14 @@ def test_an_image_without_a_recipe_and_without_a_reason_is_said_to_be_one() -> N
     assert e2e_images.listed(CATALOGUE, "0.0.0") == e2e_images.Listed((), {})
 
 
+def test_a_patch_that_nobody_listed_has_the_images_of_its_minor_and_its_own() -> None:
+    images = {**CATALOGUE.release("1.36.3").images, "e2e-test-images/agnhost": "2.66.1"}
+    release = CATALOGUE.release("1.36.3").model_copy(update={"images": images})
+    catalogue = CATALOGUE.model_copy(update={"kubernetes": {**CATALOGUE.kubernetes, "1.36.9": release}})
+    made = set(e2e_images.listed(catalogue, "1.36.9").made)
+    assert made == {*e2e_images.listed(CATALOGUE, "1.36.3").made, "e2e-test-images/agnhost:2.66.1"}
+
+
 def test_what_is_made_is_obtained_by_its_name_in_the_catalogue() -> None:
     names = {str(ref) for ref in e2e_images.refs(CATALOGUE, "1.36.3")}
     assert {"image/e2e-test-images/nginx@1.15-4", "image/pause@3.10.2"} <= names

@@ -9,8 +9,10 @@ import pytest
 
 from harness.artifacts import go_toolchain, gomod
 from harness.artifacts.catalogue import load, module_dir
-from harness.artifacts.gomod import Build, staging_modules, staging_version, substitutions
-from harness.artifacts.recipe import Ref
+from harness.artifacts.gomod import Build, GeneratedModule, staging_modules, staging_version, substitutions
+from harness.artifacts.recipe import Ref, key
+from harness.errors import BadInput, InfraError, InfraRetriable
+from tests.unit.artifacts.conftest import Publish
 
 CATALOGUE = load()
 
@@ -98,6 +100,9 @@ class Go:
     def env(self) -> dict[str, str]:
         return {}
 
+    def proxy(self) -> str:
+        return "http://proxy"
+
     def download(self, _: str, **__: str) -> dict[str, str]:
         return {"Dir": str(self.folder), "GoMod": str(self.folder / "go.mod")}
 
@@ -115,3 +120,60 @@ def test_upstreams_checksums_are_taken_only_where_the_catalogue_says_so(
     made = gomod.generate(CATALOGUE, module, CATALOGUE.versions(module)[0], tmp_path / "made")
     assert (made / "go.sum").exists() is vouched
     assert not vouched or (made / "go.sum").read_text(encoding="utf-8").startswith("example.org/absent ")
+
+
+RUNC = "github.com/opencontainers/runc"
+MAIN = {Path("main.go"): "package main\n\nfunc main() {}\n"}
+WHERE = "matrix/artifacts.yml:3: artifacts.runc.1.5.9"
+
+
+def generated(version: str = "1.5.9", total: str = f"h1:{'A' * 43}=") -> GeneratedModule:
+    return GeneratedModule(CATALOGUE, "runc", version, {RUNC: total}, WHERE)
+
+
+def test_the_module_of_an_added_version_is_made_once_with_the_checksum_that_is_given(publish: Publish) -> None:
+    publish(RUNC, "1.5.9", files=MAIN)
+    (total,) = gomod.sums_of(CATALOGUE, "runc", "1.5.9").values()
+    folder = generated(total=total).obtain()
+    assert f"{RUNC} v1.5.9 {total}" in (folder / "go.sum").read_text(encoding="utf-8")
+    made = (folder / "go.mod").stat().st_mtime_ns
+    assert (generated(total=total).obtain() / "go.mod").stat().st_mtime_ns == made
+
+
+def test_its_key_is_known_before_it_is_made_and_changes_with_what_it_is_made_from(publish: Publish) -> None:
+    def build(one: GeneratedModule) -> str:
+        return key(Build(Ref("runc", one.version), CATALOGUE.program("runc").gomod, generated=one))
+
+    assert build(generated()) == build(generated())
+    assert build(generated()) != build(generated(total=f"h1:{'B' * 43}="))
+    assert not generated().folder.exists()
+
+
+def test_another_checksum_is_refused_at_its_line_and_nothing_stays(publish: Publish) -> None:
+    publish(RUNC, "1.5.9", files=MAIN)
+    with pytest.raises(BadInput, match=re.escape(f"{WHERE}.sums: {RUNC} v1.5.9 has the checksum h1:")):
+        generated().obtain()
+    assert not generated().folder.exists()
+
+
+def test_a_version_that_no_source_has_is_refused_with_what_was_asked_and_where(publish: Publish) -> None:
+    publish(RUNC, "1.5.8", files=MAIN)
+    said = rf"^{re.escape(WHERE)}: the Go module proxy \(file://\S+\) has no {re.escape(RUNC)} v1\.5\.9$"
+    with pytest.raises(BadInput, match=said):
+        generated().refuse_absent()
+    with pytest.raises(BadInput, match=said):
+        generated().obtain()
+
+
+def test_a_proxy_that_does_not_answer_says_nothing(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOPROXY", "http://127.0.0.1:9")
+    generated().refuse_absent()
+    with pytest.raises(InfraRetriable, match="does not answer"):
+        generated().obtain()
+
+
+def test_a_version_that_asks_for_what_the_proxy_lacks_says_so(publish: Publish) -> None:
+    publish(RUNC, "1.5.9", files={Path("main.go"): 'package main\n\nimport _ "example.com/lost"\n\nfunc main() {}\n'})
+    (total,) = gomod.sums_of(CATALOGUE, "runc", "1.5.9").values()
+    with pytest.raises(InfraError, match="cannot resolve what runc requires"):
+        generated(total=total).obtain()

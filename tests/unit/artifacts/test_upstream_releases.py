@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,11 +12,12 @@ from typer.testing import CliRunner
 
 from harness import proc
 from harness.artifacts import upstream_releases
-from harness.artifacts.catalogue import CATALOGUE, Catalogue, load
-from harness.artifacts.upstream_releases import Newer
+from harness.artifacts.catalogue import CATALOGUE, Catalogue, load, numbers
+from harness.artifacts.upstream_releases import Addition, Newer
 from harness.cli import app
 from harness.errors import BadInput, InfraError
 from harness.paths import PROJECT
+from tests.unit.artifacts.conftest import Publish
 
 ROOT = Path(__file__).resolve().parents[3]
 CONSTANTS = """
@@ -31,37 +29,9 @@ IMAGES = """
 	configs[Agnhost] = Config{list.PromoterE2eRegistry, "agnhost", "2.99.1"}
 	configs[BusyBox] = Config{list.PromoterE2eRegistry, "busybox", "1.40.0-3"}
 """
-TIME = "2026-12-16T10:00:00Z"
 PARTS = upstream_releases.ReleaseParts(
     "1.38.0", "3.9.1", "3.9.1-0", "1.19.2", "3.11.0", "2.99.1", "1.40.0-3", date(2026, 12, 16), date(2028, 2, 28)
 )
-Publish = Callable[..., None]
-
-
-@pytest.fixture
-def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
-    """Return what puts versions of a module into a module proxy of files, of which nobody else knows."""
-    proxy = tmp_path / "proxy"
-    monkeypatch.setenv("GOPROXY", proxy.as_uri())
-    monkeypatch.setenv("GOSUMDB", "off")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def put(
-        path: str, *versions: str, files: dict[Path, str] | None = None, time: str = "2026-12-16T10:00:00Z"
-    ) -> None:
-        folder = proxy / path / "@v"
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "list").open("a", encoding="utf-8") as listing:
-            for version in versions:
-                listing.write(f"v{version}\n")
-                (folder / f"v{version}.info").write_text(json.dumps({"Version": f"v{version}", "Time": TIME}))
-                (folder / f"v{version}.mod").write_text(f"module {path}\n\ngo 1.21\n")
-                with zipfile.ZipFile(folder / f"v{version}.zip", "w") as archive:
-                    archive.writestr(f"{path}@v{version}/go.mod", f"module {path}\n\ngo 1.21\n")
-                    for name, text in (files or {}).items():
-                        archive.writestr(f"{path}@v{version}/{name}", text)
-
-    return put
 
 
 def small(**kubernetes: object) -> Catalogue:
@@ -75,7 +45,7 @@ def test_the_newest_patch_of_every_minor_and_each_later_minor(publish: Publish) 
     catalogue = small()
     publish("k8s.io/kubernetes", *catalogue.kubernetes, "1.33.9", "1.36.9", "1.36.10", "1.38.0", "1.39.0-rc.1")
     publish("github.com/flannel-io/flannel", "0.28.1", "0.28.4", "0.29.1")
-    last = max(catalogue.kubernetes, key=upstream_releases.numbers)
+    last = max(catalogue.kubernetes, key=numbers)
     assert upstream_releases.find_newer(catalogue).found == (
         Newer("kubernetes", "1.36.10", "1.36.3"),
         Newer("kubernetes", "1.38.0", last),
@@ -196,3 +166,92 @@ def test_the_command_says_what_is_newer_and_whose_support_ends(
     done = CliRunner().invoke(app, ["artifacts", "newer", "--diff"], catch_exceptions=False)
     assert done.stdout.startswith("--- a/harness/artifacts/catalogue.yml")
     assert '+      - id: "1.38.0"' in done.stdout
+
+
+TEXT = """\
+# ours
+artifacts:
+  runc: # small
+    "1.5.9": {sums: {github.com/opencontainers/runc: h1:x}} # newest
+    # a note below
+
+# the last word
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", upstream_releases.NEW_FILE + 'artifacts:\n  runc:\n    "1.5.3":\n      etcd: "3"\n'),
+        ("artifacts: {}\n# end", 'artifacts:\n  runc:\n    "1.5.3":\n      etcd: "3"\n# end\n'),
+        ("artifacts:\n", 'artifacts:\n  runc:\n    "1.5.3":\n      etcd: "3"\n'),
+        (TEXT, TEXT.replace("# newest\n", '# newest\n    "1.5.3":\n      etcd: "3"\n')),
+        (
+            TEXT.replace("runc:", "etcd:"),
+            TEXT.replace("runc:", "etcd:").replace("# newest\n", '# newest\n  runc:\n    "1.5.3":\n      etcd: "3"\n'),
+        ),
+    ],
+)
+def test_a_version_is_added_and_all_else_stays(before: str, after: str) -> None:
+    made = upstream_releases.with_versions(before, [Addition("runc", "1.5.3", {"etcd": "3"})])
+    assert made == after
+    assert yaml.safe_load(made)["artifacts"]["runc"]["1.5.3"] == {"etcd": "3"}
+
+
+def test_a_file_in_one_line_is_not_added_to() -> None:
+    with pytest.raises(BadInput, match=r"artifacts\.yml:1: the versions stand in one line"):
+        upstream_releases.with_versions("artifacts: {runc: {}, x: {}}\n", [Addition("runc", "1.5.3", {})])
+
+
+MAIN = {Path("main.go"): "package main\n\nfunc main() {}\n"}
+RUNC = "github.com/opencontainers/runc"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty project, which this process works on."""
+    project = tmp_path / "project"
+    (project / "matrix").mkdir(parents=True)
+    (project / "vmatrix.yml").touch()
+    monkeypatch.setenv(PROJECT, str(project))
+    return project
+
+
+def test_a_patch_version_is_written_with_its_checksum_and_can_be_built(publish: Publish, own: Path) -> None:
+    publish(RUNC, "1.5.2", "1.5.7", "1.6.0", files=MAIN)
+    done = CliRunner().invoke(app, ["artifacts", "newer", "--write", "runc"], catch_exceptions=False)
+    assert "written: runc 1.5.7" in done.stdout
+    assert "left out: runc: 1.6.0 is of a minor that vmatrix does not have" in done.stdout
+    assert 'cluster_runc_version: "1.5.7"' in done.stdout
+    catalogue = load()
+    assert catalogue.versions("runc") == ("1.5.2", "1.5.7")
+    recipes = catalogue.program("runc").recipes("1.5.7")
+    assert recipes.sums[RUNC].startswith("h1:")
+    assert recipes.where == f"{own}/matrix/artifacts.yml:5: artifacts.runc.1.5.7"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("runc@1.5.99", f"has no {RUNC} v1.5.99"),
+        ("runc@1.9.0", "runc@1.9.0 is not a patch version of a minor that vmatrix has of runc: 1.5"),
+        ("runc@1.5", "runc@1.5 is not a patch version"),
+        ("runc@1.5.2", "runc 1.5.2 is known already"),
+        ("runk", "unknown program 'runk'"),
+        ("pause@3.10.9", "unknown program 'pause'"),
+        ("kubelet@1.36.4", "kubelet is built with all of Kubernetes"),
+    ],
+)
+def test_what_nothing_has_is_not_written(publish: Publish, own: Path, word: str, said: str) -> None:
+    publish(RUNC, "1.5.2", files=MAIN)
+    raised = CliRunner().invoke(app, ["artifacts", "newer", "--write", word]).exception
+    assert isinstance(raised, BadInput)
+    assert said in raised.summary
+    assert not (own / "matrix" / "artifacts.yml").exists()
+
+
+def test_vmatrix_itself_is_not_a_project_to_write_into(publish: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PROJECT, str(ROOT))
+    raised = CliRunner().invoke(app, ["artifacts", "newer", "--write"]).exception
+    assert isinstance(raised, BadInput)
+    assert "vmatrix's own checkout" in raised.summary

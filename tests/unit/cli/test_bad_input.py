@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.kube.api import Patience
 from harness.paths import PROJECT, project_dir
 from tests.unit.programs import VMATRIX, run_loaded
 
+HASTY = {"VMATRIX_TIMEOUT_SCALE": "0.01"}  # gives up what does not answer at once
 CLOSED = """\
 apiVersion: v1
 kind: Config
@@ -213,16 +215,19 @@ def test_a_kubeconfig_that_is_none(refused: Call, tmp_path: Path, content: str) 
 
 
 @pytest.mark.parametrize("command", ["status", "reap --all", "login cell cp-0"])
-def test_an_api_that_does_not_answer(refused: Call, tmp_path: Path, command: str) -> None:
+def test_an_api_that_does_not_answer(
+    refused: Call, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.providers.site.PATIENT", Patience(again_seconds=0.1))
     (tmp_path / "work" / "kc").write_text(CLOSED, encoding="utf-8")
     words = [*command.split(), "--provider", "kubeconfig", "--kubeconfig", "kc"]
-    refused(*words, code=75, says="Connection refused", hint="another: `kubectl cluster-info`")
+    refused(*words, code=75, says="Connection refused", hint="another: `kubectl cluster-info`", env=HASTY)
 
 
 def test_a_run_on_an_api_that_does_not_answer_leaves_nothing(process: Call, tmp_path: Path) -> None:
     (tmp_path / "work" / "kc").write_text(CLOSED, encoding="utf-8")
     mirror = {"VMATRIX_MIRROR_HTTP": "http://127.0.0.1:9", "VMATRIX_REGISTRY": "127.0.0.1:9"}
-    ended = process("run", "--provider", "kubeconfig", "--kubeconfig", "kc", env=mirror)
+    ended = process("run", "--provider", "kubeconfig", "--kubeconfig", "kc", env={**mirror, **HASTY})
     assert ended.code == 2, ended
     assert "to clean up" not in ended.stdout
     assert (ended.stdout + ended.stderr).count("http://127.0.0.1:9 does not answer") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from harness import providers
 from harness.artifacts.disk.cache import CachedImage, ImageCache
 from harness.cell.existing import Found, MachineState
 from harness.cli import app, cells
-from harness.paths import PROJECT
+from harness.paths import PROJECT, packaged_dir
+from harness.spec.variables import GIVEN_BY_THE_RUN
 
 runner = CliRunner()
 
@@ -85,3 +87,25 @@ def test_many_cells_are_explained_in_three_lines_each_unless_asked() -> None:
     assert short[-1] == f"{len(ids)} cells; `--full` prints everything of each"
     whole = list(yaml.safe_load_all(runner.invoke(app, [*words, "--full"], catch_exceptions=False).stdout))
     assert [cell["cell"] for cell in whole] == ids
+
+
+def test_every_variable_that_a_product_may_use_is_said_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "matrix").mkdir()
+    text = "extends: default\naxes:\n  - name: runtime\n    values:\n      - id: containerd-2.4\n"
+    (tmp_path / "matrix" / "axes.yml").write_text(f"{text}        vars: {{ours: 1}}\n", encoding="utf-8")
+    (cell,) = told("explain", "k1363-d13-c2-fl-nf-c1w1-fresh-m-*", "--tier", "smoke")
+    places = cell["variables from"]
+    assert set(cell["variables"]) <= set(places)
+    assert places["ours"] == f"{tmp_path}/matrix/axes.yml:6"
+    assert places["cluster_runc_version"].startswith(f"{packaged_dir()}/matrix/axes.yml:")
+    assert places["cluster_drain_timeout"].startswith(f"{packaged_dir()}/playbooks/group_vars/all/main.yml:")
+    assert places["guest_dns"] == "the infra cluster (docs/guests.md)"
+    assert places["cluster_mirror_url"].startswith("a run: ")
+
+
+def test_what_a_run_gives_is_known() -> None:
+    sources = ("cell/variables.py", "artifacts/product/offer.py")
+    texts = [(packaged_dir() / "harness" / name).read_text(encoding="utf-8") for name in sources]
+    given = {name for text in texts for name in re.findall(r'"(cluster_\w+|product_\w+)"\]?(?::|\] =| if)', text)}
+    named = {"cluster_hosts", "cluster_files_url", "cluster_checksums", "product_sources", "cluster_remove_nodes"}
+    assert named <= given <= set(GIVEN_BY_THE_RUN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -13,8 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
-from harness.paths import PROJECT
+from harness.paths import PROJECT, packaged_dir
 from harness.spec import load_spec
 from tests.package.commands import call
 from tests.unit.processes import interruptible, reading
@@ -33,6 +35,22 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "site.yml").write_text(PLAY, encoding="utf-8")
     return tmp_path
+
+
+def test_the_smallest_of_several_cells_is_named_first_and_the_readme_is_there(work: Path) -> None:
+    said = call("init new --from kubespray --gitlab none")
+    assert said.code == 0, said
+    *_, up, first, tier = said.out.splitlines()
+    assert (up, tier) == ("  vmatrix infra up", "  vmatrix run --tier kubespray")
+    assert re.fullmatch(r"  vmatrix run k1354-\S+-c1w1-fresh-k-\w+ # the smallest cell", first)
+    assert (work / "new" / "README.md").is_file()
+
+
+def test_a_new_pinned_cell_names_only_axes_that_matter(work: Path) -> None:
+    call("init --from playbooks --gitlab none")
+    (cell,) = yaml.safe_load((work / "matrix" / "tiers.yml").read_text(encoding="utf-8"))["tiers"]["smoke"]["pinned"]
+    axes = {axis.name: axis for axis in load_spec(packaged_dir() / "matrix").axes}
+    assert set(cell) == {name for name, axis in axes.items() if axis.default is None}
 
 
 @pytest.mark.parametrize("words", ["--from playbooks", "--product ansible", "--playbooks deploy"])

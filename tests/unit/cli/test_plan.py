@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,11 @@ def test_new_and_dropped_cells_are_told_from_kept_ones(matrix: Path) -> None:
 
 
 def test_the_text_shows_cells_proof_and_what_is_left_out(matrix: Path) -> None:
-    text = done("--tier", "nightly")
+    text = done("--tier", "nightly", "-v")
     assert "left out on embedded: os cloud: needs internet, which the embedded infrastructure does not offer" in text
+    few = done("--tier", "nightly")
+    assert "os cloud: needs internet" not in few
+    assert re.search(r"left out: \d+ kinds of cells; `vmatrix plan -v` says which, and why", few)
     assert "upgrade starts from an earlier kubernetes" in text
     assert "pairs of classes: " in text
     for cell in tier_cells(load_spec(matrix), "nightly", "kubevirt", load_lock(matrix)):

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
 
-from harness.paths import project_dir
+from harness.cli import app, ending
+from harness.errors import BadInput
+from harness.paths import packaged_dir, project_dir
 from harness.spec.lines import read
 from harness.spec.loader import FILES
 from harness.spec.schemas import schemas
@@ -75,3 +78,24 @@ def test_an_editor_sees_mistakes_of_form(kind: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(MATRIX[file].replace(old, new, 1), encoding="utf-8")
     content = as_json(read(tmp_path / file)[0].content)
     assert list(validator(file).iter_errors(content)) != []
+
+
+def test_every_page_that_ships_is_listed_and_printed() -> None:
+    listed = CliRunner().invoke(app, ["docs"], catch_exceptions=False).stdout.splitlines()
+    shipped = sorted((packaged_dir() / "docs").rglob("*.md"))
+    assert len(listed) == len(shipped)
+    for word in ("product", "docs/product.md", "operator/fields"):
+        done = CliRunner().invoke(app, ["docs", word], catch_exceptions=False)
+        name = word.removeprefix("docs/").removesuffix(".md")
+        assert done.stdout == (packaged_dir() / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    raised = CliRunner().invoke(app, ["docs", "prodct"]).exception
+    assert isinstance(raised, BadInput)
+    assert raised.summary == "unknown page 'prodct'; did you mean 'product'?"
+
+
+def test_an_error_that_names_a_page_says_how_to_print_it(capsys: pytest.CaptureFixture[str]) -> None:
+    ending.show(BadInput("wrong (docs/product.md)", hint="see docs/operator/fields.md or https://x.org/docs/a.md"))
+    said = capsys.readouterr().err
+    assert "`vmatrix docs product` prints docs/product.md" in said
+    assert "`vmatrix docs operator/fields` prints docs/operator/fields.md" in said
+    assert "vmatrix docs a" not in said

@@ -6,6 +6,7 @@ import threading
 from datetime import datetime
 from typing import Any
 
+import pytest
 from prometheus_client.utils import floatToGoString
 
 from harness.kube.client import Json
@@ -84,6 +85,15 @@ def test_each_cluster_is_told_by_its_name() -> None:
         f'cluster_approval_pending{{{name},operation="reconfigure"}} 1.0',
         'machines{phase="Pending"} 3.0',
     ]
+
+
+@pytest.mark.parametrize(("status", "line"), [("True", "1.0"), ("False", "0.0"), ("Unknown", ""), (None, "")])
+def test_freshness_of_backups_is_told_where_a_schedule_promises_it(status: str | None, line: str) -> None:
+    conditions = [{"type": "BackupFresh", "status": status}] if status else []
+    text = DeclaredObjects([of_team({}, conditions=conditions)]).text()
+    found = [one for one in text.splitlines() if one.startswith("vmatrix_operator_cluster_backup_fresh{")]
+    name = 'vmatrix_operator_cluster_backup_fresh{cluster="prod",cluster_namespace="team"}'
+    assert found == ([f"{name} {line}"] if line else [])
 
 
 def of_team(spec: Json, **status: Any) -> Json:

@@ -40,8 +40,8 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
     [
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
         (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
-        # Who begins an operation, who ends it, and who tells of what is in the guest.
-        (CLUSTER, {"clusterinstall", "executions", "addons"}),
+        # Who begins an operation, who ends it, who tells of what is in the guest, and of times of a schedule.
+        (CLUSTER, {"clusterinstall", "executions", "addons", "backups"}),
     ],
 )
 def test_a_status_has_its_writers_and_no_other(kind: object, writers: set[str]) -> None:

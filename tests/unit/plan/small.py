@@ -113,6 +113,7 @@ tiers:
 product:
   name: a product
   directory: playbooks
+  artifacts: {}
   phases:
     deploy: {playbook: cluster.yml}
     upgrade: {playbook: cluster.yml}

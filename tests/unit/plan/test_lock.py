@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from harness.errors import BadInput
 from harness.paths import MATRIX, packaged_dir
 from harness.plan import lock
-from harness.plan.lock import FILE, Lock, load_lock, not_runnable
+from harness.plan.lock import FILE, Lock, load_lock, not_runnable, runnable
 from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.spec import Spec, lines, load_spec
 from tests.unit.plan.planned import edit, write
@@ -348,3 +349,17 @@ def test_a_lock_that_cannot_be_read_says_why(small_matrix: Path) -> None:
     (small_matrix / FILE).write_bytes(b"axes: [\xff]\n")
     with pytest.raises(BadInput, match=FILE):
         load_lock(small_matrix)
+
+
+def test_the_packaged_lock_is_short_and_knows_what_its_nights_cover() -> None:
+    spec, lock = load_spec(packaged_dir() / "matrix"), load_lock(packaged_dir() / "matrix")
+    for infra, tiers in lock.plan.items():
+        for name, locked_tier in tiers.items():
+            known = locked_tier.figures
+            cells = len(locked_tier.cells) + len(runnable(spec, name, infra))
+            assert known.scratch is not None
+            assert cells <= math.ceil(1.15 * int(known.scratch))
+            if spec.tiers[name].rotates:
+                assert cells <= 70
+                assert int(known.week or 0) >= 0.95 * int(known.possible or 0)
+                assert int(known.month or 0) >= 0.99 * int(known.possible or 0)

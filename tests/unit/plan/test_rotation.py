@@ -16,11 +16,11 @@ from harness.plan.rotation import night_cells, night_of
 from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.plan.verify import verify
 from harness.spec import Spec, load_spec
-from harness.spec.models.tiers import Cover, Tier
+from harness.spec.models.tiers import Tier
 
 NIGHT = date(2026, 11, 28)
 TIER, INFRA = "nightly", "kubevirt-offline"
-BUDGET = {"cells": 1, "machines": 1, "minutes": 1}
+TIER_OF = {"label": "x", "suites": ("nodes",), "budget": {"cells": 1, "machines": 1, "minutes": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +102,10 @@ def test_a_night_that_cannot_be_is_refused(spec: Spec, tier: str | None, typed: 
 def test_a_tier_rotates_when_a_schedule_runs_it_or_as_it_says(
     every_hours: float | None, rotate: bool | None, rotates: bool
 ) -> None:
-    given = {"label": "x", "suites": ["nodes"], "budget": BUDGET, "every_hours": every_hours, "rotate": rotate}
-    assert Tier(**given, cover=Cover(strength=1)).rotates is rotates
+    given = {**TIER_OF, "cover": {"strength": 1}, "every_hours": every_hours, "rotate": rotate}
+    assert Tier.model_validate(given).rotates is rotates
 
 
 def test_pinned_cells_do_not_rotate() -> None:
     with pytest.raises(ValueError, match="`rotate` changes planned cells"):
-        Tier(label="x", suites=("nodes",), budget=BUDGET, pinned=({"os": "d"},), rotate=True)
+        Tier.model_validate({**TIER_OF, "pinned": ({"os": "d"},), "rotate": True})

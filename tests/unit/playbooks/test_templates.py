@@ -61,10 +61,10 @@ SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_M
 
 
 def sources() -> list[Path]:
-    """Return the files of variables, the later over the earlier."""
-    of_roles = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
-    given = [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
-    return [source for source in (*of_roles, *given) if source.exists()]
+    """Return the files of variables that a run of the playbooks has, and the tests' own."""
+    known = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
+    known += [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
+    return [source for source in known if source.exists()]
 
 
 @cache
@@ -113,13 +113,16 @@ def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
     return dict(answer["rendered"])
 
 
-def test_what_is_rendered_is_what_a_run_of_the_play_has() -> None:
-    given = {"render": {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}, "target": "cp"}
-    given |= {"roles": str(PLAYBOOKS / "roles")}
+def test_what_is_rendered_is_what_a_run_of_the_play_has(tmp_path: Path) -> None:
+    chosen = {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}
+    given = {"render": chosen, "target": "cp", "roles": str(PLAYBOOKS / "roles")}
     extra = [word for source in sources() for word in ("-e", f"@{source}")]
-    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *extra, "-e", json.dumps(given), HERE / "render.yml"]
+    words = [*extra, "-e", json.dumps(given)]
+    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *words, HERE / "render.yml"]
     plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS)}
-    done = proc.run(argv, timeout=300, env={**plugins, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"})
+    done = proc.run(
+        argv, timeout=300, env={**plugins, "ANSIBLE_HOME": str(tmp_path), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    )
     shown = re.search(r"^ok: \[cp\] => (\{.*?^\})", done.stdout, re.DOTALL | re.MULTILINE)
     assert shown is not None, done.stdout
     message = json.loads(shown[1])["msg"]

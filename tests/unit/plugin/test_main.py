@@ -60,6 +60,7 @@ def run(
     ours = {n: v for n, v in os.environ.items() if not n.startswith(("VMATRIX_", "CI_", *FAMILIES))}
     given = {"PROVIDER": "kubeconfig", "KUBECONFIG": str(project / "closed.yml"), "INFRA_PROFILE": "embedded"}
     given |= {"MIRROR_HTTP": "http://127.0.0.1:9", "REGISTRY": "127.0.0.1:9", "RUNS": str(project / "runs")}
+    given["TIMEOUT_SCALE"] = "0.01"  # gives up what does not answer at once
     settings = {f"VMATRIX_{name}": value for name, value in given.items()}
     all_env = {**ours, **settings, PROJECT: str(project), **(env or {})}
     if loaded:
@@ -114,7 +115,9 @@ def test_a_worker_loads_nothing_of_the_working_directory(tmp_path: Path, monkeyp
 
 
 def test_nothing_that_was_selected_is_the_words_of_vmatrix_alone(project: Path) -> None:
-    said = run(project, "--tier", "smoke", "-k", "no_such_check", env={"PYTEST_ADDOPTS": "--collect-only"})
+    said = run(
+        project, "--tier", "smoke", "-k", "no_such_check", env={"PYTEST_ADDOPTS": "--collect-only"}, loaded=False
+    )
     assert said.returncode == EXIT_NOTHING_SELECTED
     assert "no check was selected" in said.stderr
 

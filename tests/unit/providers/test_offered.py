@@ -15,6 +15,7 @@ from harness.artifacts.product.files import Tree
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Mirror
+from harness.paths import PROJECT
 from harness.plan import make_cell
 from harness.providers import offered
 from harness.providers.registry import named
@@ -130,3 +131,66 @@ def test_the_programs_that_measure_are_there_where_their_suite_runs(plan: RunPla
     without, there = (offered.offer_of(plan.project, plan.cells, suites=of) for of in (plan.suites(), {"performance"}))
     assert tools not in {ref.name for ref in without.images}
     assert tools in {ref.name for ref in there.images}
+
+
+AMENDED = """\
+extends: default
+axes:
+  - name: runtime
+    values:
+      - id: containerd-2.4
+        vars: {cluster_runc_version: "1.5.99"}
+"""
+
+
+def planned(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> RunPlan:
+    """Plan a run in a project with these files of its matrix."""
+    monkeypatch.setenv(PROJECT, str(folder))
+    (folder / "matrix").mkdir()
+    (folder / "vmatrix.yml").touch()
+    for name, text in files.items():
+        (folder / "matrix" / name).write_text(text, encoding="utf-8")
+    return plan_run(RunRequest(tier="smoke"))
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "variable", "version"),
+    [
+        ("runtime", "containerd-2.4", "cluster_runc_version", "1.5.99"),
+        ("runtime", "containerd-2.4", "cluster_containerd_version", "2.4.99"),
+        ("runtime", "containerd-2.4", "cluster_cni_plugins_version", "1.9.99"),
+        ("kubernetes", '"1.36.3"', "cluster_kubernetes_version", "1.36.99"),
+        ("kubernetes", '"1.36.3"', "cluster_etcd_version", "3.6.99"),
+        ("kubernetes", '"1.36.3"', "cluster_coredns_version", "1.14.99"),
+        ("kubernetes", '"1.36.3"', "cluster_pause_version", "3.10.99"),
+        ("network", "flannel", "cluster_flannel_version", "0.28.99"),
+        ("addons", "core", "cluster_metallb_version", "0.16.99"),
+        ("addons", "core", "cluster_traefik_version", "3.6.99"),
+    ],
+)
+def test_a_version_that_nothing_provides_is_refused_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axis: str, value: str, variable: str, version: str
+) -> None:
+    text = AMENDED.replace("runtime", axis).replace("containerd-2.4", value)
+    text = text.replace("cluster_runc_version", variable).replace("1.5.99", version)
+    with pytest.raises(BadInput) as raised:
+        planned(tmp_path, monkeypatch, {"axes.yml": text})
+    name = variable.removeprefix("cluster_").removesuffix("_version").replace("_", "-")
+    assert f"nothing provides {name} {version} (known: " in raised.value.summary
+    assert f"{tmp_path}/matrix/axes.yml:6: axes[" in raised.value.summary
+    assert f".vars.{variable}: " in raised.value.summary
+
+
+def test_a_word_of_the_product_that_nothing_provides_is_refused_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "extends: default\nproduct:\n  artifacts:\n    serve: [runc@1.5.99]\n"
+    with pytest.raises(BadInput, match=r"product\.yml:4: product\.artifacts\.serve\[0\]: nothing provides runc"):
+        planned(tmp_path, monkeypatch, {"product.yml": text})
+
+
+def test_an_added_version_is_provided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOPROXY", "http://127.0.0.1:9")
+    added = f"artifacts:\n  runc:\n    1.5.99: {{sums: {{github.com/opencontainers/runc: h1:{'A' * 43}=}}}}\n"
+    plan = planned(tmp_path, monkeypatch, {"axes.yml": AMENDED, "artifacts.yml": added})
+    assert "runc@1.5.99" in {str(ref) for ref in offered.offer_of(plan.project, plan.cells).programs}

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from harness.report.suspects import Observation, Suspect, explained, halving, lines_of, worth_showing
+from harness.report.suspects import Observation, Suspect, explained, lines_of, worth_showing
 
 CHECK, OTHER = "network: test_pods", "nodes: test_ready"
 AXES = {"runtime": ("containerd", "crio"), "ip": ("ipv4", "dual", "ipv6"), "os": ("d12", "d13"), "mode": ("a", "b")}
@@ -101,15 +101,6 @@ def test_failures_of_the_same_cells_are_explained_once() -> None:
 def test_without_a_cell_that_passed_nothing_is_shown() -> None:
     assert worth_showing(explained([seen(0, True)])) == []
     assert explained([]) == ()
-
-
-def test_the_next_cell_halves_the_suspects_and_is_cheap() -> None:
-    (found,) = explained([seen(0, True), *(seen(n, False) for n in range(12, len(CELLS)))])
-    told = halving(found, CELLS, [float(n) for n in range(len(CELLS))])
-    assert told is not None
-    mass = sum(s.share for s in found.suspects if all(CELLS[told].get(axis) == value for axis, value in s.values))
-    assert 0.02 < mass < 0.98
-    assert halving(found, [], []) is None
 
 
 def test_lines_say_what_and_how_sure() -> None:

@@ -114,6 +114,27 @@ function gridCell(page, cell, night) {
   });
 }
 
+/** Show, folded away, how each value of the matrix fared over the nights: their cells may differ, their values do not. */
+function showValues(page) {
+  const { report, shown } = page;
+  const { from, to } = windowOf(page);
+  const nights = report.nights.slice(from, to + 1);
+  const varied = report.axes.flatMap((axis, number) => (axis.values.length > 1 ? axis.values.map((value, index) => ({ axis, number, value, index })) : []));
+  const place = document.getElementById("values");
+  place.hidden = varied.length === 0 || nights.length === 0;
+  put(place, !place.hidden && folded(`Values over ${unitOf(report)}s: failed of those that ran`, () => el("div", { class: "scroll" }, el("table", { class: "list" },
+    el("thead", {}, el("tr", {}, el("th", { scope: "col", text: "value" }), nights.map((night) => el("th", { scope: "col", title: columnWords(page, night), text: DAY.format(night.date) })))),
+    el("tbody", {}, varied.map((one) => valueRow(shown.filter((cell) => cell.values[one.number] === one.index), one, nights)))))));
+}
+
+function valueRow(cells, { axis, value }, nights) {
+  return el("tr", {}, el("th", { scope: "row" }, `${axis.name} `, el("b", { text: value })), nights.map((night) => {
+    const results = cells.map((cell) => resultAt(cell, night.number)).filter((result) => ["passed", "failed"].includes(result.outcome));
+    const failed = results.filter((result) => result.outcome === "failed").length;
+    return el("td", { class: "number" }, results.length > 0 && (failed ? el("b", { text: `${failed}/${results.length}` }) : `0/${results.length}`));
+  }));
+}
+
 /** Return in words how often something failed and was well again by itself, with the sample and the margin. */
 function rateWords(flaky) {
   if (!flaky.n) return "no conclusive run yet";

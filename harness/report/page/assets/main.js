@@ -23,7 +23,10 @@ function draw(page) {
     showGone(page);
     showLists(page);
   });
-  once(page, "grid", filter + key(["show", "sort", "end"]) + page.night + windowOf(page).from, () => keepingFocus(() => showGrid(page)));
+  once(page, "grid", filter + key(["show", "sort", "end"]) + page.night + windowOf(page).from, () => keepingFocus(() => {
+    showGrid(page);
+    showValues(page);
+  }));
   once(page, "figures", filter + key(["figures"]), () => showFigures(page));
   once(page, "versus", filter + key(["rows", "columns"]) + page.night, () => showVersus(page));
   once(page, "cell", `${choice.cell} ${page.night}`, () => showCell(page));

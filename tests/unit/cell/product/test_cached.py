@@ -10,6 +10,7 @@ import pytest
 from harness import proc
 from harness.cell.product import cached
 from harness.errors import BadInput
+from harness.model import Cell, Phase
 from harness.spec import product_files
 from harness.spec.models import Product
 from tests.unit.shipped_timeouts import TIMEOUTS
@@ -109,3 +110,43 @@ def test_a_product_without_sources_has_no_revision_of_its_own(tmp_path: Path) ->
     plain = Product.model_validate({"name": "p", "directory": ".", "phases": {"deploy": {"playbook": "a.yml"}}})
     assert cached.revision_of(plain, tmp_path) is None
     assert fetch(plain, tmp_path) == []
+
+
+def made_for(**given: Any) -> Product:
+    return product(releases={"v1": {"cluster_kubernetes_version": ["1.35.4", "1.34.4"]}, "v0": {}}, **given)
+
+
+def cell(*versions: str) -> Cell:
+    """Return a cell whose phases have these versions of Kubernetes."""
+    phases = tuple(
+        Phase("deploy", "", machines=(), vars={"cluster_kubernetes_version": version}) for version in versions
+    )
+    return Cell("c", {}, "s", phases, (), {})
+
+
+def test_a_checkout_of_a_release_that_is_known_is_taken(repository: Path, tmp_path: Path) -> None:
+    git(repository, "checkout", "--quiet", "v1")
+    cached.refuse_release(made_for(path=str(repository)), tmp_path, [cell("1.34.4", "1.35.4")])
+    cached.refuse_release(product(path=str(repository)), tmp_path, [cell("1.36.3")])
+
+
+def test_a_revision_is_known_before_it_is_fetched(tmp_path: Path) -> None:
+    wanted = made_for(git="https://example.org/p.git", revision="v1")
+    cached.refuse_release(wanted, tmp_path, [cell("1.34.4")])
+    with pytest.raises(BadInput, match=r"^p v1 does not know cluster_kubernetes_version 1\.36\.3 \(known: 1\."):
+        cached.refuse_release(wanted, tmp_path, [cell("1.34.4"), cell("1.36.3")])
+    with pytest.raises(ValueError, match=r"revision v9 is not one of `releases`: v1, v0"):
+        made_for(git="https://example.org/p.git", revision="v9")
+
+
+def test_a_checkout_without_a_known_tag_is_refused_with_those_that_are_known(repository: Path, tmp_path: Path) -> None:
+    wanted = made_for(path=str(repository))
+    with pytest.raises(BadInput, match=r"is a commit without a tag: no release of p that .* knows \(v1, v0\)"):
+        cached.refuse_release(wanted, tmp_path, [])
+    git(repository, "tag", "v7")
+    with pytest.raises(BadInput, match=r"is v7: no release of p that") as raised:
+        cached.refuse_release(wanted, tmp_path, [])
+    assert "checkout v1" in raised.value.hint
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(BadInput, match="has no tag: no release"):
+        cached.refuse_release(made_for(path="plain"), tmp_path, [])

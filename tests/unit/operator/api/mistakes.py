@@ -8,6 +8,16 @@ from tests.unit.operator.api.objects import deployment, wanted_set
 
 Json = dict[str, Any]
 CP = wanted_set("cp", "control-plane")
+
+
+S3: Json = {"bucket": "backups", "secretRef": {"name": "s3-keys"}}
+
+
+def scheduled(schedule: str, **more: Any) -> Json:
+    """Return an object whose etcd is backed up by a schedule."""
+    return deployment(etcd={"backup": {"schedule": schedule, "destination": {"claim": "c"}, **more}})
+
+
 # What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
 JUDGED = {
     "unknown version",
@@ -20,6 +30,11 @@ JUDGED = {
     "flags with dashes by a variable",
     "a negative setting of kubelets",
     "a negative setting of kubelets by a variable",
+    "a schedule that never fires",
+    "a schedule with an hour too many",
+    "a schedule that is backwards",
+    "an unknown time zone",
+    "the time zone of a host",
 }
 # case -> the object, the field, and words of the mistake or of its remedy
 BAD: dict[str, tuple[Json, str, str]] = {
@@ -186,6 +201,68 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.etcd.backup.destination",
         "set destination.claim to the name of a PersistentVolumeClaim",
     ),
+    "a schedule without a place": (
+        deployment(etcd={"backup": {"schedule": "@daily"}}),
+        "spec.etcd.backup.destination",
+        "backups that the operator makes need a place: set destination.claim",
+    ),
+    "a schedule of four words": (scheduled("0 3 * *"), "spec.etcd.backup.schedule", "should match"),
+    "a schedule with seconds": (scheduled("0 0 3 * * *"), "spec.etcd.backup.schedule", "should match"),
+    "an unknown macro": (scheduled("@fortnightly"), "spec.etcd.backup.schedule", "should match"),
+    "a schedule that never fires": (
+        scheduled("0 0 31 2 *"),
+        "spec.etcd.backup.schedule",
+        "'0 0 31 2 *' is not a schedule that fires: bad day-of-month: write minute, hour, day of the month",
+    ),
+    "a schedule with an hour too many": (scheduled("0 24 * * *"), "spec.etcd.backup.schedule", "fires: bad hour"),
+    "a schedule that is backwards": (scheduled("9-5 * * * *"), "spec.etcd.backup.schedule", "fires: bad minute"),
+    "an unknown time zone": (
+        scheduled("@daily", timeZone="Europe/Nowhere"),
+        "spec.etcd.backup.timeZone",
+        'there is no time zone Europe/Nowhere: use a name such as "Etc/UTC"',
+    ),
+    "the time zone of a host": (
+        scheduled("@daily", timeZone="Local"),
+        "spec.etcd.backup.timeZone",
+        "there is no time zone Local",
+    ),
+    "a time zone as an offset": (scheduled("@daily", timeZone="+02:00"), "spec.etcd.backup.timeZone", "should match"),
+    "two places": (
+        deployment(etcd={"backup": {"destination": {"claim": "c", "s3": S3}}}),
+        "spec.etcd.backup.destination",
+        "a snapshot is put into one place: set either claim or s3",
+    ),
+    "no place": (
+        deployment(etcd={"backup": {"destination": {}}}),
+        "spec.etcd.backup.destination",
+        "set either claim or s3",
+    ),
+    "a bucket without a Secret": (
+        deployment(etcd={"backup": {"destination": {"s3": {"bucket": "backups"}}}}),
+        "spec.etcd.backup.destination.s3.secretRef",
+        "Required value: set it",
+    ),
+    "a bucket with a capital": (
+        deployment(etcd={"backup": {"destination": {"s3": {**S3, "bucket": "Backups"}}}}),
+        "spec.etcd.backup.destination.s3.bucket",
+        "should match",
+    ),
+    "an endpoint with a path": (
+        deployment(etcd={"backup": {"destination": {"s3": {**S3, "endpoint": "https://s3.test/backups"}}}}),
+        "spec.etcd.backup.destination.s3.endpoint",
+        "should match",
+    ),
+    "a prefix that begins with a slash": (
+        deployment(etcd={"backup": {"destination": {"s3": {**S3, "prefix": "/etcd"}}}}),
+        "spec.etcd.backup.destination.s3.prefix",
+        "should match",
+    ),
+    "a key of KMS without KMS": (
+        deployment(etcd={"backup": {"destination": {"s3": {**S3, "kmsKeyId": "k"}}}}),
+        "spec.etcd.backup.destination.s3.kmsKeyId",
+        "set serverSideEncryption to aws:kms",
+    ),
+    "an age of nothing": (scheduled("@daily", maxAgeHours=0), "spec.etcd.backup.maxAgeHours", "greater than or equal"),
     "adopted machines of a pool": (
         deployment(adopt=True),
         "spec.machineSets",

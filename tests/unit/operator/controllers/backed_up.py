@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
+from harness.operator.api.resources import BEFORE_LABEL, ETCD_BACKUP, UID_LABEL
 from harness.operator.controllers.cluster_view import DeclaredView
 from tests.unit.operator.controllers import looks
 from tests.unit.operator.controllers.looks import UID, declared, given
@@ -17,6 +17,7 @@ def backup(
     name: str = "a",
     *,
     claim: str | None = "claim",
+    bucket: Json | None = None,
     before: str = "",
     cluster: str = "guest",
     made: str = "1",
@@ -25,8 +26,14 @@ def backup(
     """Return an EtcdBackup."""
     labels = {BEFORE_LABEL: before} if before else {}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": made}
-    place = {"destination": {"claim": claim}} if claim else {}
-    return {"metadata": {**meta, "resourceVersion": "1"}, "spec": {"cluster": cluster, **place}, "status": status}
+    place = {"destination": {"s3": bucket} if bucket else {"claim": claim}} if claim or bucket else {}
+    kind = {"apiVersion": ETCD_BACKUP.api_version, "kind": ETCD_BACKUP.kind}
+    return {
+        **kind,
+        "metadata": {**meta, "resourceVersion": "1"},
+        "spec": {"cluster": cluster, **place},
+        "status": status,
+    }
 
 
 def view(*backups: Json, policy: Json | None = None, spec: Json | None = None, **status: Any) -> DeclaredView:
@@ -37,4 +44,4 @@ def view(*backups: Json, policy: Json | None = None, spec: Json | None = None, *
     made.machines._store("ADDED", given("m-0"))
     found = looks.cluster(**{"applied": APPLIED, "sequence": 1, **status})
     found["metadata"]["labels"] = {UID_LABEL: UID}
-    return made.seen(declared(etcd={"backup": policy or {}}, **(spec or {})), found)
+    return made.seen(declared(**{"etcd": {"backup": policy or {}}, **(spec or {})}), found)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.kube.objects import condition
+from harness.kube.objects import condition, stamp
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, SCHEDULED_LABEL, UID_LABEL
+from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers.backups import (
+    Backups,
     ClaimTrouble,
     backup_status,
     class_of,
+    is_under_way,
     kept_status,
     owners,
     surplus,
@@ -19,8 +24,10 @@ from harness.operator.controllers.backups import (
     trouble_of,
 )
 from harness.operator.controllers.cluster_view import DeclaredView
+from tests.unit.fake_cluster import FakeCluster
+from tests.unit.operator.controllers import looks
 from tests.unit.operator.controllers.backed_up import APPLIED, backup, view
-from tests.unit.operator.controllers.looks import UID
+from tests.unit.operator.controllers.looks import IMAGE, UID, declared, given
 
 
 def claim(phase: str | None = "Pending", deleted: str | None = None) -> dict[str, Any]:
@@ -99,15 +106,61 @@ def test_backup_before_an_earlier_upgrade_to_the_same_does_not_count() -> None:
     assert to_make(upgrading(old, history=[EARLIER]), [old]) is not None
 
 
-def test_latest_of_its_own_are_kept_and_all_of_a_persons() -> None:
-    own = [backup(f"o-{n}", before="d", made=str(n), phase="Verified") for n in range(4)]
-    bad = [backup(f"f-{n}", before="d", made=str(n), phase="Failed") for n in range(3)]
-    running = backup("r", before="d", made="0", phase="Running")
-    hers = [backup(f"h-{n}", made="0", phase="Verified") for n in range(5)]
-    desired = view(policy={**POLICY, "keep": 2}).desired
-    assert desired is not None
-    gone = [one["metadata"]["name"] for one in surplus([*own, *bad, running, *hers], desired)]
-    assert gone == ["o-1", "o-0", "f-0"]
+def own(name: str, number: int, phase: str, label: str = "before", **more: Any) -> dict[str, Any]:
+    """Return the EtcdBackup of a number that the operator made; a day lies between two numbers."""
+    day = stamp(TODAY - timedelta(days=9 - number))
+    taken = {"taken": day} if phase in ("Verified", "Missing") else {}
+    made = backup(f"{name}-{number}", before="d" * (label == "before"), made=day, phase=phase, **taken, **more)
+    if label == "scheduled":
+        made["metadata"]["labels"] = {SCHEDULED_LABEL: str(number)}
+    return made
+
+
+TODAY = datetime(2026, 1, 10, tzinfo=UTC)
+HERS = [backup(f"h-{n}", made=stamp(TODAY - timedelta(days=99)), phase="Verified") for n in range(5)]
+# The policy, the EtcdBackups, and which of them go.
+SURPLUS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[str]]] = {
+    "all but the latest of each end": (
+        {"keep": 2},
+        [own("o", n, "Verified") for n in range(4)] + [own("f", n, "Failed") for n in range(3)],
+        ["o-1", "o-0", "f-0"],
+    ),
+    "upgrades and schedules each have their own": (
+        {"keep": 2},
+        [own("u", n, "Verified") for n in range(3)] + [own("s", n, "Verified", "scheduled") for n in range(3)],
+        ["u-0", "s-0"],
+    ),
+    "what a person made stays": ({"keep": 1, "maxAgeHours": 1}, HERS, []),
+    "what runs stays": ({"keep": 1}, [own("r", n, p) for n, p in enumerate(("Running", "Waiting", "Pending"))], []),
+    "the old": (
+        {"keep": 9, "maxAgeHours": 25},
+        [own("s", n, "Verified", "scheduled") for n in (6, 7, 8, 9)] + [own("m", 7, "Missing", "scheduled")],
+        ["s-7", "s-6", "m-7"],
+    ),
+    "the newest verified one stays however old": (
+        {"keep": 1, "maxAgeHours": 1},
+        [own("s", 1, "Verified", "scheduled"), own("f", 2, "Failed", "scheduled"), own("m", 3, "Missing")],
+        ["m-3", "f-2"],
+    ),
+    "what is to be restored stays": (
+        {"keep": 1},
+        [own("restored", 0, "Verified"), *(own("s", n, "Verified") for n in (1, 2))],
+        ["s-1"],
+    ),
+    "those of an earlier cluster outlive it": (
+        {"keep": 1, "maxAgeHours": 1},
+        [own("e", n, "Verified", "scheduled", clusterUid="earlier") for n in range(3)],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SURPLUS)
+def test_what_goes_of_the_operators_own(case: str) -> None:
+    policy, backups, gone = SURPLUS[case]
+    found = view(spec={"etcd": {"backup": policy, "restoreFrom": "restored-0"}}).desired
+    assert found is not None
+    assert [one["metadata"]["name"] for one in surplus(backups, found, TODAY)] == gone
 
 
 def test_backup_goes_with_its_cluster_only_where_the_object_says_so() -> None:
@@ -223,3 +276,134 @@ def test_a_snapshot_is_there_as_long_as_its_claim_has_its_volume() -> None:
         assert kept_status(backup(**gone), now, NOW) == gone
         back = kept_status(backup(**gone), bound_claim(), NOW)
         assert (back["phase"], (condition({"status": back}, "Verified") or {})["status"]) == ("Verified", "True")
+
+
+def test_a_snapshot_whose_file_an_executor_did_not_find_is_missing_until_it_is_back() -> None:
+    gone = kept_status(backup(**LIES), bound_claim(), NOW, absent=True)
+    assert gone["phase"] == "Missing"
+    message = (condition({"status": gone}, "Verified") or {})["message"]
+    assert message.startswith("guest/a.db is gone from PersistentVolumeClaim claim: put it back")
+    assert kept_status(backup(**gone), bound_claim(), NOW)["phase"] == "Verified"
+
+
+S3 = {"bucket": "backups", "prefix": "etcd", "endpoint": "https://s3.test", "secretRef": {"name": "keys"}}
+URL = "https://s3.test/backups/etcd"
+
+
+def in_bucket(**status: Any) -> dict[str, Any]:
+    """Return an EtcdBackup whose snapshot goes into a bucket."""
+    return backup(claim=None, bucket=S3, **status)
+
+
+def test_a_backup_into_a_bucket_knows_where_it_will_lie() -> None:
+    status = backup_status(in_bucket(), view(), None, NOW)
+    assert (status["phase"], status["location"]) == ("Waiting", f"{URL}:guest/a.db")
+    assert (status["s3"]["bucket"], status["s3"]["secretRef"]) == ("backups", {"name": "keys"})
+    one = in_bucket(**status)
+    (due,) = view(one).observed.backups
+    assert (due.state, due.claim, due.file, due.snapshot().store) == ("due", "", "guest/a.db", URL)
+    defaulted = backup_status(backup(claim=None), view(policy={"destination": {"s3": S3}}), None, NOW)
+    assert defaulted["location"] == f"{URL}:guest/a.db"
+
+
+def test_a_backup_in_a_bucket_needs_no_claim_and_follows_its_object() -> None:
+    waiting = in_bucket(**backup_status(in_bucket(), view(), None, NOW))
+    entry = {"backup": "a", "uid": "uid-a", "s3": S3, "file": "guest/a.db", "revision": 7}
+    status = backup_status(waiting, view(waiting, snapshots=[entry]), None, NOW)
+    assert (status["phase"], status["location"], status["s3"]) == ("Verified", f"{URL}:guest/a.db", S3)
+    assert kept_status(in_bucket(**status), None, NOW) == status
+    gone = kept_status(in_bucket(**status), None, NOW, absent=True)
+    message = (condition({"status": gone}, "Verified") or {})["message"]
+    assert (gone["phase"], message) == ("Missing", f"guest/a.db is gone from {URL}: make another EtcdBackup")
+    assert kept_status(in_bucket(**gone), None, NOW)["phase"] == "Verified"
+
+
+def test_what_a_bucket_keeps_locked_is_said_and_not_tried_again_before_its_time() -> None:
+    one = in_bucket(**backup_status(in_bucket(), view(), None, NOW))
+    entry = {"backup": "a", "uid": "uid-a", "s3": S3, "file": "guest/a.db"}
+    locked = {**entry, "backup": "old", "uid": "uid-old", "file": "guest/old.db", "lockedUntil": "2999-01-01T00:00:00Z"}
+    seen = view(one, snapshots=[entry, locked])
+    words = condition({"status": backup_status(one, seen, None, NOW)}, "Pruned") or {}
+    assert (words["status"], words["reason"]) == ("False", "ObjectLocked")
+    assert "guest/old.db until 2999-01-01T00:00:00Z" in words["message"]
+    assert seen.observed.backups[0].forget == ()
+    past = view(one, snapshots=[entry, {**locked, "lockedUntil": "2020-01-01T00:00:00Z"}])
+    assert past.observed.backups[0].forget == ("guest/old.db",)
+
+
+@pytest.mark.parametrize(
+    ("blame", "attempt", "phase"), [("infra", 1, "Waiting"), ("infra", 3, "Failed"), ("user", 1, "Failed")]
+)
+def test_the_kind_of_a_failure_is_the_reason_and_its_blame_decides_whether_it_is_repeated(
+    blame: str, attempt: int, phase: str
+) -> None:
+    one = backup(**WAITING)
+    seen = failed(one, blame=blame, attempt=attempt, reason="StoreFull", summary="no room", hint="make room")
+    found, reason, message = said(one, seen)
+    assert (found, reason) == (phase, "StoreFull")
+    assert "no room" in message
+    assert "make room" in message
+
+
+SINCE = "2026-01-01T00:00:00Z"
+
+
+class ScheduledCluster:
+    """A cluster with a schedule of every minute, as an API server has it, and managers that look at it."""
+
+    def __init__(self, *backups: dict[str, Any], **state: Any) -> None:
+        policy = {"schedule": "* * * * *", "destination": {"claim": "claim"}}
+        words = {"schedule": "* * * * *", "timeZone": "Etc/UTC", "since": SINCE, **state}
+        found = looks.cluster(applied=APPLIED, sequence=1, backupSchedule=words)
+        found["metadata"] |= {"labels": {UID_LABEL: UID}, "uid": "u"}
+        self.objects = {
+            CLUSTER: [found],
+            CLUSTER_DEPLOYMENT: [declared(etcd={"backup": policy})],
+            MACHINE: [given("m-0")],
+            ETCD_BACKUP: list(backups),
+        }
+        self.api = FakeCluster(self.objects)
+
+    def manager(self) -> Backups:
+        """Return a manager whose local copies are as old as the test."""
+        context = OperatorContext.of(self.api, Path("none"), options=OperatorOptions(IMAGE))
+        made = Backups(context)
+        for kind, objects in self.objects.items():
+            for one in objects:
+                context.informers.of(kind)._store("ADDED", one)
+        return made
+
+    @property
+    def made(self) -> list[dict[str, Any]]:
+        return [one for one in self.api.all(ETCD_BACKUP) if SCHEDULED_LABEL in one["metadata"].get("labels", {})]
+
+
+KEY = ("default", "guest")
+
+
+def test_two_managers_make_one_backup_for_a_time_and_remember_it() -> None:
+    there = ScheduledCluster()
+    seconds = there.manager().reconcile(KEY)
+    assert seconds is not None
+    assert 0 <= seconds <= 60
+    (made,) = there.made
+    which = made["metadata"]["labels"][SCHEDULED_LABEL]
+    assert made["metadata"]["name"] == f"guest-{which}"
+    assert made["spec"] == {"cluster": "guest"}
+    state = there.api.all(CLUSTER)[0]["status"]["backupSchedule"]
+    assert state["last"].replace("-", "").replace(":", "").replace("T", "-")[:13] == which
+    other = ScheduledCluster()
+    other.api.put(ETCD_BACKUP, made)  # it died before it had remembered the time
+    other.manager().reconcile(KEY)
+    assert len(other.made) <= 2, "the minute may have turned meanwhile"
+    assert "last" in other.api.all(CLUSTER)[0]["status"]["backupSchedule"]
+
+
+@pytest.mark.parametrize(("phase", "more"), [("Running", 0), ("Pending", 0), (None, 0), ("Verified", 1), ("Failed", 1)])
+def test_a_backup_that_has_not_ended_is_waited_for(phase: str | None, more: int) -> None:
+    last = backup("guest-20260101-0000", **({"phase": phase} if phase else {}))
+    last["metadata"]["labels"] = {SCHEDULED_LABEL: "20260101-0000"}
+    assert is_under_way([last]) == (more == 0)
+    there = ScheduledCluster(last)
+    there.manager().reconcile(KEY)
+    assert len(there.made) == 1 + more

@@ -375,6 +375,27 @@ def test_files_that_the_operation_deleted_are_known_no_more() -> None:
     assert snapshots_after([OLD, PLACE], {**telling, "operation": "recover"}, {}) == [PLACE]
 
 
+def test_a_file_that_was_looked_for_is_absent_or_there_and_others_are_as_before() -> None:
+    telling = {**SNAPSHOT_OPERATION, "snapshot": {**PLACE, "expected": ["guest/old.db"]}}
+    absent, elsewhere = {**OLD, "absent": True}, {**OLD, "claim": "other", "absent": True}
+    assert snapshots_after([OLD, elsewhere], telling, {"absent": ["guest/old.db"]}) == [PLACE, absent, elsewhere]
+    assert snapshots_after([absent, elsewhere], telling, {}) == [PLACE, OLD, elsewhere]
+    assert snapshots_after([absent], SNAPSHOT_OPERATION, {}) == [PLACE, absent], "an older executor does not look"
+
+
+def test_an_object_that_is_locked_is_still_known_with_its_time() -> None:
+    s3 = {"bucket": "backups", "secretRef": {"name": "k"}}
+    place = {"backup": "a", "uid": "uid-a", "s3": s3, "file": "guest/a.db"}
+    old = {**place, "backup": "old", "uid": "uid-old", "file": "guest/old.db"}
+    telling = {"operation": "backup", "snapshot": {**place, "forget": ["guest/old.db", "guest/older.db"]}}
+    older = {**old, "file": "guest/older.db"}
+    until = "2026-01-03T00:00:00Z"
+    made = snapshots_after([old, older], telling, {"locked": {"guest/old.db": until}})
+    assert [one["file"] for one in made] == ["guest/a.db", "guest/old.db"]
+    assert made[1]["lockedUntil"] == until
+    assert made[0]["s3"]["bucket"] == "backups"
+
+
 def test_words_of_another_form_say_nothing() -> None:
     assert snapshots_after([], SNAPSHOT_OPERATION, {"revision": "many"}) == [PLACE]
 

@@ -70,6 +70,10 @@ EDITS = dict(
         field("etcd.backup.beforeDisruption", True, REFUSED),
         field("etcd.backup.destination.claim", "backups", NOTHING),
         field("etcd.backup.keep", 3, NOTHING),
+        field("etcd.backup.schedule", "0 3 * * *", REFUSED),  # without a destination; with one: NOTHING
+        field("etcd.backup.timeZone", "Europe/Berlin", NOTHING),
+        field("etcd.backup.suspend", True, NOTHING),
+        field("etcd.backup.maxAgeHours", 24, NOTHING),
         field("etcd.restoreFrom", "monday", NOTHING),  # the world decides; tests/unit/operator/decide/test_restores.py
         *(field(f"kubernetes.{name}.extraArgs", FLAG, "reconfigure") for name in ("apiServer", "scheduler")),
         field("kubernetes.controllerManager.extraArgs", FLAG, "reconfigure"),
@@ -105,6 +109,7 @@ EDITS = dict(
 )
 # Fields that are a part of what one of the table is, or that are set once: why they have no row of their own.
 ELSEWHERE = {
+    "etcd.backup.destination.s3": "as `etcd.backup.destination.claim`: the next backup goes there",
     "runtime.name": "there is one choice",
     "addons.0": "by `addons`; tests/unit/operator/controllers/test_addons.py",
     "playbooks.product.configMap": "tests/unit/operator/decide/test_product_file.py",

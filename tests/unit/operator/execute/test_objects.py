@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.operator.execute.objects import objects_of
+from tests.unit.operator.execute.etcd_files import place
 from tests.unit.operator.execute.operations import OWNER, execution, host
 
 
@@ -63,3 +64,35 @@ def test_more_machines_need_more_memory() -> None:
 
     assert int(limit(2).removesuffix("Mi")) < int(limit(20).removesuffix("Mi")) < 4096
     assert limit(50) == limit(500)
+
+
+def test_what_opens_a_bucket_is_mounted_apart_and_the_snapshot_has_room_meanwhile() -> None:
+    s3 = {
+        "bucket": "backups",
+        "secretRef": {"name": "keys"},
+        "caSecretRef": {"name": "trust", "key": "root.pem"},
+        "encryptionKeyRef": {"name": "sealed", "key": "k"},
+    }
+    about = place(claim=None, s3=s3)
+    pod = of_kind("Job", objects_of(replace(execution(), snapshot=about), OWNER))[0]["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes["snapshots"] == {"name": "snapshots", "emptyDir": {"sizeLimit": "20Gi"}}
+    secrets = [source["secret"] for source in volumes["store"]["projected"]["sources"]]
+    assert [(one["name"], *one["items"][0].values(), one["optional"]) for one in secrets] == [
+        ("keys", "accessKeyId", "credentials/accessKeyId", False),
+        ("keys", "secretAccessKey", "credentials/secretAccessKey", False),
+        ("keys", "sessionToken", "credentials/sessionToken", True),
+        ("trust", "root.pem", "ca.crt", False),
+        ("sealed", "k", "encryption.key", False),
+    ]
+    (container,) = pod["containers"]
+    assert container["args"][-4:] == ["--snapshots", "/var/lib/vmatrix/snapshots", "--store", "/var/run/vmatrix/store"]
+    mounts = {one["name"]: one for one in container["volumeMounts"]}
+    assert mounts["store"]["readOnly"] is True
+    assert "readOnly" not in mounts["snapshots"]
+
+
+def test_a_claim_needs_no_bucket() -> None:
+    pod = of_kind("Job", objects_of(replace(execution(), snapshot=place()), OWNER))[0]["spec"]["template"]["spec"]
+    assert [volume["name"] for volume in pod["volumes"]] == ["inputs", "account", "temporary", "snapshots"]
+    assert "--store" not in pod["containers"][0]["args"]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from harness.operator.execute.operation_run import changes, scrubber_of
+import base64
+from datetime import UTC, datetime, timedelta
+
+import yaml
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from harness.kube.certificates import authority, leaf, pem_of
+from harness.operator.execute.operation_run import authorities, changes, scrubber_of
 
 OUTPUT = """
 PLAY [First] *******************************************************************
@@ -62,3 +69,20 @@ def test_variables_named_like_secrets_are_masked_wherever_they_lie() -> None:
 
 def test_a_file_that_is_no_yaml_is_masked_whole() -> None:
     assert "a: [b: c" not in scrubber_of({}, {"kubeconfig.x": b"a: [b: c"})("x a: [b: c y")
+
+
+def test_authorities_are_known_by_name_wherever_they_are_kept_and_leaves_are_not() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    cluster, etcd = (authority(name, now, timedelta(days=9)) for name in ("kubernetes", "etcd-ca"))
+    client = leaf(etcd, "client", now=now, lifetime=timedelta(days=1), client=True)
+    encoded = base64.b64encode(pem_of(cluster[0])).decode()
+    kubeconfig = f"clusters:\n- cluster:\n    certificate-authority-data: {encoded}\n"
+    files = yaml.safe_dump({"ca.crt": pem_of(etcd[0]).decode(), "client.crt": pem_of(client[0]).decode()})
+    folded = yaml.safe_dump({"ca": pem_of(etcd[0]).decode()}, default_style="|")
+    kept = {"kubeconfig": kubeconfig.encode(), "kubeconfig.etcd-ca": folded.encode(), "kubeconfig.x": files.encode()}
+    found = authorities(kept)
+    assert found == {
+        "authority-kubernetes": cluster[0].fingerprint(SHA256()).hex(),
+        "authority-etcd-ca": etcd[0].fingerprint(SHA256()).hex(),
+    }
+    assert authorities({"kubeconfig": b"no certificate: \xff"}) == {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.operator.execute.snapshots import SnapshotStore, described, is_whole
+from harness.operator.execute.snapshots import MOST_NAMED, SnapshotStore, described, is_whole
 from tests.unit.operator.execute.etcd_files import place, snapshot_of, write
 
 TOLD = {"member": "cp-0", "etcdVersion": "3.6.11", "revision": 7, "hash": 5, "keys": 3}
@@ -21,12 +22,12 @@ def store(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path, "prod", place())
 
 
-def taken(store: SnapshotStore) -> dict[str, str | int]:
+def taken(store: SnapshotStore) -> dict[str, Any]:
     """Take the snapshot as the playbook does."""
     store.begin("backup")
     write(store.path, snapshot_of())
     described(store.path).write_text(json.dumps(TOLD), encoding="utf-8")
-    return store.end()
+    return store.end({})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_what_is_not_whole_is_not_described(store: SnapshotStore, content: bytes
     if content is not None:
         write(store.path, content)
     with pytest.raises(InfraError, match=r"prod/a\.db in claim claim is not what etcd wrote"):
-        store.end()
+        store.end({})
     assert not described(store.path).exists()
 
 
@@ -78,6 +79,16 @@ def test_files_of_deleted_backups_and_halves_go_and_no_others(tmp_path: Path) ->
     SnapshotStore(tmp_path, "prod", place(forget=["prod/gone.db"])).begin("backup")
     assert [gone.exists(), described(gone).exists(), half.exists()] == [False, False, False]
     assert [other.exists(), elsewhere.exists()] == [True, True]
+
+
+def test_files_that_are_expected_and_not_there_are_named_up_to_what_a_message_has_room_for(tmp_path: Path) -> None:
+    there = write(tmp_path / "prod" / "b.db", b"x")
+    absent = [f"prod/gone-{number}.db" for number in range(MOST_NAMED + 1)]
+    found = taken(SnapshotStore(tmp_path, "prod", place(expected=["prod/b.db", *absent])))
+    assert found["absent"] == absent[:MOST_NAMED]
+    assert "absent" not in taken(SnapshotStore(tmp_path, "prod", place(expected=["prod/b.db"])))
+    assert there.exists()
+    assert "absent" not in described(tmp_path / "prod" / "a.db").read_text(encoding="utf-8")
 
 
 def test_restoring_never_deletes_the_snapshot_that_is_restored(tmp_path: Path) -> None:
