@@ -118,7 +118,7 @@ def test_what_is_rendered_is_what_a_run_of_the_play_has(tmp_path: Path) -> None:
     given = {"render": chosen, "target": "cp", "roles": str(PLAYBOOKS / "roles")}
     extra = [word for source in sources() for word in ("-e", f"@{source}")]
     words = [*extra, "-e", json.dumps(given)]
-    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *words, HERE / "render.yml"]
+    argv: list[str | Path] = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *words, HERE / "render.yml"]
     plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS)}
     done = proc.run(
         argv, timeout=300, env={**plugins, "ANSIBLE_HOME": str(tmp_path), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
