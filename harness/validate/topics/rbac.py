@@ -308,7 +308,12 @@ def strange_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
         why = f"nobody recorded what the API server of Kubernetes {expected.kubernetes} grants by itself"
         return [unjudged("roles and bindings of the API server", why, whole=True)]
     all_said = known is not None and not _gated(expected)
-    found = [one for name, role in policy.roles.items() for one in _role(name, role, seen, policy, all_said)]
+    former = _former_rights(expected.minor)
+    found = [
+        one
+        for name, role in policy.roles.items()
+        for one in _role(name, role, seen, policy, all_said=all_said, former=former.get(name, frozenset()))
+    ]
     found += [one for name, wanted in policy.bindings.items() for one in _binding(name, wanted, seen)]
     if known is None:
         why = "product.yml does not say which the product adds (manifests)"
@@ -325,10 +330,32 @@ def _gated(expected: ExpectedGuest) -> bool:
     return bool({"feature-gates", "runtime-config"} & set(flags))
 
 
+def _former_rights(minor: str) -> dict[str, frozenset[Permission]]:
+    """Return what the minors before one granted, by role: API servers add what roles lack, and take nothing away."""
+    major, number = minor.split(".")
+    found: dict[str, frozenset[Permission]] = {}
+    for before in range(int(number)):
+        policy = bootstrap_policy(f"{major}.{before}")
+        for name, role in policy.roles.items() if policy is not None else ():
+            found[name] = found.get(name, frozenset()) | role.rights
+    return found
+
+
 def _role(
-    name: str, wanted: BootstrapRole, seen: Rights, policy: BootstrapPolicy, all_said: bool
+    name: str,
+    wanted: BootstrapRole,
+    seen: Rights,
+    policy: BootstrapPolicy,
+    *,
+    all_said: bool,
+    former: frozenset[Permission] = frozenset(),
 ) -> Iterator[Mismatch]:
-    """Yield what a role of the version has otherwise. all_said: whether every right that may be added is known."""
+    """Yield what a role of the version has otherwise.
+
+    Args:
+        all_said: whether every right that may be added is known.
+        former: what earlier versions granted, which a cluster that was upgraded keeps.
+    """
     there = seen.roles.get(name)
     if there is None:
         yield Mismatch(name, "to exist, as the API server makes it", "none")
@@ -345,7 +372,7 @@ def _role(
         own = {right for one in sources.values() for right in permissions(one.get("rules") or ())}
         strange = rights - own
     else:
-        missing, strange = sorted(wanted.rights - rights), rights - wanted.rights
+        missing, strange = sorted(wanted.rights - rights), rights - wanted.rights - former
         if missing:
             yield Mismatch(name, f"the right to {_words(missing)}", "no such right")
         strange = strange if all_said else {right for right in strange if _dangerous(right)}

@@ -410,3 +410,13 @@ def test_a_feature_that_is_switched_on_may_bring_rights_with_it() -> None:
     gates = {"cluster_apiserver_extra_args": {"feature-gates": "GenericWorkload=true"}}
     assert strange(more, installed.expected(gates)) == []
     assert len(strange(more)) == 1
+
+
+@pytest.mark.parametrize("name", ["expand-controller", "persistent-volume-binder"])
+def test_a_right_that_a_former_version_granted_stays_after_an_upgrade(name: str) -> None:
+    def grant(objects: Objects, resource: str) -> None:
+        _, one = place(objects, f"ClusterRole system:controller:{name}")
+        one["rules"] = [*one["rules"], {"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]
+
+    assert strange(lambda objects: grant(objects, "services")) == []  # of 1.35
+    assert len(strange(lambda objects: grant(objects, "podtemplates"))) == 1
