@@ -72,7 +72,7 @@ def _is_shell(path: Path) -> bool:
 
 def playbooks() -> list[Path]:
     """Return every playbook."""
-    return sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name != "requirements.yml")
+    return sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"galaxy.yml", "requirements.yml"})
 
 
 def pipelines(scratch: Path) -> list[Path]:

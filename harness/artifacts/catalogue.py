@@ -451,7 +451,7 @@ def amended(catalogue: Catalogue, added: Added, document: Document) -> Catalogue
             gomod=shape.gomod, release=shape.release, pinned=_pinned(shape, entry), sums=entry.sums, where=where
         )
         known = program.versions
-        versions = known if known == KUBERNETES else list(_ordered(known, version))
+        versions = known if isinstance(known, str) else list(_ordered(known, version))
         programs[name] = program.model_copy(update={"versions": versions, "other": {**program.other, version: recipes}})
 
     for name in (KUBERNETES, *(name for name in added if name != KUBERNETES)):

@@ -314,7 +314,7 @@ def additions(catalogue: Catalogue, found: Sequence[Newer], words: Sequence[str]
     """
     wanted = _named(catalogue, words) if words else {}
     names = {word for word in words if "@" not in word}
-    left_out = {}
+    left_out: dict[str, str] = {}
     for one in found:
         for name in _programs_of(catalogue, one):
             if words and not names & {name, SAME_VERSION.get(name, name)}:
@@ -339,7 +339,7 @@ def additions(catalogue: Catalogue, found: Sequence[Newer], words: Sequence[str]
 def _named(catalogue: Catalogue, words: Sequence[str]) -> dict[tuple[str, str], bool]:
     """Return the versions that words name, each with what always has the same version. Raises BadInput."""
     names = (KUBERNETES, *(name for name in catalogue.programs if catalogue.shape_of(name) is not None))
-    wanted = {}
+    wanted: dict[tuple[str, str], bool] = {}
     for word in words:
         name, at, version = word.partition("@")
         if name not in names:
@@ -412,8 +412,9 @@ def _with_version(text: str, one: Addition) -> str:
         return f"{text}artifacts:\n{_lines({one.name: {one.version: one.entry}}, STEP)}"
     programs = top[1]
     if not programs.value:  # nothing, or {}
-        start, end = top[0].end_mark.index, programs.end_mark.index
-        return f"{text[:start]}:\n{_lines({one.name: {one.version: one.entry}}, STEP)}{text[end:].lstrip(' ')[1:]}"
+        comment, _, rest = text[programs.end_mark.index :].partition("\n")
+        entry = _lines({one.name: {one.version: one.entry}}, STEP)
+        return f"{text[: top[0].end_mark.index]}:{comment.rstrip()}\n{entry}{rest}"
     known = _block(programs, one.name)
     node, new = (
         (programs, {one.name: {one.version: one.entry}}) if known is None else (known[1], {one.version: one.entry})

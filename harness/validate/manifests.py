@@ -221,6 +221,7 @@ BOOKKEEPING = (
     "kubernetes.io/metadata.name",
     "kubeadm/",  # which patches kubeadm made an object with, as playbooks note it
 )
+RESTARTED = "kubectl.kubernetes.io/restartedAt"  # in a template: what `kubectl rollout restart` notes
 NAMED = ("name", "mountPath", "key", "containerPort", "port", "kind")  # by which elements of a list are told apart
 EMPTY: tuple[Any, ...] = (None, "", {}, [])
 Field = tuple[str, ...]
@@ -307,6 +308,8 @@ def _compare(at: Field, wanted: Any, there: Any) -> Iterator[Deviation]:
 
 
 def _compare_key(at: Field, wanted: Any, there: Any) -> Iterator[Deviation]:
+    if at[-1] == "annotations" and isinstance(there, Mapping):
+        there = {key: value for key, value in there.items() if key != RESTARTED}
     if wanted is None and (there in EMPTY or _by_itself(at, there)):
         return
     if there is None and (wanted in EMPTY or wanted is False):

@@ -15,12 +15,15 @@ from ansible.plugins import loader
 from ansible.plugins.callback import CallbackBase
 
 OWN_ACTIONS = [path.stem for path in (Path(__file__).parents[1] / "action_plugins").glob("*.py")]
-BUILTIN_ACTIONS = ["ansible.builtin.assert", "ansible.builtin.fail", "ansible.builtin.validate_argument_spec"]
+BUILTIN_ACTIONS = [
+    f"ansible.builtin.{name}"
+    for name in ("assert", "command", "copy", "fail", "normal", "template", "validate_argument_spec")
+]
 PLUGINS = {
     loader.action_loader: [*OWN_ACTIONS, *BUILTIN_ACTIONS],
     loader.become_loader: ["ansible.builtin.sudo"],
     loader.connection_loader: ["ansible.builtin.ssh"],
-    loader.lookup_loader: ["rendered", "ansible.builtin.file", "ansible.builtin.template"],
+    loader.lookup_loader: ["ansible.builtin.file", "ansible.builtin.template"],
     loader.shell_loader: ["ansible.builtin.sh"],
 }
 ANY = {loader.filter_loader: "ansible.builtin.default", loader.test_loader: "ansible.builtin.defined"}  # loads all

@@ -2,8 +2,8 @@
 """Ansible module: take away what a Kubernetes node leaves on its machine once nothing starts it any more.
 
 Covers processes (by control group and by the folder of their program), mounts, network namespaces, control groups,
-files and folders, users, and kernel settings that were noted down before. Does not cover files of the playbooks' own
-(host_configuration), binaries (versioned_binaries) or the rest of the network (network_leftovers).
+files and folders. Does not cover what a role takes back itself, binaries (versioned_binaries) or the rest of the
+network (network_leftovers).
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ options:
     type: list
     elements: path
     default: []
-  absent_before: {description: A file with the names of folders that go when they are empty; deleted., type: path}
-  users: {description: Users to delete., type: list, elements: str, default: []}
-  settings:
-    description: A file in sysctl.conf's format with kernel settings as they were; applied, then deleted.
-    type: path
   seconds: {description: How long killed processes may take to go., type: int, default: 30}
 author: [vmatrix]
 """
@@ -165,33 +160,6 @@ def unlink(path: str) -> None:
         target.unlink(missing_ok=True)
 
 
-def named_in(path: Path) -> list[str]:
-    """Return a file's lines, those that are inside others first; none where there is no file."""
-    return sorted(path.read_text(encoding="utf-8").splitlines(), reverse=True) if path.is_file() else []
-
-
-def settings(path: Path) -> dict[Path, str]:
-    """Return the kernel settings of a file that differ from what the kernel has, in the file's order."""
-    if not path.is_file():
-        return {}
-    pairs = (line.partition("=") for line in path.read_text(encoding="utf-8").splitlines() if "=" in line)
-    wanted = {Path("/proc/sys", *name.strip().split(".")): value.strip() for name, _, value in pairs}
-    return {key: value for key, value in wanted.items() if key.exists() and key.read_text().split() != value.split()}
-
-
-def apply_setting(record: Path, key: str) -> None:
-    """Bring one setting back. The kernel may have done so already: net.ipv4.ip_forward takes others with it."""
-    value = settings(record).get(Path(key))
-    if value is not None:
-        Path(key).write_text(value, encoding="utf-8")
-
-
-def found_users(names: list[str], passwd: Path = Path("/etc/passwd")) -> list[str]:
-    """Return those users that exist."""
-    known = {line.split(":", 1)[0] for line in passwd.read_text(encoding="utf-8").splitlines()}
-    return [name for name in names if name in known]
-
-
 class Sweep:
     """What went, or in check mode would go, as sentences."""
 
@@ -207,7 +175,7 @@ class Sweep:
                 act(name)
 
 
-def sweep(given: dict[str, list[str]], absent: Path, record: Path, seconds: float, *, dry: bool) -> list[str]:
+def sweep(given: dict[str, list[str]], seconds: float, *, dry: bool) -> list[str]:
     """Take everything away, each kind in the order in which the next becomes free; return what went."""
     broom = Sweep(dry=dry)
     active = [unit for unit in given["slices"] if run("systemctl", "--quiet", "is-active", unit)]
@@ -221,12 +189,6 @@ def sweep(given: dict[str, list[str]], absent: Path, record: Path, seconds: floa
     groups = [str(folder) for folder in group_folders(given["control_groups"])]
     broom.each("control group", groups, lambda folder: remove_group(Path(folder)))
     broom.each("file", [path for each in given["paths"] for path in expand(each)], unlink)
-    for folder in named_in(absent):
-        empty = os.path.isdir(folder) and not os.listdir(folder)
-        broom.each("empty folder", [folder] if empty else [], os.rmdir)
-    broom.each("user", found_users(given["users"]), lambda name: run("userdel", name))
-    broom.each("kernel setting", [str(key) for key in settings(record)], lambda key: apply_setting(record, key))
-    broom.each("file", [str(path) for path in (absent, record) if path.is_file()], unlink)
     if ending and not dry:  # systemd keeps a unit that is gone in mind for as long as it has a process
         run("systemctl", "daemon-reload")
     return broom.removed
@@ -239,7 +201,6 @@ LISTS = {
     "mounts": "path",
     "namespaces": "str",
     "paths": "path",
-    "users": "str",
 }
 
 
@@ -249,16 +210,13 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             **lists,
-            "absent_before": {"type": "path", "default": ""},
-            "settings": {"type": "path", "default": ""},
             "seconds": {"type": "int", "default": 30},
         },
         supports_check_mode=True,
     )
     given = module.params
-    absent, record = Path(given["absent_before"]), Path(given["settings"])
     try:
-        removed = sweep({name: given[name] for name in LISTS}, absent, record, given["seconds"], dry=module.check_mode)
+        removed = sweep({name: given[name] for name in LISTS}, given["seconds"], dry=module.check_mode)
     except (Stuck, OSError, subprocess.CalledProcessError) as error:
         module.fail_json(msg=f"cannot remove a leftover of the node: {error}")
     module.exit_json(changed=bool(removed), removed=removed)

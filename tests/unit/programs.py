@@ -71,7 +71,7 @@ def _program(words: list[str], cwd: str, env: dict[str, str], out: str, err: str
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    os.execv = _becoming
+    os.execv = _becoming  # type: ignore[assignment] # the one form that is called
     while True:
         try:
             sys.exit(_called(words))
@@ -88,8 +88,8 @@ def _becoming(program: str, words: Sequence[str]) -> NoReturn:
     raise _Becomes([program, *words[1:]])
 
 
-def _called(words: Sequence[str]) -> object:
-    """Call the program that words begin with."""
+def _called(words: Sequence[str]) -> int | None:
+    """Call the program that words begin with; return its exit code, None for 0."""
     begins = next((begin for begin in MODULES if tuple(words[1 : 1 + len(begin)]) == begin), None)
     if begins is None:
         import harness.cli
@@ -98,7 +98,8 @@ def _called(words: Sequence[str]) -> object:
         assert Path(words[0]) == VMATRIX, words
         for name in os.environ.keys() - surroundings(os.environ).keys():  # as a start of its own does
             del os.environ[name]
-        return harness.cli.main()
+        harness.cli.main()
+        return None
     sys.argv = ["", *words[1 + len(begins) :]]
     sys.path[:0] = os.environ.get("PYTHONPATH", "").split(os.pathsep) if "PYTHONPATH" in os.environ else []
     if begins[-1] == PYTEST:

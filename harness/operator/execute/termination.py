@@ -166,7 +166,14 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
     ),
     "bootstrap_os": ("Refuse an operating system with unknown package names",),
     "control_plane": ("Refuse the configuration",),
-    "etcd": ("Say which flags etcd does not know",),
+    "encryption_key": (
+        "Refuse another key than the one that encrypts",
+        "Refuse to change keys where nothing is encrypted",
+    ),
+    "etcd": ("Refuse flags that etcd does not know",),
+    "foreign_nodes": ("Refuse to wait for a foreign node",),
+    "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets",),
+    "preinstall": ("Refuse a kernel without a feature",),
     "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
     "running_version": (
         "Refuse another folder of certificates",
@@ -175,6 +182,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
     ),
     "settings": ("Say what failed, and that the former settings run",),
     "version_skew": (
+        "Refuse another folder of certificates",
         "Refuse a different version, except in an upgrade",
         "Refuse another version of the container runtime, except in an upgrade",
         "Refuse another container runtime",

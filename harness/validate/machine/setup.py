@@ -44,6 +44,7 @@ STATE_OF_UNIT = re.compile(
     r"|^WatchdogUSec|^(Transient|Perpetual|SetLoginEnvironment|DelegateControllers|DebugInvocation)|^NFileDescriptor"
     r"|Ex$|^Slice$|^(CPU|Memory|Tasks|IO|BlockIO|IP)Accounting$|^DefaultMemory|^LoadError|^Restart(Steps|MaxDelay)|^TTYRe"
 )
+UNLINKED = re.compile(r"(\S+:( |$))+")  # folders of a unit (StateDirectorySymlink and so on), none of which has a link
 DEPENDENCIES = ("Requires", "Requisite", "BindsTo", "PartOf", "Conflicts", "Upholds", "OnFailure", "OnSuccess")
 ADDED_UNIT = re.compile(r"^(sysinit|basic|shutdown|umount)\.target$|\.slice$|\.mount$|^systemd-journald")
 SHOWN_COMMAND = re.compile(r"\{ path=\S+ ; argv\[\]=(.*?) ; [^}]*\}")
@@ -173,6 +174,7 @@ def unit_settings(units: Sequence[str]) -> dict[str, dict[str, Any]]:
         if one.get("LoadState") == "loaded":
             own = {key: SHOWN_COMMAND.sub(r"\1", value) for key, value in one.items() if not STATE_OF_UNIT.search(key)}
             own |= {key: linked(value) for key, value in own.items() if key in DEPENDENCIES}
+            own |= dict.fromkeys((key for key in own if key.endswith("Symlink") and UNLINKED.fullmatch(own[key])), "")
             found[unit] = {
                 "settings": {key: value for key, value in own.items() if value and value != usual.get(key, "")},
                 "limits": {key: value for key, value in one.items() if key.startswith("Limit")},

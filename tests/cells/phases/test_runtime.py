@@ -24,7 +24,7 @@ def test_every_node_had_the_old_container_runtime_before_and_has_the_new_one(
         upgrade.not_replaced(before, after),
         claim=f"every node ran {before.expected.runtime} {before.expected.runtime_version} before the phase and runs "
         f"{after.expected.runtime_version} after it, by its Node and by the running process's file",
-        look=f"logs/{cell.stage(phase)}.log: was the machine skipped? journalctl -u runtime-replacement on it",
+        look=f"logs/{cell.stage(phase)}.log: was the machine skipped? journalctl -u containerd -u kubelet on it",
         do=on_machine(after.expected, f"/proc/$(pidof {after.expected.runtime_process})/exe --version"),
     )
 

@@ -37,8 +37,15 @@ class Gateway:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         program = Store().obtain(PROGRAM, VERSION).file(PROGRAM)
-        tls = ["--cert", self.folder / "tls.crt", "--key", self.folder / "tls.key"] if self.ca else []
-        argv = [*proc.ending_with_us(), program, "--port", f"127.0.0.1:{self.port}", "--access", ACCESS]
+        tls: list[str | Path] = ["--cert", self.folder / "tls.crt", "--key", self.folder / "tls.key"] if self.ca else []
+        argv: list[str | Path] = [
+            *proc.ending_with_us(),
+            program,
+            "--port",
+            f"127.0.0.1:{self.port}",
+            "--access",
+            ACCESS,
+        ]
         argv += ["--secret", SECRET, *tls, "--quiet", "posix", "--versioning-dir", self.folder / "versions"]
         self.service = proc.spawn([*argv, self.folder / "data"], log=self.folder / "gateway.log")
         until(self._answers, deadline=Deadline.after(START_SECONDS), what="the S3 server", interval=0.1)

@@ -53,7 +53,7 @@ def test_a_fresh_machine_can_be_checked_and_a_killed_initialisation_repeated(ben
     assert {host.changed for host in bench.play()} == {0}
 
 
-ENTRIES = sorted(path.stem for path in (paths.project_dir() / "playbooks").glob("*.yml"))
+ENTRIES = sorted(path.stem for path in (paths.project_dir() / "playbooks").glob("*.yml") if path.stem != "galaxy")
 # What an entry cannot do without, beyond what the deployment was given
 NEEDS = {"backup": {"cluster_etcd_snapshot_path": "SNAPSHOT"}, "remove-node": {"cluster_remove_nodes": ["w-0"]}}
 # A snapshot is a new one each time

@@ -184,6 +184,7 @@ artifacts:
     [
         ("", upstream_releases.NEW_FILE + 'artifacts:\n  runc:\n    "1.5.3":\n      etcd: "3"\n'),
         ("artifacts: {}\n# end", 'artifacts:\n  runc:\n    "1.5.3":\n      etcd: "3"\n# end\n'),
+        ("artifacts: {} # none\n# end", 'artifacts: # none\n  runc:\n    "1.5.3":\n      etcd: "3"\n# end\n'),
         ("artifacts:\n", 'artifacts:\n  runc:\n    "1.5.3":\n      etcd: "3"\n'),
         (TEXT, TEXT.replace("# newest\n", '# newest\n    "1.5.3":\n      etcd: "3"\n')),
         (

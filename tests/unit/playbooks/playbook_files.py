@@ -1,19 +1,23 @@
-"""Where the playbooks are, and their files as Python sees them."""
+"""Where the playbooks are, their files as Python sees them, and their roles on this host."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import yaml
 
+from harness import proc
+
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
-ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name != "cluster.yml")
+ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"cluster.yml", "galaxy.yml"})
 TASK_FILES = sorted(PLAYBOOKS.glob("roles/*/tasks/*.yml"))
 
 
@@ -42,3 +46,39 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
         task = pending.pop(0)
         pending.extend(task.get("block", []))
         yield task
+
+
+def run_here(
+    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **hosts: Mapping[str, Any]
+) -> str:
+    """Run plays on this host as if it were machines, all at once; return what Ansible said.
+
+    Args:
+        place: a folder, the variable `place`; `$place` in programs.
+        plays: without hosts; facts are not gathered.
+        programs: text of shell scripts by name, which come before the host's own; `$machine` is the machine's name.
+        hosts: variables of each machine.
+    """
+    for name, text in programs.items():
+        program = place / name
+        program.write_text(f"#!/bin/sh\nplace={place}\n{text}", encoding="utf-8")
+        program.chmod(0o755)
+    environment = {"PATH": f"{place}:/usr/bin:/bin", "machine": "{{ inventory_hostname }}"}
+    given = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "place": str(place)}
+    inventory = {"all": {"hosts": {name: {**given, **own} for name, own in hosts.items()}}}
+    whole = [{"hosts": "all", "gather_facts": False, "environment": environment, **play} for play in plays]
+    (place / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
+    (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
+    done = proc.run(
+        [ANSIBLE, "-i", place / "hosts.yml", place / "play.yml"],
+        timeout=300,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "ANSIBLE_HOME": str(place / "ansible"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
+            "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
+        },
+    )
+    return done.stdout

@@ -35,11 +35,15 @@ NONE: dict[str, Any] = {
     "replaces_kube_proxy": False,
     "external_ca": {"wanted": False, "control_planes": 1, "etcd_external": False, "kubelets_signed": False},
 }
-FILES = frozenset(
-    {"kubeadm.yml", "kubeadm-join.yml", "patches.json", "scheduler.yml", "addons.sh", "kubelet-update.sh"}
-)
+FILES = frozenset({"kubeadm.yml", "kubeadm-join.yml", "patches.json", "scheduler.yml", "chosen.json"})
 IGNORED = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
 SHARE = {"name": "share", "hostPath": "/usr/share", "mountPath": "/srv/share"}
+
+
+def chosen(place: Path) -> dict[str, Any]:
+    """Return what roles make of the variables."""
+    found: dict[str, Any] = json.loads((place / "chosen.json").read_text(encoding="utf-8"))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def test_nothing_is_customised_without_being_asked_for(tmp_path: Path) -> None:
         assert "extraVolumes" not in cluster[component]
     assert cluster["scheduler"]["extraArgs"] == []
     assert "patches" not in (place / "kubeadm-join.yml").read_text(encoding="utf-8")
-    assert "--patches" not in (place / "kubelet-update.sh").read_text(encoding="utf-8")
+    assert "--patches" not in chosen(place)["kubelet"]
     assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ALWAYS
 
 
@@ -66,7 +70,7 @@ def test_coredns_says_which_patches_it_was_made_with(more: dict[str, Any], tmp_p
     probe = {"periodSeconds": 2, "failureThreshold": 15}
     own = patches["corednsdeployment0+strategic.json"]
     wanted = own["metadata"]["annotations"]["kubeadm/patches"]
-    assert f"\npatches={wanted}\n" in (place / "addons.sh").read_text(encoding="utf-8")
+    assert chosen(place)["coredns"] == wanted
     assert own["spec"]["template"]["spec"]["containers"] == [{"name": "coredns", "readinessProbe": probe}]
 
 
@@ -103,10 +107,8 @@ def test_a_scheduler_starts_anew_when_its_file_changes(customised: Path, tmp_pat
 def test_workers_have_the_patches_of_kubelets(customised: Path) -> None:
     join = documents(customised / "kubeadm-join.yml")["JoinConfiguration"]
     assert join["patches"] == {"directory": "/etc/kubernetes/patches"}
-    script = (customised / "kubelet-update.sh").read_text(encoding="utf-8")
-    assert script.count("phase kubelet-config --patches /etc/kubernetes/patches") == 2
-    assert "kubeletconfiguration1+merge.json" in script
-    assert "corednsdeployment" not in script
+    assert chosen(customised)["kubelet"][-2:] == ["--patches", "/etc/kubernetes/patches"]
+    assert [*chosen(customised)["kubelet_patches"]] == ["kubeletconfiguration1+merge.json"]
 
 
 @versions
@@ -228,14 +230,14 @@ def test_a_file_of_the_scheduler_is_named_once() -> None:
 def test_kube_proxy_may_be_left_out_where_the_plugin_takes_its_place(tmp_path: Path) -> None:
     skipped = {"skip_phases": ["addon/kube-proxy"], "network_plugin": "mesh", "replaces_kube_proxy": True}
     assert MISTAKES.kubeadm_mistakes({**NONE, **skipped}) == []
-    names = frozenset({"kubeadm.yml", "kubeadm-join.yml", "addons.sh", "kubeadm-upgrade.sh", "finish.sh"})
+    names = frozenset({"kubeadm.yml", "kubeadm-join.yml", "chosen.json", "kubeadm-upgrade.sh"})
     place = render("cp1-w1", tmp_path, names, cluster_kubeadm_skip_phases=["addon/kube-proxy", "preflight"])
     init = documents(place / "kubeadm.yml")["InitConfiguration"]
     assert init["skipPhases"] == ["addon/kube-proxy", "preflight"]
     assert documents(place / "kubeadm-join.yml")["JoinConfiguration"]["skipPhases"] == ["preflight"]
     assert 'skipPhases: ["addon/kube-proxy", "preflight"]' in (place / "kubeadm-upgrade.sh").read_text(encoding="utf-8")
-    for name in ("addons.sh", "finish.sh"):
-        assert "daemonset/kube-proxy" not in (place / name).read_text(encoding="utf-8")
+    assert chosen(place)["kube_proxy"] is False
+    assert chosen(place)["daemon_sets"] == ["kube-flannel/kube-flannel-ds"]
 
 
 @versions

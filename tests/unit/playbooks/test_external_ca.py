@@ -24,7 +24,7 @@ CA = module("action_plugins/external_authority.py")
 REQUESTS = module("library/certificate_requests.py")
 MISTAKES = module("filter_plugins/kubeadm_mistakes.py")
 EXTERNAL: dict[str, Any] = CHOICES["external-ca"]
-FILES = frozenset({"external-ca.yml", "join.sh", "init.sh"})
+FILES = frozenset({"external-ca.yml"})
 Requests = Mapping[str, str]
 
 
@@ -173,14 +173,6 @@ def test_a_certificate_ends_with_its_ca_and_a_client_is_no_server(tmp_path: Path
     assert read.not_valid_after_utc == signer.certificate.not_valid_after_utc
     usages = read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-
-
-def test_only_an_external_ca_brings_kubeconfigs_before_kubeadm(tmp_path: Path) -> None:
-    for name, wanted in (("plain", False), ("external", True)):
-        (tmp_path / name).mkdir()
-        place = render("cp1-w1", tmp_path / name, FILES, **(EXTERNAL if wanted else {}))
-        for file in ("join.sh", "init.sh"):
-            assert ("external-ca" in (place / file).read_text(encoding="utf-8")) is wanted
 
 
 FITS = {"wanted": True, "control_planes": 1, "etcd_external": False, "kubelets_signed": False}

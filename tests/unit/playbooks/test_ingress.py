@@ -11,7 +11,7 @@ import yaml
 from tests.unit.playbooks.test_templates import render
 
 TRAEFIK = {"cluster_traefik_version": "3.6.12"}
-FILES = frozenset({"traefik.yml", "run-addons.sh"})
+FILES = frozenset({"traefik.yml", "chosen.json"})
 ENDPOINT = "--providers.kubernetesingress.ingressendpoint."
 DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
@@ -80,4 +80,4 @@ def test_its_class_is_the_default_or_not(default: bool, tmp_path: Path) -> None:
 
 def test_nothing_of_it_is_applied_without_its_version(tmp_path: Path) -> None:
     rendered = render("cp1-w1", tmp_path, FILES)
-    assert "traefik" not in (rendered / "run-addons.sh").read_text(encoding="utf-8")
+    assert "traefik" not in (rendered / "chosen.json").read_text(encoding="utf-8")

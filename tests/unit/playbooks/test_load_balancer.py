@@ -20,7 +20,7 @@ GIVEN: dict[str, Any] = {
     "outside": ["10.0.0.1", "mirror.example"],
 }
 METALLB = {"cluster_metallb_version": "0.16.1", "cluster_load_balancer_addresses": ["10.0.0.240/28"]}
-FILES = frozenset({"metallb.yml", "metallb-pool.yml", "run-addons.sh"})
+FILES = frozenset({"metallb.yml", "metallb-pool.yml", "chosen.json"})
 
 
 def test_addresses_that_nobody_has_pass_and_none_are_needed_without_metallb() -> None:
@@ -89,4 +89,4 @@ def test_control_planes_announce_addresses_where_there_are_no_other_nodes(tmp_pa
 
 def test_nothing_of_metallb_is_applied_without_its_version(tmp_path: Path) -> None:
     rendered = render("cp1-w1", tmp_path, FILES)
-    assert "metallb" not in (rendered / "run-addons.sh").read_text(encoding="utf-8")
+    assert "metallb" not in (rendered / "chosen.json").read_text(encoding="utf-8")

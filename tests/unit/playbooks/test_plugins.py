@@ -11,7 +11,6 @@ import pytest
 from harness import proc
 from tests.unit.playbooks.playbook_files import PLAYBOOKS
 
-COPIES = re.compile(r"""\b(lookup|query|q)\(\s*["'](ansible\.builtin\.)?template["']""")
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 # A filter that leaves a file for each process that loads it, and a play whose tasks use it.
 FILTER = """\
@@ -42,30 +41,6 @@ SAYS_KEPT = """\
   gather_facts: false
   tasks:
     - ansible.builtin.debug: {msg: "{{ '' | kept }}"}
-"""
-TEMPLATE = """\
-#jinja2: trim_blocks: True
-{% macro twice(word) %}{{ word }}{{ word }}{% endmacro %}
-{% if shown %}
-{{ twice(word) }} {{ nested.deep }} {{ template_path | basename }}
-{% endif %}
-{% include 'other.j2' %}
-"""
-RENDERS = """\
-- hosts: all
-  gather_facts: false
-  vars:
-    shown: true
-    word: "{{ 'a' ~ 'b' }}"
-    nested: {deep: "{{ word }}!"}
-    both: ["{{ lookup('rendered', 'it.j2') }}", "{{ lookup('ansible.builtin.template', 'it.j2') }}"]
-  tasks:
-    - ansible.builtin.debug: {msg: "said {{ both[0] | replace('\\n', '/') }}"}
-    - ansible.builtin.assert:
-        that:
-          - both[0] == both[1]
-          - template_path is undefined
-          - lookup('rendered', 'it.j2', template_vars=dict(shown=false)) == 'ab again\\n'
 """
 
 
@@ -115,20 +90,3 @@ def test_ansible_finds_them_next_to_the_playbooks(tmp_path: Path) -> None:
     (tmp_path / "callback_plugins" / own.name).write_bytes(own.read_bytes())
     assert "ok=3" in played(tmp_path, PLAY)
     assert len([*tmp_path.glob("filter_plugins/loaded-by-*")]) == 1
-
-
-def test_a_rendered_template_is_what_ansibles_own_lookup_returns(tmp_path: Path) -> None:
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "templates" / "it.j2").write_text(TEMPLATE, encoding="utf-8")
-    (tmp_path / "templates" / "other.j2").write_text("{{ word }} again\n", encoding="utf-8")
-    said = played(tmp_path, RENDERS, ANSIBLE_LOOKUP_PLUGINS=str(PLAYBOOKS / "lookup_plugins"))
-    assert "said abab ab! it.j2/ab again/" in said
-    assert "ok=2" in said
-
-
-def test_nothing_has_all_variables_copied_for_a_template() -> None:
-    files = [path for kind in ("yml", "j2") for path in PLAYBOOKS.rglob(f"*.{kind}")]
-    found = [path for path in files if COPIES.search(path.read_text(encoding="utf-8"))]
-    assert len(files) > 100
-    assert found == []
-    assert COPIES.search("""{{ query( "template", 'it.j2') }}""")

@@ -75,24 +75,6 @@ def test_a_folder_is_not_deleted_through_a_mount(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "data" / "mounted").is_dir()
 
 
-def test_folders_that_were_absent_are_named_inner_ones_first(tmp_path: Path) -> None:
-    (tmp_path / "absent").write_text("/opt/cni\n/opt/cni/bin\n")
-    assert node.named_in(tmp_path / "absent") == ["/opt/cni/bin", "/opt/cni"]
-    assert node.named_in(tmp_path / "none") == []
-
-
-def test_only_settings_that_differ_are_brought_back(tmp_path: Path) -> None:
-    now = Path("/proc/sys/kernel/pid_max").read_text(encoding="utf-8").strip()
-    record = tmp_path / "before"
-    record.write_text(f"kernel.pid_max = {now}\nkernel.hostname = another\nnet.no.such = 1\n")
-    assert node.settings(record) == {Path("/proc/sys/kernel/hostname"): "another"}
-
-
-def test_users_are_found_by_their_whole_name(tmp_path: Path) -> None:
-    (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\netcdx:x:999:999::/:/bin/false\n")
-    assert node.found_users(["etcd", "root"], tmp_path / "passwd") == ["root"]
-
-
 def table(name: str, family: str = "ip") -> dict[str, Any]:
     return {"table": {"family": family, "name": name}}
 

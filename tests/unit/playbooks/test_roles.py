@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Environment, nodes
 
 from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_FILES, load, tasks
 
@@ -33,8 +36,15 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
-    "rescue", "always", "loop", "loop_control", "ignore_unreachable",
+    "rescue", "always", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
 }  # fmt: skip
+
+CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")
+# Attributes of results and variables of Ansible that are booleans.
+BOOLEANS = {"exists", "ansible_check_mode"}
+
+# Roles that other roles include with what they take.
+INCLUDED = {"daemon", "foreign_nodes"}
 
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -67,6 +77,8 @@ def test_has_defaults_of_the_declared_type(role: Path) -> None:
 
 @roles
 def test_is_given_everything_it_requires(role: Path) -> None:
+    if role.name in INCLUDED:
+        return
     required = {name for name, option in options(role).items() if option.get("required")}
     assert required - GIVEN.keys() == set()
 
@@ -80,7 +92,7 @@ def test_nothing_is_given_that_no_role_takes() -> None:
 @roles
 def test_is_used_by_an_entry(role: Path) -> None:
     used = {entry["role"] for path in ENTRIES for play in load(path) for entry in play.get("roles", [])}
-    assert role.name in used
+    assert role.name in used | INCLUDED
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
@@ -111,4 +123,127 @@ def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
         action = actions.pop()
         assert action in OWN or action.startswith("ansible.builtin."), f"{action} is not of ansible-core"
         if action.split(".")[-1] in {"command", "shell", "raw"}:
-            assert "changed_when" in task or "creates" in task[action], f"{task['name']} does not say when it changes"
+            assert "changed_when" in task or {"creates", "removes"} & set(task[action]), (
+                f"{task['name']} does not say when it changes"
+            )
+
+
+@roles
+def test_no_loop_of_includes_hangs_on_what_an_earlier_one_of_them_came_to(role: Path) -> None:
+    # Ansible decides on every include of a loop before it runs the tasks of the first.
+    for path in sorted((role / "tasks").glob("*.yml")):
+        for task in tasks(path):
+            included = task.get("ansible.builtin.include_tasks")
+            if "loop" not in task or included is None:
+                continue
+            inner = list(tasks(role / "tasks" / str(included)))
+            made = {str(one["register"]) for one in inner if "register" in one}
+            made |= {name for one in inner for name in one.get("ansible.builtin.set_fact", {})}
+            read = " ".join(str(text) for text in conditions({"when": task.get("when", [])}))
+            assert [name for name in made if name in read] == [], task["name"]
+
+
+# What a shell still does: each stands for a decision between steps of kubeadm that run at the same time.
+PROGRAMS = {
+    "checkpoint/templates/health.sh.j2",
+    "checkpoint/templates/restore.sh.j2",
+    "control_plane/templates/dry-run.sh.j2",
+    "control_plane/templates/health.sh.j2",
+    "control_plane/templates/repair.sh.j2",
+    "kubeadm_upgrade/templates/health.sh.j2",
+    "kubeadm_upgrade/templates/upgrade.sh.j2",
+}
+PROGRAM = re.compile(r"^(#!|set -e|(if|for|while|until|case) .*[^%}]$|\w+\(\) \{)", re.M)
+SHORT = 15  # lines
+
+
+@roles
+def test_a_condition_is_a_boolean(role: Path) -> None:
+    # ansible-core 2.19 refuses any other value.
+    internal = load(role / "vars" / "main.yml") or {}
+    flags = {name for name, option in options(role).items() if option["type"] == "bool"}
+    files = sorted((role / "tasks").glob("*.yml"))
+    found = [(path.name, text) for path in files for task in tasks(path) for text in conditions(task)]
+    assert [one for one in found if not is_boolean(expression(one[1]), internal, flags)] == []
+
+
+def conditions(task: dict[str, Any]) -> Iterator[str]:
+    modules = [value for value in task.values() if isinstance(value, dict)]
+    for name in CONDITIONS:
+        for place in (task, *modules):
+            value = place.get(name, [])
+            yield from (str(one) for one in (value if isinstance(value, list) else [value]))
+
+
+def expression(text: str) -> nodes.Node:
+    escaped = text.replace("\\", "\\\\")  # as Ansible does
+    output = Environment(autoescape=True).parse("{{ (" + escaped + ") }}").body[0]
+    assert isinstance(output, nodes.Output)
+    return output.nodes[0]
+
+
+def is_boolean(node: nodes.Node, internal: dict[str, Any], flags: set[str]) -> bool:
+    if isinstance(node, (nodes.And, nodes.Or)):
+        return all(is_boolean(part, internal, flags) for part in (node.left, node.right))
+    if isinstance(node, nodes.Name) and node.name in internal:
+        value = str(internal[node.name]).strip().removeprefix("{{").removesuffix("}}")
+        return is_boolean(expression(value), internal, flags)
+    if isinstance(node, nodes.Name):
+        return node.name in flags | BOOLEANS
+    if isinstance(node, nodes.Getattr):
+        return node.attr in BOOLEANS
+    if isinstance(node, nodes.Filter):
+        return node.name == "bool"
+    if isinstance(node, nodes.Const):
+        return isinstance(node.value, bool)
+    return isinstance(node, (nodes.Compare, nodes.Test, nodes.Not))
+
+
+def test_a_template_is_a_file_of_the_machine_and_no_program() -> None:
+    templates = sorted(path for path in PLAYBOOKS.glob("roles/*/templates/*") if path.is_file())
+    texts = {str(path.relative_to(PLAYBOOKS / "roles")): path.read_text(encoding="utf-8") for path in templates}
+    found = {name for name, text in texts.items() if PROGRAM.search(text) and len(text.splitlines()) > SHORT}
+    assert len(texts) > 25
+    assert found == PROGRAMS
+
+
+def test_a_shell_runs_these_programs_alone() -> None:
+    shells = [
+        task["ansible.builtin.shell"]["cmd"]
+        for path in TASK_FILES
+        for task in tasks(path)
+        if "ansible.builtin.shell" in task
+    ]
+    named = {program for program in PROGRAMS if any(Path(program).name in shell for shell in shells)}
+    assert len(shells) == len(named)
+
+
+def test_no_plugin_changes_how_modules_run() -> None:
+    assert {path.parent.name for path in PLAYBOOKS.glob("*_plugins/*.py")} <= {
+        "action_plugins",
+        "callback_plugins",
+        "filter_plugins",
+    }
+    library = {path.name for path in PLAYBOOKS.glob("library/*.py")}
+    for path in PLAYBOOKS.glob("action_plugins/*.py"):
+        assert path.name not in library, f"{path.name} runs in the place of the module of its name"
+        assert "_low_level_execute_command" not in path.read_text(encoding="utf-8")
+
+
+def test_what_a_role_puts_onto_a_machine_it_takes_back() -> None:
+    """Units, and files outside of the folders that a reset removes whole."""
+    removed = load(PLAYBOOKS / "roles/reset/defaults/main.yml")["reset_paths"]
+    reset = {name for task in load(PLAYBOOKS / "roles/reset/tasks/main.yml") for name in task.get("loop", [])}
+    for path in TASK_FILES:
+        if path.stem in {"reset", "restore", "absent"}:
+            continue
+        written = [
+            str(task[action].get("dest", ""))
+            for task in tasks(path)
+            for action in ("ansible.builtin.copy", "ansible.builtin.template")
+            if action in task
+        ]
+        kept = [dest for dest in written if dest.startswith("/") and not dest.startswith((*removed, "/run/"))]
+        if kept:
+            assert path.parents[1].name in reset, f"{path.parents[1].name} leaves {kept}"
+            assert (path.parent / "reset.yml").exists()

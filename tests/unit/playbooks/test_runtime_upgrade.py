@@ -2,85 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.plugins.filter.mathstuff import FilterModule as MathFilters
 from ansible.plugins.test.core import TestModule as CoreTests
-from jinja2 import Environment, FileSystemLoader
+from jinja2 import Environment
 
 from harness import proc
 from tests.unit.playbooks.playbook_files import load
 
 ROLES = Path(__file__).parents[3] / "playbooks/roles"
-OTHER, SAME = "/usr/bin/env", f"/proc/{os.getpid()}/exe"
 
 
-def replaced(directory: Path, *, installed: str, kubelet: bool = True, starts: bool = True) -> tuple[int, list[str]]:
-    """Run the script for containerd, whose files are newer than the process; return its status and what was called.
-
-    Args:
-        installed: the program that the link leads to; this test's own is the one that runs.
-    """
-    environment = Environment(  # noqa: S701 - shell, not HTML
-        loader=FileSystemLoader(ROLES / "container_runtime/templates"), trim_blocks=True
-    )
-    text = environment.get_template("run-containerd.sh.j2").render(container_runtime_prefetch=[])
-    (directory / "containerd").symlink_to(installed)
-    calls = directory / "calls"
-    calls.touch()
-    programs = {
-        "systemctl": f"""
-            case "$*" in
-              "show "*) echo {os.getpid()} ;;
-              "is-active --quiet kubelet.service") exit {int(not kubelet)} ;;
-              "is-active "*) exit 1 ;;
-              "is-enabled "*) ;;
-              *) echo "$*" >>{calls}; [ "$1" != restart ] || exit {int(not starts)} ;;
-            esac
-        """,
-        "systemd-run": f'echo "$4" >>{calls}; while [ "$1" != /bin/sh ]; do shift; done; exec "$@"',
-        "journalctl": "echo it does not start",
-    }
-    for name, script in programs.items():
-        (directory / name).write_text(f"#!/bin/bash\n{script}\n", encoding="utf-8")
-        (directory / name).chmod(0o755)
-    done = proc.run(
-        ["sh", "-c", text.replace("/usr/local/bin/", f"{directory}/")],
-        timeout=60,
-        check=False,
-        env={"PATH": f"{directory}:/usr/bin:/bin"},
-    )
-    return done.returncode, calls.read_text(encoding="utf-8").splitlines()
-
-
-def test_another_version_starts_while_the_kubelet_is_stopped(tmp_path: Path) -> None:
-    assert replaced(tmp_path, installed=OTHER) == (
-        0,
-        [
-            "daemon-reload",
-            "--unit=runtime-replacement",
-            "stop kubelet.service",
-            "restart containerd.service",
-            "start kubelet.service",
-        ],
-    )
-
-
-def test_a_kubelet_is_started_again_also_if_the_other_version_does_not_start(tmp_path: Path) -> None:
-    status, calls = replaced(tmp_path, installed=OTHER, starts=False)
-    assert status == 1
-    assert calls[-1] == "start kubelet.service"
-
-
-def test_other_settings_of_the_same_version_leave_the_kubelet_alone(tmp_path: Path) -> None:
-    assert replaced(tmp_path, installed=os.readlink(SAME)) == (0, ["daemon-reload", "restart containerd.service"])
-
-
-def test_a_kubelet_that_does_not_run_is_not_started(tmp_path: Path) -> None:
-    assert replaced(tmp_path, installed=OTHER, kubelet=False) == (0, ["daemon-reload", "restart containerd.service"])
+def test_a_restart_of_the_runtime_stops_the_kubelet_first_and_starts_it_last() -> None:
+    unit = (ROLES / "kubernetes_binaries/files/kubelet.service").read_text(encoding="utf-8")
+    said = dict(line.split("=", 1) for line in unit.splitlines() if line.startswith(("After=", "PartOf=")))
+    for runtime in ("containerd.service", "crio.service"):
+        assert runtime in said["After"].split()
+        assert runtime in said["PartOf"].split()
 
 
 def refusals(role: str, **variables: Any) -> list[str]:

@@ -15,7 +15,6 @@ from jinja2 import Environment, FileSystemLoader
 
 from harness import proc
 from tests.unit.playbooks.playbook_files import PLAYBOOKS
-from tests.unit.processes import proc_state
 
 # Of two containers, a1 has the process and b2 comes once that has ended; the label has to be that of the component.
 CLIENTS = {
@@ -75,39 +74,6 @@ def put_client(folder: Path, runtime: str, component: str, pid: int) -> None:
     name, answers = CLIENTS[runtime]
     ended = f"grep -q '^State:.Z' /proc/{pid}/status && id=b2"
     put(folder, name, f"component={component} pid={pid} id=a1\n{ended}\n{answers}")
-
-
-@pytest.mark.parametrize("runtime", CLIENTS)
-@pytest.mark.parametrize("newer", [True, False])
-def test_only_a_component_that_is_older_than_what_it_authenticates_with_is_ended(
-    tmp_path: Path, process: subprocess.Popen[bytes], runtime: str, *, newer: bool
-) -> None:
-    text = rendered(
-        "certificates/renew.sh.j2",
-        certificates_container_runtime=runtime,
-        certificates_certificates=tmp_path,
-        certificates_timeout=30,
-        certificates_timeout_scale=1,
-        certificates_renew_before_days=0,
-    )
-    for place in ("/etc/kubernetes/manifests", "/etc/kubernetes", "/run/lock/kubeadm", "/run/certificates-tasks"):
-        text = text.replace(place, str(tmp_path / ("" if place == "/etc/kubernetes" else Path(place).name)))
-    text = text.replace("/usr/local/bin/crictl", str(tmp_path / "crictl"))
-    (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests/kube-scheduler.yaml").touch()
-    put_client(tmp_path, runtime, "kube-scheduler", process.pid)
-    put(tmp_path, "kubeadm", "exit 0")
-    put(tmp_path, "python3", "exit 0")  # nothing is due, and what runs is healthy
-    (tmp_path / "scheduler.conf").touch()
-    written = time.time() + (60 if newer else -60)
-    os.utime(tmp_path / "scheduler.conf", (written, written))
-
-    done = proc.run(["sh", "-c", text], timeout=60, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
-
-    assert ("restarted kube-scheduler" in done.stdout) is newer
-    assert (proc_state(process.pid) == "Z") is newer
-    process.kill()
-    assert process.wait() == (-15 if newer else -9)  # SIGTERM: it may finish what it does
 
 
 def upgrade_function(name: str, runtime: str = "containerd") -> str:

@@ -25,58 +25,37 @@ HERE = Path(__file__).parent
 FILTERS = PLAYBOOKS / "filter_plugins"
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 TEMPLATES = {
+    "chosen.json": "../../tests/unit/playbooks/chosen.json.j2",
     "patches.json": "../../tests/unit/playbooks/patches.json.j2",
     "kubeadm-upgrade.sh": "kubeadm_upgrade/templates/upgrade.sh.j2",
     "kubeadm.yml": "control_plane/templates/kubeadm.yml.j2",
-    "init.sh": "control_plane/templates/init.sh.j2",
-    "hand-out.sh": "control_plane/templates/hand-out.sh.j2",
     "kubeadm-join-control-plane.yml": "control_plane_join/templates/kubeadm-join-control-plane.yml.j2",
-    "join-control-plane.sh": "control_plane_join/templates/join-control-plane.sh.j2",
     "haproxy.cfg": "api_endpoint/templates/haproxy.cfg.j2",
     "audit.yml": "hardening/templates/audit.yml.j2",
     "authentication.yml": "hardening/templates/authentication.yml.j2",
     "admission.yml": "hardening/templates/admission.yml.j2",
     "scheduler.yml": "scheduler/templates/config.yml.j2",
-    "addons.sh": "kubeadm_addons/templates/addons.sh.j2",
-    "kubelet-update.sh": "kubelet_update/templates/update.sh.j2",
-    "keys.sh": "encryption_key/templates/keys.sh.j2",
-    "private.sh": "private_files/templates/private.sh.j2",
-    "etcd-look.sh": "etcd/templates/look.sh.j2",
-    "etcd-make-ca.sh": "etcd/templates/make-ca.sh.j2",
-    "etcd-begin.sh": "etcd/templates/begin.sh.j2",
+    "encryption.yml": "encryption_key/templates/encryption.yml.j2",
     "etcd-kubeadm.yml": "etcd/templates/kubeadm.yml.j2",
     "etcd.service": "etcd/templates/etcd.service.j2",
-    "etcd-member.sh": "etcd_member/templates/member.sh.j2",
     "external-ca.yml": "external_ca/templates/kubeadm.yml.j2",
     "kubeadm-join.yml": "node/templates/kubeadm-join.yml.j2",
-    "join.sh": "node/templates/join.sh.j2",
     "config-v3.toml": "container_runtime/templates/config-v3.toml.j2",
     "config-v2.toml": "container_runtime/templates/config-v2.toml.j2",
     "hosts.toml": "container_runtime/templates/hosts.toml.j2",
-    "run-containerd.sh": "container_runtime/templates/run-containerd.sh.j2",
     "crio.conf": "container_runtime/templates/crio.conf.j2",
     "registries.conf": "container_runtime/templates/registries.conf.j2",
-    "run-crio.sh": "container_runtime/templates/run-crio.sh.j2",
     "prefetch-images.sh": "container_runtime/templates/prefetch-images.sh.j2",
-    "running-kernel.sh": "preinstall/templates/running-kernel.sh.j2",
+    "sysctl.conf": "preinstall/templates/sysctl.conf.j2",
+    "flannel-cni.service": "network_plugin/templates/flannel-cni.service.j2",
     "flannel.yml": "network_plugin/templates/flannel.yml.j2",
-    "flannel-cni.sh": "network_plugin/templates/flannel-cni.sh.j2",
     "pod-routes.service": "network_plugin/templates/pod-routes.service.j2",
-    "run-routes.sh": "network_plugin/templates/run-routes.sh.j2",
     "metrics-server.yml": "addons/templates/metrics-server.yml.j2",
     "local-path-provisioner.yml": "addons/templates/local-path-provisioner.yml.j2",
     "metallb.yml": "addons/templates/metallb.yml.j2",
     "metallb-pool.yml": "addons/templates/metallb-pool.yml.j2",
     "kube-router.yml": "addons/templates/kube-router.yml.j2",
     "traefik.yml": "addons/templates/traefik.yml.j2",
-    "run-addons.sh": "addons/templates/run-addons.sh.j2",
-    "run-flannel.sh": "network_plugin/templates/run-flannel.sh.j2",
-    "finish.sh": "postinstall/templates/finish.sh.j2",
-    "name-and-swap.sh": "reset/templates/name-and-swap.sh.j2",
-    "removal-drain.sh": "removal_drain/templates/drain.sh.j2",
-    "remove-members.sh": "etcd_member_removal/templates/remove-members.sh.j2",
-    "delete-nodes.sh": "node_removal/templates/delete-nodes.sh.j2",
-    "endpoints.sh": "etcd_endpoints/templates/endpoints.sh.j2",
 }
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 
@@ -102,7 +81,6 @@ def renderer() -> subprocess.Popen[str]:
             **os.environ,
             "ANSIBLE_HOME": home,
             "ANSIBLE_FILTER_PLUGINS": str(FILTERS),
-            "ANSIBLE_LOOKUP_PLUGINS": str(PLAYBOOKS / "lookup_plugins"),
         },
     )
     atexit.register(made.communicate)
@@ -114,7 +92,7 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
     given = {
         "render": {name: place for name, place in TEMPLATES.items() if not only or name in only},
         "roles": str(PLAYBOOKS / "roles"),
-        "etcd_begins": True,
+        "encryption_key_new": ["b25l", "dHdv"],
         **more,
     }
     for name, text in answered(topology, given).items():
@@ -137,11 +115,11 @@ def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
 
 def test_what_is_rendered_is_what_a_run_of_the_play_has(tmp_path: Path) -> None:
     chosen = {name: TEMPLATES[name] for name in ("kubeadm.yml", "haproxy.cfg")}
-    given = {"render": chosen, "target": "cp", "roles": str(PLAYBOOKS / "roles"), "etcd_begins": True}
+    given = {"render": chosen, "target": "cp", "roles": str(PLAYBOOKS / "roles")}
     extra = [word for source in sources() for word in ("-e", f"@{source}")]
     words = [*extra, "-e", json.dumps(given)]
-    argv = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *words, HERE / "render.yml"]
-    plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS), "ANSIBLE_LOOKUP_PLUGINS": str(PLAYBOOKS / "lookup_plugins")}
+    argv: list[str | Path] = [ANSIBLE, "-i", HERE / "inventories/cp1-w1.yml", *words, HERE / "render.yml"]
+    plugins = {"ANSIBLE_FILTER_PLUGINS": str(FILTERS)}
     done = proc.run(
         argv, timeout=300, env={**plugins, "ANSIBLE_HOME": str(tmp_path), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
     )
@@ -214,12 +192,12 @@ def test_several_control_planes_are_asked_whether_they_are_ready(tmp_path: Path)
 
 
 def test_what_leaves_counts_no_more(tmp_path: Path) -> None:
-    only = frozenset({"haproxy.cfg", "etcd-member.sh", "kubeadm.yml"})
+    only = frozenset({"haproxy.cfg", "kubeadm.yml", "chosen.json"})
     place = render("cp2-etcd3-w1", tmp_path, only, cluster_remove_nodes=["cp-1"], cluster_lost_nodes=["etcd-2"])
     assert re.findall(r"^  server (\S+)", (place / "haproxy.cfg").read_text(), re.M) == ["cp"]
     external = documents(place / "kubeadm.yml")["ClusterConfiguration"]["etcd"]["external"]
     assert external["endpoints"] == ["https://10.0.0.6:2379", "https://10.0.0.7:2379"]
-    assert "10.0.0.8" not in (place / "etcd-member.sh").read_text()
+    assert "10.0.0.8" not in (place / "chosen.json").read_text()
 
 
 def test_flags_are_strings_and_the_callers_win(tmp_path: Path) -> None:
@@ -269,7 +247,7 @@ def test_crios_settings_go_into_their_tables(tmp_path: Path) -> None:
     given = {"pids_limit": 2048, "pull_progress_timeout": "30s"}
     chosen: dict[str, Any] = {"cluster_container_runtime": "crio", "cluster_crio_config": given}
     chosen |= {"cluster_crio_within_limits": False, "cluster_crio_systemd_cgroup": True}
-    names = frozenset({"crio.conf", "prefetch-images.sh", "run-crio.sh", "kubeadm.yml", "kubeadm-join.yml"})
+    names = frozenset({"crio.conf", "prefetch-images.sh", "kubeadm.yml", "kubeadm-join.yml"})
     directory = render("cp1-w1", tmp_path, names, **chosen)
     config = tomllib.loads((directory / "crio.conf").read_text())["crio"]
     assert config["runtime"]["pids_limit"] == 2048
@@ -306,11 +284,19 @@ def test_flannel_does_not_wait_for_kube_proxy(rendered: Path) -> None:
     assert (environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]) == ("127.0.0.1", "6445")
 
 
+def flannel_cni(directory: Path, place: Path) -> str:
+    """Run flannel-cni as its unit does, with a machine's files in a folder; return what it says."""
+    unit = (directory / "flannel-cni.service").read_text(encoding="utf-8")
+    (arguments,) = re.findall(r"^ExecStart=/usr/local/lib/flannel-cni (.+)$", unit, re.M)
+    program = (PLAYBOOKS / "roles/network_plugin/files/flannel-cni").read_text(encoding="utf-8")
+    program = program.replace("/run/flannel/", f"{place}/").replace("/etc/cni/net.d", str(place / "net.d"))
+    program = program.replace("/sys/class/net/flannel-v6.1/mtu", str(place / "mtu"))
+    return proc.run(["sh", "-s", *arguments.split()], timeout=10, stdin=program).stdout
+
+
 def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Path) -> None:
     (tmp_path / "subnet.env").write_text(SUBNET)
-    script = (rendered / "flannel-cni.sh").read_text()
-    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
-    first, second = (proc.run(["sh"], timeout=10, stdin=script).stdout for _ in range(2))
+    first, second = (flannel_cni(rendered, tmp_path) for _ in range(2))
     bridge, portmap = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
     assert first == f"wrote {tmp_path}/net.d/10-flannel.conflist\n"
     assert second == ""
@@ -342,7 +328,7 @@ def test_kubeadm_and_flannel_get_networks_of_both_families(dual: Path) -> None:
     assert arguments == [{"name": "node-ip", "value": "10.0.0.2,fd00::2"}]
     flannel = json.loads(documents(dual / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
     assert (flannel["EnableIPv6"], flannel["IPv6Network"]) == (True, "fd10:243::/56")
-    assert "net.ipv6.conf.all.forwarding=1" in (dual / "running-kernel.sh").read_text()
+    assert "net.ipv6.conf.all.forwarding = 1" in (dual / "sysctl.conf").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -371,14 +357,12 @@ def test_flannel_of_ipv6_alone_has_no_network_of_ipv4(alone: Path, tmp_path: Pat
     flannel = json.loads(documents(alone / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
     assert (flannel["EnableIPv4"], flannel["EnableIPv6"], flannel["IPv6Network"]) == (False, True, "fd10:243::/56")
     assert "Network" not in flannel
-    assert "net.ipv6.conf.all.forwarding=1" in (alone / "running-kernel.sh").read_text()
+    assert "net.ipv6.conf.all.forwarding = 1" in (alone / "sysctl.conf").read_text()
     (tmp_path / "subnet.env").write_text(
         "FLANNEL_IPV6_NETWORK=fd10:243::/56\nFLANNEL_IPV6_SUBNET=fd10:243:0:7::1/64\nFLANNEL_MTU=1450\n"
     )
     (tmp_path / "mtu").write_text("1430\n")
-    script = (alone / "flannel-cni.sh").read_text()
-    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
-    proc.run(["sh"], timeout=10, stdin=script.replace("/sys/class/net/flannel-v6.1/mtu", str(tmp_path / "mtu")))
+    flannel_cni(alone, tmp_path)
     bridge, _ = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "fd10:243:0:7::/64"}]]
     assert bridge["ipam"]["routes"] == [{"dst": "fd10:243::/56"}]
@@ -386,7 +370,7 @@ def test_flannel_of_ipv6_alone_has_no_network_of_ipv4(alone: Path, tmp_path: Pat
 
 
 def test_machines_without_ipv6_networks_are_left_as_they_are(rendered: Path) -> None:
-    assert "net.ipv6.conf.all.forwarding=1" not in (rendered / "running-kernel.sh").read_text()
+    assert "net.ipv6.conf.all.forwarding = 1" not in (rendered / "sysctl.conf").read_text()
     assert "IPv6" not in (rendered / "flannel.yml").read_text()
 
 
@@ -399,10 +383,7 @@ def test_subnets_of_both_families_become_a_cni_configuration(
 ) -> None:
     (tmp_path / "subnet.env").write_text(f"{SUBNET}FLANNEL_IPV6_NETWORK=fd10:243::/56\nFLANNEL_IPV6_SUBNET={address}\n")
     (tmp_path / "mtu").write_text("1430\n")
-    script = (dual / "flannel-cni.sh").read_text()
-    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
-    script = script.replace("/sys/class/net/flannel-v6.1/mtu", str(tmp_path / "mtu"))
-    proc.run(["sh"], timeout=10, stdin=script)
+    flannel_cni(dual, tmp_path)
     bridge, _ = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.7.0/24"}], [{"subnet": subnet}]]
     assert bridge["mtu"] == 1430  # what VXLAN over IPv6 leaves of 1500
@@ -410,16 +391,12 @@ def test_subnets_of_both_families_become_a_cni_configuration(
 
 def test_a_subnet_of_one_family_is_waited_with(dual: Path, tmp_path: Path) -> None:
     (tmp_path / "subnet.env").write_text(SUBNET)
-    script = (dual / "flannel-cni.sh").read_text()
-    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
-    assert "no IPv6 subnet yet" in proc.run(["sh"], timeout=10, stdin=script).stdout
+    assert "no IPv6 subnet yet" in flannel_cni(dual, tmp_path)
     assert not (tmp_path / "net.d").exists()
 
 
 def test_without_a_subnet_there_is_no_cni_configuration(rendered: Path, tmp_path: Path) -> None:
-    script = (rendered / "flannel-cni.sh").read_text()
-    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
-    assert proc.run(["sh"], timeout=10, stdin=script).stdout == ""
+    assert flannel_cni(rendered, tmp_path) == ""
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,7 +13,7 @@ from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_
 
 SCALE = "cluster_timeout_scale"
 # In tasks and plays: every number of seconds or tries under one of these keys.
-KEYS = re.compile(r"^(retries|delay|timeout|\w+_timeout|async|poll|seconds|until|wait_timeout)$")
+KEYS = re.compile(r"^(retries|delay|timeout|\w+_timeout|async|poll|seconds|wait_timeout)$")
 # Modules that wait for so long by themselves where no number is given.
 MUST_SAY = {"versioned_binaries": "timeout", "node_leftovers": "seconds", "wait_for": "timeout"}
 MUST_SAY |= {"wait_for_connection": "timeout"}
@@ -29,7 +29,6 @@ KEPT = {
     ("api_endpoint", "timeout server 10m"): "the same",
     ("api_endpoint", "retries 3"): "tries of a connection, each of which has its time",
     ("api_endpoint", "hard-stop-after 10s"): "open connections of an old process, which nothing waits for",
-    ("node", 'if [ "$refused" -ge 2 ]; then'): "a number of refusals, not of attempts",
     (
         "kubeadm_upgrade",
         'if [ "$(runs "$component" "$work/began")" -ge 3 ] || crashes "$component"; then',
@@ -42,10 +41,6 @@ KEPT = {
         "kubeadm_upgrade",
         'until ! placed "$component" || { [ "$(runs "$component" "$work/began")" -ge 1 ] && serves "$component"; }; do',
     ): ("a number of containers"),
-    (
-        "kubelet_update",
-        'if [ -n "$reason" ] && [ "$(systemctl show --property NRestarts --value kubelet.service)" -ge 5 ]; then',
-    ): "a number of ends, not of attempts",
 }
 # Numbers of seconds in Python that runs on machines or on the controller.
 CONSTANTS = {

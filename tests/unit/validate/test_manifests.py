@@ -217,6 +217,15 @@ def test_the_dns_service_is_what_is_wrong_where_it_has_another_address() -> None
     ]
 
 
+def test_a_restart_of_pods_is_no_other_setting() -> None:
+    def annotate(objects: Objects, **more: str) -> None:
+        annotations = {manifests.RESTARTED: "2026-01-02T03:04:05Z", **more}
+        of(objects, "deployments", "coredns")["spec"]["template"]["metadata"]["annotations"] = annotations
+
+    assert strange_objects(InstalledApi(annotate), expected()) == []
+    assert len(strange_objects(InstalledApi(lambda objects: annotate(objects, other="x")), expected())) == 1
+
+
 PATCHED = {"cluster_kubeadm_patches": {"corednsdeployment1+merge.yaml": {"spec": {"minReadySeconds": 3}}}}
 
 

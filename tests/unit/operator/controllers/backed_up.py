@@ -17,7 +17,6 @@ def backup(
     name: str = "a",
     *,
     claim: str | None = "claim",
-    bucket: Json | None = None,
     before: str = "",
     cluster: str = "guest",
     made: str = "1",
@@ -26,7 +25,7 @@ def backup(
     """Return an EtcdBackup."""
     labels = {BEFORE_LABEL: before} if before else {}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": made}
-    place = {"destination": {"s3": bucket} if bucket else {"claim": claim}} if claim or bucket else {}
+    place = {"destination": {"claim": claim}} if claim else {}
     kind = {"apiVersion": ETCD_BACKUP.api_version, "kind": ETCD_BACKUP.kind}
     return {
         **kind,

@@ -292,7 +292,8 @@ URL = "https://s3.test/backups/etcd"
 
 def in_bucket(**status: Any) -> dict[str, Any]:
     """Return an EtcdBackup whose snapshot goes into a bucket."""
-    return backup(claim=None, bucket=S3, **status)
+    made = backup(claim=None, **status)
+    return {**made, "spec": {**made["spec"], "destination": {"s3": S3}}}
 
 
 def test_a_backup_into_a_bucket_knows_where_it_will_lie() -> None:

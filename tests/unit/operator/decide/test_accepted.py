@@ -41,6 +41,8 @@ def test_nothing_is_refused_of_a_cluster_that_is_not_there_yet() -> None:
         {"variables": {"cluster_a": 1}},
         {"components": {"etcd": "3.6.9"}},
         {"network": {"vxlan": {"port": 4789}}},
+        {"etcd": {"backup": {"schedule": "@daily", "timeZone": "Europe/Berlin", "destination": {"claim": "c"}}}},
+        {"etcd": {"backup": {"destination": {"s3": {"bucket": "backups", "secretRef": {"name": "keys"}}}}}},
     ],
 )
 def test_what_an_operation_carries_out_is_no_mistake(change: dict[str, Any]) -> None:

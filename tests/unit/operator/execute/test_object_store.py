@@ -89,7 +89,7 @@ def test_errors_of_the_client_have_kinds_as_well(error: Exception, reason: str) 
 
 def test_a_code_that_nobody_knows_is_of_the_kind_of_its_status() -> None:
     answer = {"Error": {"Code": "Strange", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 507}}
-    assert failed(ClientError(answer, "PutObject")).reason == "StoreFull"  # type: ignore[arg-type]
+    assert failed(ClientError(answer, "PutObject")).reason == "StoreFull"
 
 
 def test_the_cause_of_a_failed_upload_is_its_kind() -> None:

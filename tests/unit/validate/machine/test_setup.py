@@ -94,3 +94,22 @@ def test_images_and_registries_of_crio_are_read_from_its_files(tmp_path: Path, m
 def test_a_machine_without_crio_has_no_registries_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "processes", lambda *_: [])
     assert setup.registries_conf() == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "setting"),
+    [
+        ("StateDirectorySymlink=etcd:", {}),  # as systemd 257 shows every StateDirectory
+        ("StateDirectorySymlink=etcd: more:", {}),
+        ("StateDirectorySymlink=etcd:elsewhere", {"StateDirectorySymlink": "etcd:elsewhere"}),
+        ("StateDirectorySymlink=", {}),
+    ],
+)
+def test_a_folder_of_a_unit_without_a_link_is_no_other_setting(
+    line: str, setting: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = (
+        f"Id=etcd.service\nLoadState=loaded\nStateDirectory=etcd\n{line}\n\nId={setup.NO_UNIT}\nLoadState=not-found\n"
+    )
+    monkeypatch.setattr(setup, "said", lambda argv: shown if setup.NO_UNIT in argv else "")
+    assert setup.unit_settings(["etcd.service"])["etcd.service"]["settings"] == {"StateDirectory": "etcd", **setting}

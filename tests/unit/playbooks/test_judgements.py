@@ -1,0 +1,56 @@
+"""What roles make of what they have seen on machines and in the cluster, by Ansible itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS
+
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
+JUDGEMENTS: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("judgements.yml").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the variables of every row, by its role."""
+    place = tmp_path_factory.mktemp("judgements")
+    plays = [
+        {
+            "hosts": "all",
+            "gather_facts": False,
+            "vars_files": [str(PLAYBOOKS / f"roles/{row['role']}/vars/main.yml")],
+            "vars": {**row["given"], "wanted": {name: f"{{{{ {name} }}}}" for name in row["wanted"]}},
+            "tasks": [
+                {
+                    "ansible.builtin.copy": {
+                        "dest": str(place / row["role"]),
+                        "content": "{{ wanted | to_json }}",
+                        "mode": "0600",
+                    }
+                }
+            ],
+        }
+        for row in JUDGEMENTS
+    ]
+    (place / "play.yml").write_text(json.dumps(plays), encoding="utf-8")
+    python = f"ansible_python_interpreter={sys.executable}"
+    proc.run(
+        [ANSIBLE, "-i", "here,", "-c", "local", "-e", python, place / "play.yml"],
+        timeout=300,
+        env={"ANSIBLE_HOME": str(place / "ansible"), "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins")},
+    )
+    return {row["role"]: json.loads((place / row["role"]).read_text(encoding="utf-8")) for row in JUDGEMENTS}
+
+
+@pytest.mark.parametrize("row", JUDGEMENTS, ids=lambda row: row["role"])
+def test_a_role_judges_what_it_has_seen(row: dict[str, Any], judged: dict[str, Any]) -> None:
+    assert judged[row["role"]] == row["wanted"], row["what"]
