@@ -88,7 +88,7 @@ def plan(
         if write or check or (t, i) in chosen
     )
     if write or repack:
-        plans = tuple(measured(spec, p, fresh=not lock.own, nights=request.nights) for p in plans)
+        plans = tuple(measured(spec, p, lock, nights=request.nights) for p in plans)
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)

@@ -91,7 +91,7 @@ def _day(moment: str) -> str | None:
     """Return the date in UTC of an RFC 3339 moment, None of anything else."""
     try:
         return datetime.fromisoformat(moment).astimezone(UTC).date().isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -90,16 +90,16 @@ def plan_tier(
     )
 
 
-def measured(spec: Spec, plan: TierPlan, *, fresh: bool = False, nights: bool = False) -> TierPlan:
+def measured(spec: Spec, plan: TierPlan, lock: Lock | None = None, *, nights: bool = False) -> TierPlan:
     """Return a plan with what is not known of it yet: how long one from scratch is, and what several nights cover.
 
     Args:
-        fresh: the project has no lock yet, so that the plan from scratch is taken where it is shorter.
+        lock: if it is not the project's own, the plan from scratch is taken where it is shorter.
         nights: whether nights are planned to count what they cover, where they differ; that takes a minute.
     """
     if plan.proof is not None and plan.figures.scratch is None:
-        scratch = plan_tier(spec, plan.tier, plan.infra, repack=True) if plan.kept else plan
-        plan = scratch if fresh and len(scratch.cells) < len(plan.cells) else plan
+        scratch = plan_tier(spec, plan.tier, plan.infra, lock, repack=True) if plan.kept else plan
+        plan = scratch if lock is not None and not lock.own and len(scratch.cells) < len(plan.cells) else plan
         plan = replace(plan, figures=Figures(scratch=str(len(scratch.cells)), least=str(lower_bound(plan.goal))))
     if nights and plan.figures.month is None and spec.tiers[plan.tier].rotates and plan.cells:
         counts = triples(spec, plan.tier, plan.infra, len(plan.cells))

@@ -16,6 +16,7 @@ from harness.spec import Spec, layers
 from harness.spec.loader import refuse
 
 MOST_OF_SCRATCH = 1.15
+FEW = 2  # cells more than one from scratch that no plan is refused for
 REMEDY = "raise the budget, narrow the tier's `where` or cover less"
 
 
@@ -47,6 +48,11 @@ def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, secon
         raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
 
 
+def longest(scratch: int) -> int:
+    """Return how many cells a plan may have where one from scratch has so many."""
+    return max(scratch + FEW, math.floor(MOST_OF_SCRATCH * scratch))
+
+
 def refuse_long(plans: Sequence[TierPlan]) -> None:
     """Check that no plan is much longer than one from scratch: cells that stay when the matrix grows add up.
 
@@ -56,7 +62,7 @@ def refuse_long(plans: Sequence[TierPlan]) -> None:
     long = [
         f"{p.tier} on {p.infra}: {len(p.cells)} cells, {p.figures.scratch} from scratch"
         for p in plans
-        if p.figures.scratch is not None and len(p.cells) > math.ceil(MOST_OF_SCRATCH * int(p.figures.scratch))
+        if p.figures.scratch is not None and len(p.cells) > longest(int(p.figures.scratch))
     ]
     if long:
         raise BadInput(
