@@ -31,6 +31,7 @@ NEED_A_PROJECT = (
     "history add runs",
     "history compact",
     "history show",
+    "suspect last",
     "infra pin",
     "gitlab generate",
     "gitlab cell",
@@ -40,7 +41,7 @@ NEED_A_PROJECT = (
 # Those that work anywhere: on this host, on the infra cluster, or on what they are told.
 WORK_ANYWHERE = (
     *("status", "reap", "login", "logs", "proxy", "kubeconfig", "kubectl"),
-    *("init", "config", "doctor", "version"),
+    *("init", "config", "docs", "doctor", "version"),
     *(
         "artifacts list",
         "artifacts newer",

@@ -121,7 +121,7 @@ def test_a_product_file_makes_a_folder_a_project(nowhere: Path) -> None:
         (nowhere / name).parent.mkdir(exist_ok=True)
         (nowhere / name).write_text(text, encoding="utf-8")
     before = sorted(nowhere.rglob("*"))
-    said = call("--product-file ci/product.yml list")
+    said = call("--product-file ci/product.yml list -v")
     assert said.code == 0, said
     assert "scenario reset: needs the phase reset, which theirs does not have" in said.out
     assert "product.yml" in call("--product-file ci/product.yml list --origin").out
