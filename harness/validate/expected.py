@@ -100,6 +100,7 @@ class ExpectedGuest:
     `ipv6_*`: the networks and addresses of a second IP family, "" and empty for a cell without one.
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     `options`: those that name the infra cluster to a vmatrix command.
+    `earlier_minors`: of Kubernetes that the cluster may have been before; None where nobody says.
     """
 
     cell: str
@@ -133,6 +134,7 @@ class ExpectedGuest:
     ipv6_pod_cidr: str = ""
     ipv6_service_cidr: str = ""
     options: tuple[str, ...] = ()
+    earlier_minors: frozenset[str] | None = None
 
     @property
     def dual(self) -> bool:
@@ -311,7 +313,15 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
+        earlier_minors=_earlier_minors(guest) if environment.namespace else None,
     )
+
+
+def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
+    """Return the minors that any phase of a cell deploys, but for the guest's own."""
+    versions = (phase.vars.get("cluster_kubernetes_version") for phase in guest.environment.cell.phases)
+    own = minor_of(str(guest.expected.get("cluster_kubernetes_version", "")))
+    return frozenset(minor_of(str(version)) for version in versions if version) - {own}
 
 
 def _in_own_folder(leaves: ClusterLeaves, variables: Mapping[str, Any]) -> ClusterLeaves:

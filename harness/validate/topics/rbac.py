@@ -308,7 +308,7 @@ def strange_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
         why = f"nobody recorded what the API server of Kubernetes {expected.kubernetes} grants by itself"
         return [unjudged("roles and bindings of the API server", why, whole=True)]
     all_said = known is not None and not _gated(expected)
-    former = _former_rights(expected.minor)
+    former = _former_rights(expected)
     found = [
         one
         for name, role in policy.roles.items()
@@ -330,12 +330,14 @@ def _gated(expected: ExpectedGuest) -> bool:
     return bool({"feature-gates", "runtime-config"} & set(flags))
 
 
-def _former_rights(minor: str) -> dict[str, frozenset[Permission]]:
-    """Return what the minors before one granted, by role: API servers add what roles lack, and take nothing away."""
-    major, number = minor.split(".")
+def _former_rights(expected: ExpectedGuest) -> dict[str, frozenset[Permission]]:
+    """Return what a cluster's earlier minors granted, by role: API servers add what roles lack, and remove nothing."""
+    major, number = expected.minor.split(".")
+    minors = expected.earlier_minors
+    if minors is None:
+        minors = frozenset(f"{major}.{before}" for before in range(int(number)))
     found: dict[str, frozenset[Permission]] = {}
-    for before in range(int(number)):
-        policy = bootstrap_policy(f"{major}.{before}")
+    for policy in (bootstrap_policy(minor) for minor in sorted(minors)):
         for name, role in policy.roles.items() if policy is not None else ():
             found[name] = found.get(name, frozenset()) | role.rights
     return found
@@ -354,7 +356,7 @@ def _role(
 
     Args:
         all_said: whether every right that may be added is known.
-        former: what earlier versions granted, which a cluster that was upgraded keeps.
+        former: what its earlier minors granted, which a cluster that was upgraded keeps.
     """
     there = seen.roles.get(name)
     if there is None:

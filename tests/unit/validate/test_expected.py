@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import HarnessBug
+from harness.model import Phase
 from harness.spec.models.leaves import PluginLeaves
-from harness.validate.expected import minor_of, system_of, upstream_of
+from harness.validate.expected import expected_of, minor_of, system_of, upstream_of
 from harness.validate.findings import differs_upstream
 from tests.unit.validate import guests, versions
 
@@ -90,3 +92,18 @@ def test_versions_compare_as_upstreams(version: str, upstream: str, minor: str) 
     assert differs_upstream("node", "kubelet", f"v{version.removeprefix('v')}", f"v{upstream}") == []
     assert differs_upstream("node", "kubelet", f"v{upstream}", f"v{version.removeprefix('v')}") == []
     assert len(differs_upstream("node", "kubelet", version, "v1.28.0")) == 1
+
+
+def test_earlier_minors_are_those_of_other_phases() -> None:
+    found = guests.guest()
+    versions = ("1.35.4", "1.36.3", None)
+    phases = tuple(
+        Phase("deploy", vars={"cluster_kubernetes_version": version} if version else {}) for version in versions
+    )
+    upgraded = replace(
+        found, environment=replace(found.environment, cell=replace(found.environment.cell, phases=phases))
+    )
+    assert expected_of(found, guests.OURS).earlier_minors == frozenset()
+    assert expected_of(upgraded, guests.OURS).earlier_minors == frozenset({"1.35"})
+    nobodys = replace(upgraded, environment=replace(upgraded.environment, namespace=""))
+    assert expected_of(nobodys, guests.OURS).earlier_minors is None

@@ -413,10 +413,17 @@ def test_a_feature_that_is_switched_on_may_bring_rights_with_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["expand-controller", "persistent-volume-binder"])
-def test_a_right_that_a_former_version_granted_stays_after_an_upgrade(name: str) -> None:
+@pytest.mark.parametrize(
+    ("earlier", "kept"), [(frozenset(), False), (frozenset({"1.35"}), True), (frozenset({"1.37"}), False), (None, True)]
+)
+def test_a_right_that_an_earlier_minor_granted_stays_after_an_upgrade(
+    name: str, earlier: frozenset[str] | None, kept: bool
+) -> None:
     def grant(objects: Objects, resource: str) -> None:
         _, one = place(objects, f"ClusterRole system:controller:{name}")
         one["rules"] = [*one["rules"], {"apiGroups": [""], "resources": [resource], "verbs": ["get"]}]
 
-    assert strange(lambda objects: grant(objects, "services")) == []  # of 1.35
-    assert len(strange(lambda objects: grant(objects, "podtemplates"))) == 1
+    cluster = replace(installed.expected(), earlier_minors=earlier)
+    found = strange(lambda objects: grant(objects, "services"), cluster)  # of 1.35
+    assert (found == []) is kept
+    assert len(strange(lambda objects: grant(objects, "podtemplates"), cluster)) == 1
