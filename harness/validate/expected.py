@@ -297,9 +297,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         coredns=versions["coredns"],
         network_plugin=network_plugin,
         plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
-        addons={
-            name: text[add_on.variable].removeprefix("v") for name, add_on in ADD_ONS.items() if add_on.variable in text
-        },
+        addons={name: text[one.variable].removeprefix("v") for name, one in ADD_ONS.items() if one.variable in text},
         kube_proxy_mode=LEFT_OUT if without_kube_proxy(guest.expected) else text.get("cluster_kube_proxy_mode", ""),
         pod_cidr=pods,
         service_cidr=text.get("cluster_service_cidr", ""),
