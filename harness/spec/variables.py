@@ -233,14 +233,14 @@ def variable_places(directory: Path, values: Mapping[str, str], product: str = "
     Args:
         directory: of the matrix.
         values: of the cell, by axis.
-        product: the file of the product that is not product.yml's, if the cell has such a one.
+        product: the file of the product over product.yml, if the cell has such a one.
     """
     documents = _read(directory)
-    if product:
-        documents["product.yml"] = layers.read(directory, product)[0]
+    products = [documents["product.yml"], *([layers.read(directory, product)[0]] if product else [])]
     found = [
-        VariablePlace(documents["product.yml"], at, value)
-        for at, value in find(documents["product.yml"].content, "product", "vars", EACH)
+        VariablePlace(document, at, value)
+        for document in products
+        for at, value in find(document.content, "product", "vars", EACH)
     ]
     axes = documents["axes.yml"]
     for above, axis in find(axes.content, "axes", EACH):

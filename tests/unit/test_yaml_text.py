@@ -242,6 +242,7 @@ OTHER_READERS = {
     "artifacts/e2e_images.py": "a file of the package",
     "cli/options.py": "an inventory that a run wrote",
     "gitlab/child.py": "a file of the package",
+    "artifacts/upstream_releases.py": "looks for places in a file that was read already",
     "infra/host/pki.py": "a kubeconfig that an instance wrote",
     "infra/kind/attach.py": "a kubeconfig that kind wrote",
     "infra/kind/releases.py": "looks for places in a file that was read already",

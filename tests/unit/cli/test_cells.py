@@ -98,7 +98,7 @@ def test_words_and_options_narrow() -> None:
 
 @pytest.mark.usefixtures("project")
 def test_a_table_never_cuts_an_id_and_says_what_is_left_out() -> None:
-    result = runner.invoke(app, ["list"])
+    result = runner.invoke(app, ["list", "-v"])
     assert result.exit_code == 0
     assert all(cell["cell"] in result.stdout for cell in listed())
     assert "left out on here: os ubu: needs internet, which here does not offer" in result.stdout
