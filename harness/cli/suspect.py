@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness import providers
 from harness.cli import options
 from harness.cli.options import Given, takes
 from harness.errors import EXIT_NOTHING_SELECTED
@@ -50,7 +51,10 @@ def suspect(
         out.print(line, markup=False)
     if found.cell is not None:
         tier = ["--tier", results[0].tier] if results[0].tier else []
-        out.print(f"next: {shlex.join(['vmatrix', 'run', found.cell.id, *tier])}", markup=False)
-    if not found.failures:
+        next_run = ["vmatrix", "run", found.cell.id, *tier, *providers.of(settings).options(settings)]
+        out.print(f"next: {shlex.join(next_run)}", markup=False)
+    elif found.failures:
+        out.print("no further cell would tell more", markup=False)
+    else:
         out.print("no failure that a passed cell could be compared with", markup=False)
         raise typer.Exit(EXIT_NOTHING_SELECTED)

@@ -165,8 +165,8 @@ class Figures(Model):
     """What takes long to find out about a tier's plan, as the lock remembers it; None for what is not known.
 
     scratch: how many cells a plan from scratch has, pinned ones included.  least: how many any plan has at least.
-    possible: triples of classes that some cell
-    can have.  week, month: how many of these 7 and 30 nights cover, where each night has other cells.
+    possible: how many triples of classes some cell can have.  week, month: how many of these 7 and 30 nights cover,
+    where each night has other cells.
     """
 
     scratch: Amount | None = None

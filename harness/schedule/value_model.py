@@ -18,6 +18,7 @@ RIDGE = 1.0  # runs that say "no effect"
 SWEEPS = 20
 OUTLIER = 3.0  # deviations (scaled median absolute) beyond which a run counts for no more
 SCALE = 1.4826  # of a normal distribution, in median absolute deviations
+NO_OUTLIER = math.log(1.5)  # what differs by less is none, even where most runs took exactly the same
 HIGH = 0.95  # quantile of what runs took, by what was expected of them
 
 
@@ -65,7 +66,7 @@ def fitted(samples: Sequence[Sample]) -> ValueModel | None:
     effects: dict[Hashable, float] = dict.fromkeys(having, 0.0)
     rest = [log - base for log in logs]
     for _ in range(SWEEPS):
-        limit = OUTLIER * SCALE * median(abs(one) for one in rest)
+        limit = max(NO_OUTLIER, OUTLIER * SCALE * median(abs(one) for one in rest))
         for name, numbers in having.items():
             before = effects[name]
             mean = sum(before + max(-limit, min(limit, rest[n])) for n in numbers) / (len(numbers) + RIDGE)

@@ -7,6 +7,7 @@ import time
 from harness.embedded.cdi import claims, provisioner, status
 from harness.embedded.cdi.claims import clone_source, render, requested_bytes, source_kind
 from harness.embedded.cdi.population import CloneSources
+from harness.embedded.cdi.size_detection import COMPONENT as CLONE_COMPONENT
 from harness.embedded.cdi.size_detection import SizeDetection, asks, owner_of
 from harness.embedded.cdi.status import Notice
 from harness.embedded.cdi.transfers import Transfers
@@ -19,7 +20,6 @@ from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
 IMPORT_COMPONENT = "datavolume-import-controller"
-CLONE_COMPONENT = "datavolume-pvc-clone-controller"
 SUPPORTED = frozenset({"http", "blank", "pvc"})
 PROGRESS_SECONDS = 1.0  # between two reports of progress; each is a write
 BLOCKED_SECONDS = 2.0  # between looks at what blocks a disk and is not watched

@@ -25,6 +25,14 @@ RESOURCES = {"limits": {"cpu": "750m", "memory": "600M"}, "requests": {"cpu": "1
 GRACE_SECONDS = 1
 UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
 SECCOMP = {"type": "RuntimeDefault"}
+POD_SECURITY = {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": SECCOMP}
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": UNPRIVILEGED_USER,
+    "seccompProfile": SECCOMP,
+}
 DATA_VOLUME_NAME = "cdi-data-vol"
 SCRATCH_VOLUME_NAME = "cdi-scratch-vol"
 LABELS = {**claims.NO_FILLING_UP_ALERT, **claims.APP, **claims.RECOMMENDED_LABELS, "prometheus.cdi.kubevirt.io": "true"}
@@ -63,7 +71,7 @@ def transfer_pod(claim: Json, name: str, role: str, *, scratch: bool = False) ->
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
-            "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": SECCOMP},
+            "securityContext": POD_SECURITY,
             "containers": [_container(role, {volume: path for volume, (path, _) in volumes.items()})],
             "volumes": [
                 {"name": volume, "persistentVolumeClaim": {"claimName": name}} for volume, (_, name) in volumes.items()
@@ -84,13 +92,7 @@ def _container(role: str, mounts: Mapping[str, str]) -> Json:
         "imagePullPolicy": "IfNotPresent",
         "resources": RESOURCES,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "runAsUser": UNPRIVILEGED_USER,
-            "seccompProfile": SECCOMP,
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in mounts.items()],
     }
 

@@ -8,7 +8,14 @@ its capacity changes. A source whose content is not a disk of CDI's has the size
 from __future__ import annotations
 
 from harness.embedded.cdi import claims
-from harness.embedded.cdi.pods import DATA_VOLUME_NAME, RESOURCES, SECCOMP, UNPRIVILEGED_USER, container_of
+from harness.embedded.cdi.pods import (
+    CONTAINER_SECURITY,
+    DATA_VOLUME_NAME,
+    GRACE_SECONDS,
+    POD_SECURITY,
+    RESOURCES,
+    container_of,
+)
 from harness.embedded.cdi.provisioner import disk_path
 from harness.embedded.context import Context
 from harness.embedded.node import pods
@@ -48,7 +55,6 @@ def detection_pod(dv: Json, source: Json) -> Json:
     volume, own = dv["metadata"], source["metadata"]
     near = own["namespace"] == volume["namespace"]
     foreign = {OWNED_BY: "/".join(key_of(dv)), OWNER_UID: volume["uid"]}
-    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -60,9 +66,9 @@ def detection_pod(dv: Json, source: Json) -> Json:
         },
         "spec": {
             "restartPolicy": "OnFailure",
-            "terminationGracePeriodSeconds": 1,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
             "automountServiceAccountToken": False,
-            "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": SECCOMP},
+            "securityContext": POD_SECURITY,
             "containers": [
                 {
                     "name": CONTAINER,
@@ -71,7 +77,7 @@ def detection_pod(dv: Json, source: Json) -> Json:
                     "command": ["/usr/bin/cdi-image-size-detection"],
                     "args": ["-image-path", "/data/disk.img"],
                     "resources": RESOURCES,
-                    "securityContext": {**security, "runAsUser": UNPRIVILEGED_USER, "seccompProfile": SECCOMP},
+                    "securityContext": CONTAINER_SECURITY,
                     "volumeMounts": [{"name": DATA_VOLUME_NAME, "mountPath": "/data"}],
                 }
             ],

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput, Blame, InfraRetriable, VmatrixError
+from harness.files import sha256_of
 from harness.kube.objects import dig, stamp
 from harness.operator.api.etcd import S3Destination
 from harness.operator.execute.encryption import EncryptedSnapshot
@@ -291,7 +292,7 @@ class Bucket:
         with self._sealed(source) as sealed:
             with telling(self.where):
                 self.client.upload_file(str(sealed), self.where.bucket, self.key(file), ExtraArgs=more, Config=limits)
-            wanted, stored = _digest(_chunks(sealed)), _digest(self._content(file))
+            wanted, stored = (sha256_of(sealed), sealed.stat().st_size), _digest(self._content(file))
         if wanted != stored:
             error = StoreDown(
                 f"{self.where.url}/{file}: the server has {stored[1]} bytes that are not the {wanted[1]} it was given",
@@ -437,12 +438,6 @@ def metadata_of(facts: Mapping[str, str]) -> dict[str, str]:
     return {
         NO_HEADER.sub("-", name.lower()): value.encode("ascii", "replace").decode() for name, value in facts.items()
     }
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as content:
-        while chunk := content.read(CHUNK):
-            yield chunk
 
 
 def _digest(chunks: Iterator[bytes]) -> tuple[str, int]:

@@ -259,6 +259,11 @@ def test_the_examples_of_the_page_are_right(project: Path) -> None:
     assert call(project, VMATRIX, "list", "--tier", "smoke").returncode == 0
 
 
+def without_ended_workers(text: str) -> str:
+    """Return an output without what Python says of the file that a worker read from when it was ended."""
+    return re.sub(r"Traceback[^\n]*\n(?: [^\n]*\n)+ResourceWarning: unclosed file [^\n]*", "", text)
+
+
 @pytest.mark.parametrize("name", ["conftest.py", "storage/conftest.py"])
 @PROCESSES
 def test_a_conftest_that_cannot_be_loaded_is_said_the_same_way(
@@ -270,8 +275,7 @@ def test_a_conftest_that_cannot_be_loaded_is_said_the_same_way(
     assert said.stderr.count("error (user): ") == 1
     place = f"{project / 'checks' / name}:3: raises ZeroDivisionError when it is loaded: division by zero"
     assert place in said.stderr
-    # No traceback of it. Workers that are ended while they import may leave one of their own.
-    assert (said.stdout + said.stderr).count("ZeroDivisionError") == 1
+    assert "Traceback" not in without_ended_workers(said.stdout + said.stderr)
     assert not (project / "runs").exists()
 
 

@@ -81,3 +81,12 @@ def test_nothing_is_known_of_nothing() -> None:
     assert fitted([]) is None
     assert fitted([Sample({"topology": "a"}, 0.0)]) is None
     assert errors([Sample({"topology": "a"}, 1.0)]) == []
+
+
+def test_a_value_counts_where_most_runs_took_exactly_the_same() -> None:
+    usual = [Sample({"topology": "one", "scenario": "fresh", "os": os}, 100.0) for os in ("a", "b", "c") * 5]
+    other = [Sample({"topology": "one", "scenario": "fresh", "os": "d"}, 200.0) for _ in range(5)]
+    model = fitted([*usual, *other])
+    assert model is not None
+    assert model.expected(usual[0].values) == pytest.approx(100, rel=0.1)
+    assert model.expected(other[0].values) == pytest.approx(200, rel=0.2)
