@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from harness.errors import BadInput
+from harness.model import Cell
+from harness.paths import packaged_dir
 from harness.plan.cells import make_cell
-from harness.spec import load_spec
+from harness.plan.tiers import all_tier_cells
+from harness.spec import Spec, load_spec
 from harness.spec.lines import Finding
-from harness.spec.variables import SET_BY_THE_RUN, check_downgrades, in_both, merged, translated
+from harness.spec.variables import (
+    BY_THE_RUN,
+    GIVEN_BY_THE_RUN,
+    SET_BY_THE_RUN,
+    SOMETIMES,
+    check_downgrades,
+    in_both,
+    merged,
+    translated,
+    variable_places,
+)
 from tests.unit.spec.conftest import edit, mistakes
 
 WORDS = {"cluster_kubernetes_version": "kube_version", "cluster_pod_cidr": "kube_pods_subnet"}
@@ -226,3 +240,29 @@ def test_a_project_that_asks_for_it_is_refused_with_file_line_field_and_remedy(t
     said = caught.value.summary
     assert f"{own}/axes.yml:8: axes[2].values[1].before.major: containerd-2.4 has cluster_containerd_version" in said
     assert "name an earlier value, or remove it" in said
+
+
+def one_for_each_value() -> Iterator[tuple[Spec, Cell]]:
+    """Yield few cells of the packaged matrix that have every value of every axis together."""
+    spec = load_spec(packaged_dir() / "matrix")
+    missing = {(axis.name, value.id) for axis in spec.axes for value in axis.values}
+    for infra in spec.infras:
+        for cells in all_tier_cells(spec, infra).values():
+            for cell in cells:
+                if missing & set(cell.values.items()):
+                    missing -= set(cell.values.items())
+                    yield spec, cell
+    assert missing == set()
+
+
+def test_every_variable_of_a_cell_has_a_place() -> None:
+    for spec, cell in one_for_each_value():
+        beside = (spec.axis(axis).value(value).product for axis, value in cell.values.items())
+        places = variable_places(packaged_dir() / "matrix", cell.values, next(filter(None, beside), ""))
+        others = in_both(spec.product_of(cell.values).variables, dict.fromkeys(places))
+        assert cell.vars.keys() <= others.keys(), cell.id
+        assert all(place.value == cell.vars[name] for name, place in places.items()), cell.id
+
+
+def test_whatever_a_run_gives_is_explained() -> None:
+    assert {*BY_THE_RUN, *SOMETIMES} <= GIVEN_BY_THE_RUN.keys()
