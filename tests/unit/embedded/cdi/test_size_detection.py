@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from harness.embedded.cdi.population import CloneSources
 from harness.embedded.cdi.provisioner import disk_path
 from harness.embedded.cdi.size_detection import OWNED_BY, SOURCE_CAPACITY, VIRTUAL_SIZE, SizeDetection, asks, owner_of
 from harness.embedded.context import Context
@@ -28,6 +29,10 @@ class Recorder:
 
     def normal(self, _: Json, reason: str, __: str, *, component: str) -> None:
         assert component == "datavolume-pvc-clone-controller"
+        self.reasons.append(reason)
+
+    def warning(self, _: Json, reason: str, __: str, *, component: str) -> None:
+        assert component == "upload-controller"
         self.reasons.append(reason)
 
 
@@ -140,3 +145,19 @@ def test_in_one_namespace_the_data_volume_owns_the_pod(cluster: FakeCluster, siz
     (pod,) = cluster.all(POD)
     assert pod["metadata"]["ownerReferences"][0]["uid"] == "d1"
     assert owner_of(pod) == ("golden", "disk-0")
+
+
+@pytest.mark.parametrize(("permissive", "ready"), [("true", True), ("false", False)])
+def test_a_clone_whose_size_was_found_may_be_smaller_than_its_source(
+    permissive: str, ready: bool, cluster: FakeCluster, context: Context
+) -> None:
+    whole = cluster.put(
+        PVC, {**source(), "spec": {"resources": {"requests": {"storage": "5Gi"}}, "volumeName": "pv-1"}}
+    )
+    context.informers.of(PVC).observe(whole)
+    annotations = {"cdi.kubevirt.io/permissiveClone": permissive}
+    claim = {
+        "metadata": {"name": "disk-0", "namespace": "cell", "annotations": annotations},
+        "spec": {"resources": {"requests": {"storage": "4Gi"}}},
+    }
+    assert CloneSources(context).ready(claim, "golden/debian-13") is ready
