@@ -20,11 +20,13 @@ from itertools import combinations
 from harness.check_result import CheckResult, signature_of_text
 from harness.history.record import Record
 from harness.model import Outcome
+from harness.plan.goal import Goal
 from harness.report.analysis.checks import BAD
 from harness.report.analysis.failures import failures_of
 from harness.report.analysis.nights import Night
 from harness.report.cell import CellResult, Step
 from harness.report.results import RunResult
+from harness.spec.rules import Rulebook
 
 FLAKE = 0.02  # rate at which a check fails by chance where nothing is known of it
 MISSED = 0.002  # how often a cell with the culprit passes all the same
@@ -113,14 +115,16 @@ def explained(
     *,
     together: Iterable[Collection[str]] = (),
     flakes: Mapping[str, float] | None = None,
+    goal: Goal | None = None,
 ) -> tuple[Explained, ...]:
     """Return what may explain each failure, those in most cells first. Failures of the same cells are explained once.
 
     Args:
         together: groups of axes that some tier covers together.
         flakes: the rate at which a check failed by chance of late, by its title.
+        goal: what cells there can be. Values that no cell has apart are one suspect, that of the fewest values.
     """
-    table = _Table(observations, [frozenset(axes) for axes in together])
+    table = _Table(observations, [frozenset(axes) for axes in together], goal)
     merged: dict[tuple[int, bool], tuple[int, list[Key]]] = {}
     for of_infra in (False, True):
         for key in dict.fromkeys(k for one in observations for k in sorted(one.infra if of_infra else one.failed)):
@@ -139,8 +143,13 @@ def explained(
 class _Table:
     """The observations as bits: which cells have a value, which failed in what, which passed it."""
 
-    def __init__(self, observations: Sequence[Observation], together: Sequence[frozenset[str]]) -> None:
+    def __init__(
+        self, observations: Sequence[Observation], together: Sequence[frozenset[str]], goal: Goal | None
+    ) -> None:
         self.observations = observations
+        self.goal = goal
+        self.book = Rulebook.of(goal.rules) if goal is not None else None
+        self._implied: dict[tuple[tuple[Value, ...], Value], bool] = {}
         self.together = together
         self.having: dict[Value, int] = {}
         self.around: set[Value] = set()
@@ -183,8 +192,9 @@ class _Table:
             )
         top = max([chance, *likely.values()])
         weight = math.exp(chance - top) + sum(math.exp(one - top) for one in likely.values())
-        best = sorted(likely, key=lambda values: (-likely[values], len(values), values))
-        suspects = [self._suspect(values, math.exp(likely[values] - top) / weight, failed, passed) for values in best]
+        shares = self._merged({values: math.exp(one - top) / weight for values, one in likely.items()})
+        best = sorted(shares, key=lambda values: (-shares[values], len(values), values))
+        suspects = [self._suspect(values, shares[values], failed, passed) for values in best]
         return Explained(
             tuple(sorted(keys)),
             tuple(one.cell for number, one in enumerate(self.observations) if failed >> number & 1),
@@ -208,6 +218,37 @@ class _Table:
             cells = self._cells(values)
             if (cells & passed).bit_count() <= (cells & failed).bit_count():
                 yield values, cells
+
+    def _merged(self, shares: Mapping[tuple[Value, ...], float]) -> dict[tuple[Value, ...], float]:
+        """Return the shares with those added up of combinations that every possible cell has all or none of."""
+        merged: dict[tuple[Value, ...], float] = {}
+        for values in sorted(shares, key=lambda one: (len(one), one)):
+            equal = (
+                one
+                for one in merged
+                if shares[values] >= WORTH / 10
+                and self._cells(one) == self._cells(values)
+                and self._implies(one, values)
+                and self._implies(values, one)
+            )
+            same = next(equal, values)
+            merged[same] = merged.get(same, 0.0) + shares[values]
+        return merged
+
+    def _implies(self, some: tuple[Value, ...], others: tuple[Value, ...]) -> bool:
+        """Tell whether every possible cell with some values has the others."""
+        return all(value in some or self._leads_to(some, value) for value in others)
+
+    def _leads_to(self, some: tuple[Value, ...], value: Value) -> bool:
+        if self.goal is None or self.book is None:
+            return False
+        if (some, value) not in self._implied:
+            chosen = {axis: (v,) for axis, v in some}
+            domains = {axis: chosen.get(axis, known) for axis, known in self.goal.values.items()}
+            rest = tuple(known for known in domains.get(value[0], ()) if known != value[1])
+            without = {**domains, value[0]: rest}
+            self._implied[some, value] = value[0] in domains and self.book.solve(without) is None
+        return self._implied[some, value]
 
     def _cells(self, values: tuple[Value, ...]) -> int:
         if len(values) == 1:

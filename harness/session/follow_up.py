@@ -36,9 +36,10 @@ def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Cal
         seconds: what a cell is expected to take.
     """
     seen = [one for result in results for one in of_run(result)]
-    failures = tuple(worth_showing(explained(seen, together=spec.together)))
+    goal = goal_of(spec, None, infra)
+    failures = tuple(worth_showing(explained(seen, together=spec.together, goal=goal)))
     random = Random(len(seen))  # noqa: S311 - the same candidates each time
-    row = further(goal_of(spec, None, infra), failures, random, lambda row: seconds(make_cell(spec, row)))
+    row = further(goal, failures, random, lambda row: seconds(make_cell(spec, row)))
     return FollowUp(failures, make_cell(spec, row) if row is not None else None)
 
 
@@ -46,10 +47,11 @@ def further(goal: Goal, failures: Sequence[Explained], random: Random, seconds: 
     """Return the cell that tells most of the suspects of all failures; None where none tells anything.
 
     A candidate has the values of a few suspects, drawn by their likelihood, and any on the other axes. What it tells of
-    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. What
-    may well be chance counts for less.
+    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. That
+    counts as the share of what there is to be told of the failure, so that what a single cell settles comes first, and
+    by how likely there is a culprit at all.
     """
-    unsure = [((1 - one.chance) ** 2, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
+    unsure = [(_worth(one), s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
     book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
     shares = [suspect.share for suspect in pool]
     rows = (
@@ -65,6 +67,13 @@ def further(goal: Goal, failures: Sequence[Explained], random: Random, seconds: 
 
 def _matrix(found: Explained) -> list[Suspect]:
     return [suspect for suspect in found.suspects if not suspect.around]
+
+
+def _worth(found: Explained) -> float:
+    """Return what a bit is worth: how likely there is a culprit, by the bits that it takes to find it."""
+    rest = [suspect.share for suspect in found.suspects]
+    doubt = -sum(p * math.log2(p) for p in (*rest, found.chance) if p > 0)
+    return (1 - found.chance) / max(doubt, AS_GOOD)
 
 
 def _domains(
