@@ -222,8 +222,15 @@ def render(result: RunResult) -> str:
 def _suspects(result: RunResult) -> list[str]:
     """Return what may explain the failures, with the evidence; nothing where there is nothing to compare with."""
     found = suspects.worth_showing(suspects.explained(suspects.of_run(result), together=result.together))
-    rows = [f"- {_prose(line)}" for one in found for line in suspects.lines_of(one)]
+    rows = [f"- {_prose(line)}" for one in found for line in (*suspects.lines_of(one), *_culprits(result, one))]
+    rows += [f"- further cells: {', '.join(map(_code, result.further))}"] if result.further else []
+    rows += [f"- no further cell: {_prose(why)}" for why in result.no_further]
     return ["## Suspects", "", *rows, ""] if rows else []
+
+
+def _culprits(result: RunResult, found: suspects.Explained) -> list[str]:
+    named = found.named.values if found.named is not None else None
+    return [f"{found.named.said}: {one.said}" for one in result.culprits if found.named and one.values == named]
 
 
 def _specs(result: RunResult) -> list[str]:

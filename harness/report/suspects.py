@@ -31,11 +31,12 @@ from harness.spec.rules import Rulebook
 FLAKE = 0.02  # rate at which a check fails by chance where nothing is known of it
 MISSED = 0.002  # how often a cell with the culprit passes all the same
 LEAST_FLAKE, MOST_FLAKE = 0.002, 0.5
-# How likely a failure has its cause in so many values together, before anything was seen; the rest is chance.
-BY_SIZE = {1: 0.4, 2: 0.2, 3: 0.02}
-TOGETHER = {2: 0.1, 3: 0.15}  # in values of axes that a tier covers together, since somebody suspected them before
-AROUND = 0.05  # in the node, the runner or the hour
-CHANCE = 0.2
+# How likely a failure has its cause in so many values together, before anything was seen; most are chance. So the first
+# further cell mostly has all that may explain a lone failure, and where it passes no other one is spent on it.
+BY_SIZE = {1: 0.08, 2: 0.04, 3: 0.004}
+TOGETHER = {2: 0.02, 3: 0.03}  # in values of axes that a tier covers together, since somebody suspected them before
+AROUND = 0.01  # in the node, the runner or the hour
+CHANCE = 0.3
 NAMED = 0.85  # from here on a suspect is named
 WORTH = 0.01  # below which a suspect is not shown
 SHOWN = 3  # suspects of a failure
@@ -352,6 +353,27 @@ def flake_rates(nights: Sequence[Night]) -> dict[str, float]:
         for title, number in failed.items():
             alone[title] = alone.get(title, 0) + (number == 1)
     return {title: (number + FLAKE * USUAL) / (judged[title] + USUAL) for title, number in alone.items()}
+
+
+def since(records: Iterable[Record], values: Iterable[Value], titles: Collection[str]) -> tuple[Record, Record] | None:
+    """Return the last record with some values in which a check or step passed, and the first in which it failed since.
+
+    Nothing where it does not fail, or never passed before. Cells differ from night to night: their values line up.
+
+    Args:
+        records: the history, oldest first.
+    """
+    good: Record | None = None
+    bad: Record | None = None
+    for record in records:
+        if not set(values) <= record.axes.items():
+            continue
+        seen = _of_record(record)
+        if any(title in titles for title, _ in seen.failed):
+            bad = bad or record
+        elif not seen.passed.isdisjoint(titles):
+            good, bad = record, None
+    return (good, bad) if good is not None and bad is not None else None
 
 
 def worth_showing(found: Sequence[Explained]) -> list[Explained]:
