@@ -141,6 +141,7 @@ class _Made:
             figures=_figures(cell),
             usage={machine: _usage(told) for machine, told in cell.usage.items()},
             around={self.scrub(name): self.scrub(said) for name, said in cell.around.items()},
+            symptoms={one.name: self.scrub(one.line) for one in self.result.symptoms if one.cell == cell.id},
             culprit=_culprit(self.culprits.get(cell.id, {}), self.scrub),
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )

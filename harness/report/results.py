@@ -163,6 +163,18 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Sighting:
+    """A symptom in a cell: how many lines fit, and the first of them with its file, "" for a message."""
+
+    cell: str
+    name: str
+    count: int
+    line: str
+    file: str = ""
+    means: str = ""
+
+
+@dataclass(frozen=True)
 class Culprit:
     """The commit that values fail since, as bisection found it; or why it found none.
 
@@ -208,7 +220,7 @@ class RunResult:
     foreign: the lines of its results file that no run wrote; they are read past.
     values: the value of each cell on every axis.  together: the groups of axes that some tier covers together.
     further: the cells that were added to tell suspects apart.  no_further: why there are no more, a sentence each.
-    culprits: since when suspects fail.
+    culprits: since when suspects fail.  symptoms: lines of failed cells with a known meaning; each as `Sighting`.
     night: the date whose cells the tier had, "" where nights do not differ.
     """
 
@@ -231,6 +243,8 @@ class RunResult:
     further: tuple[str, ...] = ()
     no_further: tuple[str, ...] = ()
     culprits: tuple[Culprit, ...] = ()
+    symptoms: tuple[Sighting, ...] = ()
+    given_up: tuple[str, ...] = ()
 
     @property
     def started(self) -> str:
@@ -281,6 +295,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
     last = calls[-1] if calls else []
     values = {cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()}
     errors = [e.get("summary", "") for e in last if e["event"] == "run-error"]
+    seen = next((e for e in reversed(events) if e["event"] == "symptoms"), {"sightings": (), "given_up": ()})
     followed = [e for e in events if e["event"] == "follow-up"]
     return RunResult(
         run=start.get("run", run_dir.name),
@@ -301,6 +316,8 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         values=values,
         further=tuple(dict.fromkeys(str(cell) for e in followed for cell in e["cells"])),
         no_further=tuple(map(str, followed[-1]["why"])) if followed else (),
+        symptoms=tuple(Sighting(**one) for one in seen["sightings"]),
+        given_up=tuple(map(str, seen["given_up"])),
         culprits=tuple(Culprit.of(e) for e in events if e["event"] == "culprit"),
     )
 

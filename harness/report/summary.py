@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.check_result import CheckResult, causes
 from harness.model import Outcome
-from harness.report import suspects, words
+from harness.report import suspects, symptoms, words
 from harness.report.cell import CellResult, Step, groups_of
 from harness.report.results import RunResult
 from harness.sanitize import sanitized
@@ -208,7 +208,7 @@ def render(result: RunResult) -> str:
     lines += [f"- failed outside of any cell: {_prose(result.error)}"] if result.error else []
     if result.kept:
         lines.append(f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}")
-    lines += ["", *_fenced(result.command, "sh"), *_suspects(result), *_cells(result), ""]
+    lines += ["", *_fenced(result.command, "sh"), *_suspects(result), *_symptoms(result), *_cells(result), ""]
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {_prose(line)}" for line in measured), ""] if measured else []
     lines += _specs(result)
@@ -226,6 +226,11 @@ def _suspects(result: RunResult) -> list[str]:
     rows += [f"- further cells: {', '.join(map(_code, result.further))}"] if result.further else []
     rows += [f"- no further cell: {_prose(why)}" for why in result.no_further]
     return ["## Suspects", "", *rows, ""] if rows else []
+
+
+def _symptoms(result: RunResult) -> list[str]:
+    rows = [f"- {_prose(line)}" for line in (*symptoms.lines_of(result.symptoms), *result.given_up)]
+    return ["## Symptoms", "", *rows, ""] if rows else []
 
 
 def _culprits(result: RunResult, found: suspects.Explained) -> list[str]:
