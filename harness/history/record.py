@@ -61,6 +61,7 @@ class RunOrigin:
     job_url: str = ""
     source: str = ""
     runner: str = ""
+    tag: str = ""
     changed: bool = False
     product: str = ""
 
