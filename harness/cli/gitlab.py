@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from harness.cli.plain import CommandSet
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.files import read_text
 from harness.gitlab import child, job_end, links, note
+from harness.gitlab import issues as issue_tracker
 from harness.gitlab.access import forget, without_authority
 from harness.gitlab.child import job_times
 from harness.gitlab.doctor import (
@@ -35,6 +36,7 @@ from harness.gitlab.links import annotate
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
 from harness.infra.findings import Finding, fatal
+from harness.paths import settings_dir
 from harness.plan.changed import Changes
 from harness.plan.rotation import night_of
 from harness.plan.select import PlanSelection, Selected, selected
@@ -43,6 +45,9 @@ from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session import refusals
 from harness.session.choice import profile_of
+from harness.session.reporting import Asked, looked_at
+from harness.spec.project import Project
+from harness.spec.settings import load_settings
 
 app = CommandSet(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
 MARK = "vmatrix"
@@ -222,6 +227,32 @@ def note_(
     hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
     shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
     links.add(report, {MARK: [*shown, *hints]})
+
+
+@app.command()
+def issues(
+    url: Annotated[str, typer.Option(help="URL of the published report, for links to it.")] = "",
+) -> None:
+    """Open, update and close an issue for each suspect, and a merge request for each check that is flaky.
+
+    MATRIX_ISSUE_TOKEN has a project access token with the scope api; without it nothing is tried.
+    """
+    where, missing = issue_tracker.forge(os.environ)
+    if where is None:
+        out.print(f"no issues: {missing}", markup=False)
+        return
+    project = Project.load(load_settings(settings_dir()).settings)
+    now = datetime.now(UTC)
+    analysis, _ = looked_at(Asked(), project.spec, project.settings, environment=os.environ, now=now, warn=out.print)
+    rate = project.settings.quarantine_rate
+    try:
+        done = issue_tracker.sync_suspects(where, analysis, url)
+        done += issue_tracker.sync_quarantine(where, analysis, rate=rate, project=project.directory, today=now.date())
+    except InfraError as error:  # what GitLab refuses changes nothing of the night's result
+        out.print(f"not all issues are up to date: {error.summary}; {error.hint}", markup=False)
+        return
+    for line in done or ["no issue changed"]:
+        out.print(line, markup=False)
 
 
 @app.command("doctor")

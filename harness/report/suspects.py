@@ -169,7 +169,7 @@ class _Table:
         for axis, _ in self.having.keys() - self.around:
             sizes[axis] = sizes.get(axis, 0) + 1
         self.varied = {axis for axis, size in sizes.items() if size > 1}
-        self._priors = self._prior_by_kind(sizes)
+        self._priors = self._prior_by_kind()
 
     def judged(self, key: Key, of_infra: bool) -> tuple[int, int]:
         """Return the cells that failed so, and those in which the same passed."""
@@ -258,15 +258,15 @@ class _Table:
             self._pairs[values] = self._cells(values[:-1]) & self.having[values[-1]]
         return self._pairs[values]
 
-    def _prior_by_kind(self, sizes: Mapping[str, int]) -> dict[int | tuple[int, str], float]:
-        varied = [size for axis, size in sizes.items() if size > 1]
-        numbers = {size: sum(math.prod(chosen) for chosen in combinations(varied, size)) for size in BY_SIZE}
-        groups = [[sizes[axis] for axis in group if axis in self.varied] for group in self.together]
-        found: dict[int | tuple[int, str], float] = {
-            size: math.log(share / max(1, numbers[size])) for size, share in BY_SIZE.items()
-        }
+    def _prior_by_kind(self) -> dict[int | tuple[int, str], float]:
+        """Return what one combination is worth, by its size: a share is spread over those that some cell has."""
+        rows = [[v for v in one.values.items() if v[0] in self.varied] for one in self.observations]
+        groups = [[[v for v in row if v[0] in axes] for row in rows] for axes in self.together]
+        found: dict[int | tuple[int, str], float] = {}
+        for size, share in BY_SIZE.items():
+            found[size] = math.log(share / max(1, len({c for row in rows for c in combinations(row, size)})))
         for size, share in TOGETHER.items():
-            number = sum(math.prod(chosen) for group in groups for chosen in combinations(group, size))
+            number = len({c for group in groups for row in group for c in combinations(row, size)})
             found[size, "together"] = math.log(share / max(1, number))
         found[1, "around"] = math.log(AROUND / max(1, len(self.around)))
         return found
