@@ -40,7 +40,8 @@ from harness.spec import Spec
 from harness.spec.project import Project
 from harness.spec.rules import Row, Rulebook, conflict
 
-CANDIDATES = 150  # cells of which the best is taken
+CANDIDATES = 300  # cells of which the best is taken
+MOST_JOINED = 8  # suspects whose values one candidate has
 SURE = 0.97  # a suspect that is so likely needs no further cell
 AS_GOOD = 0.02  # bits, by which a cell may tell less than the best and be taken because it is cheaper
 
@@ -117,17 +118,21 @@ def further(
 ) -> Row | None:
     """Return the cell that tells most of the suspects of all failures; None where none tells anything.
 
-    A candidate has the values of suspects in an order that is drawn by their likelihood, as many as go together or of
-    the first few, and any on the other axes. What it tells of a failure is the entropy of whether it will fail so: one
-    bit where its suspects have a half of the likelihood. That counts as the share of what there is to be told of the
-    failure, so that what a single cell settles comes first, and by how likely there is a culprit at all.
+    A candidate has the values of a few suspects, drawn by their likelihood, and any on the other axes. What it tells of
+    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. That
+    counts as the share of what there is to be told of the failure, so that what a single cell settles comes first, and
+    by how likely there is a culprit at all.
 
     Args:
         there: the values of cells that have run.
     """
     unsure = [(_worth(one), s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
     book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
-    rows = (_candidate(goal, book, pool, random) for _ in range(CANDIDATES if pool else 0))
+    shares = [suspect.share for suspect in pool]
+    rows = (
+        book.solve(_domains(goal.values, random.choices(pool, shares, k=random.randint(1, MOST_JOINED)), random))
+        for _ in range(CANDIDATES if pool else 0)
+    )
     new = [row for row in rows if row is not None and frozenset(row.items()) not in there]
     told = [(sum(weight * _entropy(s, row) for weight, s in unsure), row) for row in new]
     best = max((bits for bits, _ in told), default=0.0)
@@ -147,20 +152,18 @@ def _worth(found: Explained) -> float:
     return (1 - found.chance) / max(doubt, AS_GOOD)
 
 
-def _candidate(goal: Goal, book: Rulebook, pool: Sequence[Suspect], random: Random) -> Row | None:
-    """Return a possible cell with the values of some suspects, the likelier ones mostly; None where there is none."""
-    order = sorted(pool, key=lambda suspect: random.random() ** (1 / suspect.share), reverse=True)
-    few = random.randint(1, len(order)) if random.random() < 0.5 else len(order)
-    domains = {axis: tuple(random.sample(known, len(known))) for axis, known in goal.values.items()}
-    row = book.solve(domains)
-    for suspect in order[:few]:
-        if not all(value in domains[axis] for axis, value in suspect.values):
-            continue
-        narrowed = {**domains, **{axis: (value,) for axis, value in suspect.values}}
-        solved = book.solve(narrowed)
-        if solved is not None:
-            domains, row = narrowed, solved
-    return row
+def _domains(
+    values: Mapping[str, Sequence[str]], suspects: Sequence[Suspect], random: Random
+) -> dict[str, tuple[str, ...]]:
+    """Return what a cell may have that has the values of the first suspect, and of the others that go with it."""
+    chosen: dict[str, str] = {}
+    for suspect in suspects:
+        if all(chosen.get(axis, value) == value and value in values[axis] for axis, value in suspect.values):
+            chosen.update(suspect.values)
+    return {
+        axis: (chosen[axis],) if axis in chosen else tuple(random.sample(known, len(known)))
+        for axis, known in values.items()
+    }
 
 
 def _entropy(suspects: Sequence[Suspect], row: Row) -> float:
