@@ -42,14 +42,14 @@ function showSuspects(page, visible) {
   const place = document.getElementById("suspects-rows");
   place.hidden = named.length === 0;
   put(place, named.map((found) => el("li", { class: "cluster" },
-    el("p", { class: "message" }, found.suspects[0].around ? "not the matrix, but " : "", valuesOf(found.suspects[0]),
+    el("p", { class: "message" }, found.suspects[0].around ? "Suspect, not of the matrix: " : "Suspect: ", suspectValues(found.suspects[0]),
       el("span", { class: "quiet", text: ` · ${found.suspects[0].evidence}` })),
-    el("p", {}, el("span", { class: "where", text: `${found.what.slice(0, 3).join(", ")}${found.what.length > 3 ? ` and ${found.what.length - 3} more` : ""}` })),
+    el("p", {}, "fails: ", el("span", { class: "where", text: `${found.what.slice(0, 3).join(", ")}${found.what.length > 3 ? ` and ${found.what.length - 3} more` : ""}` })),
     culpritOf(report, found),
     folded(plural(found.cells.length, "cell"), () => cellList(page, found.cells.map((number) => report.cells[number]), report.nights.length - 1)))));
 }
 
-function valuesOf(suspect) {
+function suspectValues(suspect) {
   return suspect.values.map(({ axis, value }, index) => [index ? " with " : "", `${axis} `, el("b", { text: value })]);
 }
 
@@ -144,7 +144,7 @@ function suspectsOf(report, cells) {
 
 function suspectLine(found, one) {
   const sure = `${Math.round(100 * one.share)} %`;
-  return el("p", { class: "quiet suspect" }, found.named ? "suspect: " : `perhaps (${sure}): `, one.around ? "not the matrix, but " : "", valuesOf(one), `; ${one.evidence}`);
+  return el("p", { class: "quiet suspect" }, found.named ? "suspect: " : `perhaps (${sure}): `, one.around ? "not the matrix, but " : "", suspectValues(one), `; ${one.evidence}`);
 }
 
 function otherFailures(report, cells, first, night) {
