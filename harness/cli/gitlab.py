@@ -227,9 +227,10 @@ def checks_(
     program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
     tier = os.environ.get("MATRIX_TIER") or "smoke"
     done = proc.attend([*program, "run", "--tier", tier, "--keep", "always", "--run-id", context.job.run, *words])
-    (cell, *_) = [one.id for one in load(context.files.path).cells] or [None]
-    if proc.by_signal(done) or cell is None:
+    cells = [one.id for one in load(context.files.path).cells]
+    if proc.by_signal(done) or not cells:
         raise typer.Exit(done)
+    cell = cells[0]
     codes = []
     for suite, modules in changed.items():
         what = ["--run", context.job.run, "--suite", suite, "-k", " or ".join(modules), "--repeat", str(repeat)]

@@ -78,11 +78,11 @@ def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_miss
     found = [Alert(f"{MISSING} {d}", MISSING, f"the night of {d} did not run", url=url) for d in dates]
     if night is None or only_missing:
         return found
-    where = {"night": night.start.date().isoformat(), "url": url or night.where.pipeline_url}
+    day, page = night.start.date().isoformat(), url or night.where.pipeline_url
     by_infra = [c for c, r in night.cells.items() if r.outcome == "failed" and r.blame == "infra"]
     if len(by_infra) > infra_rate * len(night.cells):
         title = f"{plural(len(by_infra), 'cell')} of {len(night.cells)} failed by the infrastructure"
-        found.append(Alert(f"{INFRA} {night.key}", INFRA, title, tuple(by_infra), **where))
+        found.append(Alert(f"{INFRA} {night.key}", INFRA, title, tuple(by_infra), night=day, url=page))
     if night.outage:
         return found
     opened, closed = _changes([one for one in analysis.nights if not one.outage])
@@ -92,12 +92,11 @@ def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_miss
         titles = tuple(dict.fromkeys(title for title, _ in keys))
         title = f"new failure in {plural(len(cells), 'cell')}: {titles[0]}"
         said = f"{named.said} ({named.evidence})" if named is not None else ""
-        found.append(Alert(f"{NEW} {night.key} {titles[0]} {cells[0]}", NEW, title, cells, titles, said, **where))
+        found.append(Alert(f"{NEW} {night.key} {titles[0]} {cells[0]}", NEW, title, cells, titles, said, day, page))
     for cells, keys in _by_cells(closed).items():
         titles = tuple(dict.fromkeys(title for title, _ in keys))
-        found.append(
-            Alert(f"{FIXED} {night.key} {titles[0]} {cells[0]}", FIXED, f"fixed: {titles[0]}", cells, titles, **where)
-        )
+        key = f"{FIXED} {night.key} {titles[0]} {cells[0]}"
+        found.append(Alert(key, FIXED, f"fixed: {titles[0]}", cells, titles, night=day, url=page))
     return found
 
 

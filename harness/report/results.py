@@ -195,9 +195,19 @@ class Culprit:
     @staticmethod
     def of(event: Mapping[str, Any]) -> Culprit:
         """Return what a run has written down."""
-        texts = {name: str(event.get(name, "")) for name in ("commit", "title", "author", "date", "why")}
-        lists = {name: tuple(map(str, event.get(name, ()))) for name in ("checks", "owners", "paths")}
-        return Culprit(tuple((str(axis), str(value)) for axis, value in event["values"]), **lists, **texts)
+        checks, owners, paths = (tuple(map(str, event.get(name, ()))) for name in ("checks", "owners", "paths"))
+        commit, title, author, date, why = (
+            str(event.get(name, "")) for name in ("commit", "title", "author", "date", "unknown")
+        )
+        values = tuple((str(axis), str(value)) for axis, value in event["suspect"].items())
+        return Culprit(values, checks, commit, title, author, date, owners, paths, why)
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """Return the fields of the event that says it."""
+        texts = {"commit": self.commit, "title": self.title, "author": self.author, "date": self.date}
+        lists = {"checks": list(self.checks), "owners": list(self.owners), "paths": list(self.paths)}
+        return {"suspect": dict(self.values), **lists, **texts, "unknown": self.why}
 
     @property
     def said(self) -> str:
@@ -315,7 +325,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         foreign=found.foreign,
         values=values,
         further=tuple(dict.fromkeys(str(cell) for e in followed for cell in e["cells"])),
-        no_further=tuple(map(str, followed[-1]["why"])) if followed else (),
+        no_further=tuple(map(str, followed[-1]["no_further"])) if followed else (),
         symptoms=tuple(Sighting(**one) for one in seen["sightings"]),
         given_up=tuple(map(str, seen["given_up"])),
         culprits=tuple(Culprit.of(e) for e in events if e["event"] == "culprit"),

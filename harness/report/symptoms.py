@@ -77,8 +77,8 @@ def meaning(symptom: Symptom) -> str:
 
 def _sources(cell: CellResult) -> Iterator[Source]:
     """Yield what is looked at of a cell's last attempt: what failed says, and what was collected."""
-    failed = (*cell.last_failures, *cell.failed_checks)
-    texts = (text for one in failed for text in (getattr(one, "summary", ""), one.detail))
+    texts = [text for step in cell.last_failures for text in (step.summary, step.detail)]
+    texts += [check.detail for check in cell.failed_checks]
     yield Source(cell.id, MESSAGES, text="\n".join(filter(None, texts)))
     folder = Path(cell.logs(cell.last_attempt))
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():

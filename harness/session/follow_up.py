@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from harness import proc
@@ -120,13 +120,12 @@ def further(
 
     A candidate has the values of a few suspects, drawn by their likelihood, and any on the other axes. What it tells of
     a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. That
-    counts as the share of what there is to be told of the failure, so that what a single cell settles comes first, and
-    by how likely there is a culprit at all.
+    counts by how likely there is a culprit at all.
 
     Args:
         there: the values of cells that have run.
     """
-    unsure = [(_worth(one), s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
+    unsure = [(1 - one.chance, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
     book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
     shares = [suspect.share for suspect in pool]
     rows = (
@@ -143,13 +142,6 @@ def further(
 
 def _matrix(found: Explained) -> list[Suspect]:
     return [suspect for suspect in found.suspects if not suspect.around]
-
-
-def _worth(found: Explained) -> float:
-    """Return what a bit is worth: how likely there is a culprit, by the bits that it takes to find it."""
-    rest = [suspect.share for suspect in found.suspects]
-    doubt = -sum(p * math.log2(p) for p in (*rest, found.chance) if p > 0)
-    return (1 - found.chance) / max(doubt, AS_GOOD)
 
 
 def _domains(
@@ -217,7 +209,7 @@ class Pursuit:
         if cells and not found.failures:
             why = ("what failed is most likely chance: no suspect is left",)
         if cells or found.failures:
-            Recorder(self._files.path).write("follow-up", cells=cells, why=list(why))
+            Recorder(self._files.path).write("follow-up", cells=cells, no_further=list(why))
         for line in why:
             self.say(f"no further cell: {line}")
         return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
@@ -237,7 +229,7 @@ class Pursuit:
                 one, one.named, cell, [r for r in records if r.where.commit and not r.where.changed]
             )
             self.say(f"{one.named.said}: {culprit.said}")
-            Recorder(self._files.path).write("culprit", cell=cell, **asdict(culprit))
+            Recorder(self._files.path).write("culprit", cell=cell, **culprit.event)
 
     def _cell(self, values: Mapping[str, str]) -> Cell:
         return make_cell(self.project.spec, values)

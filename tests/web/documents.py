@@ -336,7 +336,12 @@ def _suspected() -> Document:
 
 
 def _symptom() -> Document:
-    return {"name": "disk full", "means": "raise disk_gib", "cells": [_number(BROKEN)], "line": "No space left on device"}
+    return {
+        "name": "disk full",
+        "means": "raise disk_gib",
+        "cells": [_number(BROKEN)],
+        "line": "No space left on device",
+    }
 
 
 def _worse() -> Document:

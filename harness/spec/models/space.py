@@ -123,7 +123,9 @@ class Symptom(Model):
 
     name: Text
     pattern: Annotated[str, AfterValidator(_compiled)]
-    where: tuple[Literal["messages", "consoles", "logs"], ...] = Field(("messages", "consoles", "logs"), min_length=1)
+    where: tuple[Literal["messages", "consoles", "logs"], ...] = Field(
+        default=("messages", "consoles", "logs"), min_length=1
+    )
     means: Text
     blame: Literal["product", "infra", "harness", "user"] | None = None
     issue: Url | None = None

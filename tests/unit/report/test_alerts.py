@@ -77,11 +77,11 @@ class Smtp(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def serving(server: socketserver.BaseServer) -> Iterator[int]:
+def serving(server: socketserver.TCPServer) -> Iterator[int]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield server.server_address[1]
+        yield int(server.server_address[1])
     finally:
         server.shutdown()
         server.server_close()

@@ -18,7 +18,7 @@ from harness.history.lines import forget, once
 from harness.history.record import MachineRecord, Record, RunOrigin, from_line, to_line
 from harness.report import records, summary
 from harness.report.records import collect, keep, records_of
-from harness.report.results import load
+from harness.report.results import Culprit, load
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
@@ -61,14 +61,16 @@ def test_a_record_says_since_which_commit_its_cell_fails(run: Written) -> None:
     run.start(CELL).fails(CELL, "deploy", blame="product", summary="no").end(1)
     before = only(run)
     run.seconds += 60
-    culprit = {"values": [["ip", "dual"], ["runtime", "crio"]], "checks": ["deploy"], "owners": ["@net"]}
-    run.event("culprit", cell=CELL, commit="abc", title="abc Route", author="A <a@b>", date="2026-11-20", **culprit)
+    values = ("ip", "dual"), ("runtime", "crio")
+    culprit = Culprit(values, ("deploy",), "abc", "abc Route", "A <a@b>", "2026-11-20", ("@net",))
+    run.event("culprit", cell=CELL, **culprit.event)
     found = only(run)
     expected = {"values": "ip dual with runtime crio", "commit": "abc", "title": "abc Route", "owners": "@net"}
     assert expected.items() <= found.culprit.items()
     assert found.id == before.id
     assert once([before, found]) == (found,)  # what was found out later replaces it in the history
     (told,) = load(run.directory).culprits
+    assert told == culprit
     assert told.said == "since abc Route (A <a@b>, 2026-11-20); owners: @net"
 
 

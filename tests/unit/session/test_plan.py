@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,7 +149,7 @@ def test_a_further_cell_is_added_to_a_run_of_its_tier_and_night(written: Written
     [
         RunRequest(into="last"),
         *(
-            RunRequest(cells=("c",), into="last", **{name: "x"})
+            replace(RunRequest(cells=("c",), into="last"), **dict[str, Any]({name: "x"}))
             for name in ("tier", "failed", "changed_since", "night", "shard", "run_id")
         ),
     ],
