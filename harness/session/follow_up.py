@@ -246,7 +246,7 @@ class Pursuit:
             repository = Repository.of(self.project.directory)
             commits = ends[0].where.commit, ends[1].where.commit
             runs = self.project.settings.runs
-            search = bisected(repository, cell, commits, runs, self.options, self.say)
+            search = bisected(repository, cell, commits, runs, [*self.options, *self._suites(cell)], self.say)
         except VmatrixError as error:
             return replace(none, why=error.summary)
         if len(search.open) != 1:
@@ -254,6 +254,13 @@ class Pursuit:
         commit = repository.revision(search.open[0])
         owners = owners_of(repository.root, repository.changed_in(commit.name))
         return Culprit(suspect.values, checks, commit.name, commit.title, commit.author, commit.date, owners)
+
+    def _suites(self, cell: str) -> list[str]:
+        """Return the options by which a pinned cell has the suites of its tier; other cells have all, in any revision."""
+        result = self._result()
+        tier = self.project.spec.tiers.get(result.tier or "")
+        pinned = tier is not None and result.values.get(cell) in tier.pinned
+        return ["--tier", str(result.tier)] if pinned else []
 
     def write(self) -> None:
         """Write the run's reports and records anew, with what was found out."""
