@@ -256,7 +256,7 @@ class Pursuit:
         return Culprit(suspect.values, checks, commit.name, commit.title, commit.author, commit.date, owners)
 
     def _suites(self, cell: str) -> list[str]:
-        """Return the options by which a pinned cell has the suites of its tier; other cells have all, in any revision."""
+        """Return the options by which a pinned cell has the suites of its tier; other cells have all of them."""
         result = self._result()
         tier = self.project.spec.tiers.get(result.tier or "")
         pinned = tier is not None and result.values.get(cell) in tier.pinned
