@@ -27,7 +27,7 @@ from harness.paths import MATRIX
 from harness.plan.changed import owners_of
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
-from harness.report.output.document import suspects_of
+from harness.report.output.document import culprit_of, suspects_of
 from harness.report.output.note import code
 from harness.report.suspects import Explained, Suspect, flake_rates, of_night
 from harness.report.words import plural
@@ -135,9 +135,7 @@ def _title(found: Explained, suspect: Suspect) -> str:
 
 
 def _description(analysis: Analysis, mark: str, found: Explained, suspect: Suspect, url: str) -> str:
-    night = analysis.last
-    culprits = (night.cells[cell].culprit for cell in found.cells if cell in night.cells) if night is not None else ()
-    culprit = next((one for one in culprits if one.get("values") == suspect.said), {})
+    culprit = culprit_of(analysis, found) or {}
     lines = [f"<!-- vmatrix {mark} -->", f"{code(suspect.said)}: {suspect.evidence}.", ""]
     lines += [f"- fails: {code(title)}" for title, _ in found.keys[:MOST_CELLS]]
     lines += [f"- cell {code(cell)}" for cell in found.cells[:MOST_CELLS]]
