@@ -25,6 +25,7 @@ LATER = {
         "adopt",
         "backup",
         "certificates",
+        "defragment-etcd",
         "reconfigure",
         "recover",
         "remove-node",
@@ -36,7 +37,7 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
-    "rescue", "always", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
+    "rescue", "always", "module_defaults", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
 }  # fmt: skip
 
 CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")
