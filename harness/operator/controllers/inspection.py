@@ -132,16 +132,18 @@ def _written(digests: Mapping[str, str]) -> list[str]:
 
 
 PKI, CONFIGS, MANIFESTS = "/etc/kubernetes/pki", "/etc/kubernetes", "/etc/kubernetes/manifests"
-# What `kubeadm certs renew all` renews, which is what the operation certificates runs on control planes.
+# What the operation certificates renews: on control planes, and on members of etcd, wherever they run.
 OF_THE_API = (
     *(f"{PKI}/{name}.crt" for name in ("apiserver", "apiserver-kubelet-client", "front-proxy-client")),
     *(f"{CONFIGS}/{name}.conf" for name in ("admin", "super-admin", "controller-manager", "scheduler")),
+    ETCD_CLIENT := f"{PKI}/apiserver-etcd-client.crt",
 )
-# The same, where etcd runs beside the API server; those of external etcd are no operation's.
-OF_ETCD = (
-    f"{PKI}/apiserver-etcd-client.crt",
-    *(f"{PKI}/etcd/{n}.crt" for n in ("server", "peer", "healthcheck-client")),
-)
+OF_ETCD = (ETCD_CLIENT, *(f"{PKI}/etcd/{name}.crt" for name in ("server", "peer", "healthcheck-client")))
+RENEWED = {  # by the file that tells what a machine runs
+    f"{MANIFESTS}/kube-apiserver.yaml": OF_THE_API,
+    f"{MANIFESTS}/etcd.yaml": OF_ETCD,
+    "/etc/systemd/system/etcd.service": OF_ETCD,
+}
 
 
 def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | None:
@@ -150,8 +152,7 @@ def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | N
     Args:
         certificates: PEM by path.  files: paths of other files that are on the machine.
     """
-    renewed = OF_THE_API if f"{MANIFESTS}/kube-apiserver.yaml" in files else ()
-    renewed = (*renewed, *OF_ETCD) if renewed and f"{MANIFESTS}/etcd.yaml" in files else renewed
+    renewed = {path for program, paths in RENEWED.items() if program in files for path in paths}
     ends = {path: end for path, pem in certificates.items() if (end := _end(pem)) is not None}
     made: Json = {}
     for date, file, paths in (

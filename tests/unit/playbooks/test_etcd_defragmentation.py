@@ -8,8 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -39,7 +38,7 @@ class Gateway(BaseHTTPRequestHandler):
     """etcd's gateway of every row, at /ROW/v3; notes what changes something."""
 
     base = ""
-    calls: dict[str, list[str]] = defaultdict(list)
+    calls: ClassVar[dict[str, list[str]]] = defaultdict(list)
 
     def do_POST(self) -> None:
         """Answer as the row's members do."""
@@ -60,7 +59,8 @@ class Gateway(BaseHTTPRequestHandler):
         if other and row.endswith("-down"):
             return 503, {"message": "etcdserver: request timed out"}
         if path == "/cluster/member/list":
-    X
+            own = f"{self.base}/{row}"
+            return 200, {"members": [{"ID": "7", "clientURLs": [own]}, {"ID": "8", "clientURLs": [f"{own}+other"]}]}
         if path == "/maintenance/status":
             state = {"header": {"member_id": "7", "revision": "42"}, "leader": "7", "dbSize": str(size * MEBI)}
             state |= {"dbSizeInUse": str(used * MEBI)} | ({"dbSizeQuota": str(quota * MEBI)} if quota else {})

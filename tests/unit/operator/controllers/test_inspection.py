@@ -246,10 +246,28 @@ def test_the_first_of_both_kinds_is_told() -> None:
     }
 
 
-def test_nobody_renews_those_of_external_etcd() -> None:
-    found = {f"{PKI}/etcd/server.crt": pem(10), f"{PKI}/apiserver-etcd-client.crt": pem(11)}
-    assert dates(found, ()) == {"otherExpiry": "2026-01-11T00:00:00Z", "otherFile": f"{PKI}/etcd/server.crt"}
-    assert "firstExpiry" not in (dates(found, PLANE[:1]) or {})
+EXTERNAL = "/etc/systemd/system/etcd.service"
+# By a file of a machine: what is renewed there, and what is not.
+RENEWAL = {
+    PLANE[0]: ("apiserver-etcd-client.crt", "etcd/ca.crt"),
+    PLANE[1]: ("etcd/server.crt", "etcd/ca.crt"),
+    EXTERNAL: ("etcd/server.crt", "etcd/ca.crt"),
+    f"{EXTERNAL} ": ("apiserver-etcd-client.crt", "ca.crt"),
+}
+
+
+@pytest.mark.parametrize("file", RENEWAL)
+def test_certificates_of_etcd_are_renewed_wherever_it_runs(file: str) -> None:
+    own, other = (f"{PKI}/{name}" for name in RENEWAL[file])
+    found = dates({own: pem(10), other: pem(5)}, (file.strip(),)) or {}
+    assert (found.get("file"), found.get("otherFile")) == (own, other)
+
+
+def test_nothing_is_renewed_where_neither_runs() -> None:
+    assert dates({f"{PKI}/etcd/server.crt": pem(10)}, ()) == {
+        "otherExpiry": "2026-01-11T00:00:00Z",
+        "otherFile": f"{PKI}/etcd/server.crt",
+    }
 
 
 def test_of_several_certificates_in_a_file_the_first_counts() -> None:
