@@ -17,6 +17,7 @@ MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady
 FAILED, PRUNED = "Failed", "Pruned"  # of an EtcdBackup
 ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
+ETCD_HEALTHY = "EtcdHealthy"
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
 # Of machines of a cluster: a login, what was last applied, and health.
 ANSWERING, SETTINGS_AS_APPLIED = "Answering", "SettingsAsApplied"

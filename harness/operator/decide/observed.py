@@ -19,7 +19,7 @@ from harness.operator.api.cluster import (
 )
 from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
 from harness.operator.api.etcd import EtcdBackup
-from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.machine import DeclaredMachine, MachineEtcd
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
@@ -34,7 +34,7 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
     "reconfigure": ("version", "source", "settings", "addons"),
     "addons": ("addons",),
 }
-RECOVER = "recover"
+RECOVER, DEFRAGMENT = "recover", "defragment"
 LEAVE = frozenset({"remove-node", RECOVER})  # operations whose machines leave
 ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from before is left
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
@@ -105,6 +105,7 @@ class Observed:
     missing: by add-on of the playbooks, what of it is gone since the last operation.
     deleted: Machines that are being deleted.  silent: deployed ones that do not answer.
     expires: of the first certificate that an operation can renew.
+    etcd: what members of etcd say of themselves since the last operation.
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     """
 
@@ -124,6 +125,7 @@ class Observed:
     deleted: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()
     expires: datetime | None = None
+    etcd: Mapping[str, MachineEtcd] = field(default_factory=dict)
     backups: tuple[SeenBackup, ...] = ()
     unsettled: UnsettledState | None = None
     approval: PendingApproval | None = None
@@ -166,6 +168,7 @@ def observed(
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
         silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
+        etcd={one.metadata.name: one.status.etcd for one in fresh if one.status.etcd is not None},
         expires=min((parse_time(date) for date in dates if date), default=None),
         deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
     )
@@ -264,5 +267,6 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         approval=None if pending is not None and pending.digest == current.digest else pending,
         changed={} if SETTLES.get(current.operation) else observed.changed,
         expires=None if current.operation == "certificates" else observed.expires,
+        etcd={} if current.operation == DEFRAGMENT else observed.etcd,
         replace={name: why for name, why in observed.replace.items() if name not in gone},
     )

@@ -10,7 +10,7 @@ from harness.errors import Blame
 from harness.kube.objects import parse_time
 from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval, PlannedStep
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION, RETRY_ANNOTATION
-from harness.operator.decide import duties
+from harness.operator.decide import duties, etcd
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import (
@@ -29,6 +29,7 @@ from harness.operator.decide.duties import joining_missing, machines_missing, un
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
+    DEFRAGMENT,
     INTERRUPTED,
     RECOVER,
     RESET,
@@ -228,11 +229,13 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
+    Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty("upgrade", "upgrade.yml", True, duties.upgrade),
     Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure),
     Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
+    Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
 )
