@@ -30,6 +30,7 @@ LATER = {
         "recover",
         "remove-node",
         "reset",
+        "restore",
         "rotate-encryption-key",
         "scale",
         "upgrade",

@@ -1,4 +1,4 @@
-"""A full etcd takes no writes; the defragmentation has it take them again, and refuses to begin with a member down."""
+"""A full etcd takes writes again once it is defragmented, and a cluster that is well goes back to a snapshot."""
 
 from __future__ import annotations
 
@@ -68,3 +68,30 @@ def test_a_member_that_is_down_is_a_reason_to_refuse(bench: Bench) -> None:
     ask(bench, "cluster/member/remove", {"ID": added["member"]["ID"]})
     assert "one that has never started have no leader or do not answer" in refused.stdout
     assert "changed=0" in refused.stdout
+
+
+@pytest.mark.usefixtures("full")
+def test_a_cluster_goes_back_to_a_snapshot_once_that_is_confirmed(bench: Bench) -> None:
+    path = bench.directory / "etcd" / "snapshot.db"
+    option = ("-e", json.dumps({"cluster_etcd_snapshot_path": str(path)}))
+    for name in ("deleted", "changed"):
+        assert write(bench, name).endswith("created")
+    bench.play(*option, entry="backup")
+    bench.on(
+        0, f'{KUBECTL} delete configmap deleted && {KUBECTL} patch configmap changed --patch \'{{"data":{{"a":"c"}}}}\''
+    )
+    assert write(bench, "later").endswith("created")
+    taken = json.loads(path.with_name("snapshot.db.json").read_text(encoding="utf-8"))["taken"]
+
+    refused = bench.attempt(*option, entry="restore")
+    assert f"set cluster_etcd_restore_confirmation to {taken}" in " ".join(refused.stdout.split())
+    assert "changed=0" in refused.stdout
+
+    began = bench.on(0, "pidof coredns").stdout
+    bench.play(*option, "-e", f"cluster_etcd_restore_confirmation={taken}", entry="restore")
+    names = bench.on(0, f"{KUBECTL} get configmaps --output name").stdout.split()
+    assert {"configmap/deleted", "configmap/changed"} <= set(names)
+    assert "configmap/later" not in names
+    assert bench.on(0, f"{KUBECTL} get configmap changed --output jsonpath={{.data.a}}").stdout == "b"
+    assert bench.on(0, "pidof coredns").stdout == began != "", "pods run on"
+    assert write(bench, "after").endswith("created")
