@@ -184,7 +184,7 @@ class DeclaredObjects:
 
     def _members(self) -> list[Metric]:
         """Return what members of etcd say of themselves."""
-        known = {
+        known: dict[tuple[str, ...], Json] = {
             (*_named(one)[:1], dig(one, "spec", "claim", "cluster"), _named(one)[1]): state
             for one in self.machines
             if (state := _of(one, "etcd")) and dig(one, "spec", "claim", "cluster")

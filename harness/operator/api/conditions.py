@@ -15,6 +15,7 @@ from harness.kube.objects import stamp, with_condition
 ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
 MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"
 FAILED, PRUNED = "Failed", "Pruned"  # of an EtcdBackup
+RESTORED = "Restored"  # of an EtcdRestore
 ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
 ETCD_HEALTHY = "EtcdHealthy"

@@ -33,13 +33,14 @@ from harness.operator.decide.observed import (
     INTERRUPTED,
     RECOVER,
     RESET,
+    RESTORE,
     SUCCEEDED,
     Observed,
     begun,
     ended,
 )
 from harness.operator.decide.product_file import FIELD, phase_of
-from harness.operator.decide.restores import restorable
+from harness.operator.decide.restores import restorable, restore
 
 BACKUP, UPGRADE = "backup", "upgrade"  # operations
 
@@ -227,6 +228,7 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty("deploy", "cluster.yml", False, duties.deploy, holds=(machines_missing,)),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
+    Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
@@ -240,6 +242,7 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
 )
 WITHOUT_A_CLUSTER = DUTIES[:3]
+CONFIRMED = (RESET, RECOVER, RESTORE)  # somebody has confirmed them otherwise than by an approval
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:
@@ -315,7 +318,7 @@ def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | W
     held = no_phase(duty.operation, desired) or held
     operation = _operation(duty, due, desired, observed)
     held = held or held_back(operation, desired, observed)
-    if held is None and duty.disruptive and duty.operation not in (RESET, RECOVER):  # which is confirmed in any case
+    if held is None and duty.disruptive and duty.operation not in CONFIRMED:
         held = unapproved(operation, desired, observed)
     return held or operation
 
