@@ -12,21 +12,20 @@ from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, PVC
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE
-from harness.spec import Spec
+from harness.paths import packaged_dir
+from harness.spec import Spec, load_spec
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, changed_spec, living, says, site_of
+from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
 
 PRODUCT = "operator"
-USUAL = "  etcd:\n    extraArgs: {{ variables.cluster_etcd_extra_args | default({}) | tojson }}\n"
-SMALL = '  etcd:\n    extraArgs: {quota-backend-bytes: "25165824"}\n'
-MOST = 60  # objects of a megabyte; the quota is 24 MiB
+SMALL = {"quota-backend-bytes": str(24 << 20)}
+MOST = 60  # objects of a megabyte
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
-    """Return the packaged matrix, whose clusters have an etcd with room for little."""
-    folder = tmp_path_factory.mktemp("objects") / PRODUCT
-    return changed_spec(PRODUCT, folder, {"cluster.yml.j2": [(USUAL, SMALL)]})
+def spec() -> Spec:
+    """Return the packaged matrix."""
+    return load_spec(packaged_dir() / "matrix")
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +36,13 @@ def planned(spec: Spec) -> Cell:
 
 @pytest.fixture(scope="module")
 def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
-    """Return the cluster once it is deployed."""
+    """Return the cluster once it is deployed, and its etcd has room for little."""
     with site_of(spec, [planned], "etcd") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
         life.apply(0)
-        yield Lived.of(life)
+        found = Lived.of(life)
+        found.edit({"etcd": {"extraArgs": SMALL}})
+        ended(found)
+        yield found
 
 
 @pytest.fixture
@@ -60,9 +62,9 @@ def fill(guest: Cluster, names: list[str]) -> None:
 
 
 def ended(lived: Lived, *operations: str) -> None:
-    """Wait until these operations have succeeded, after the deployment and in this order."""
-    wanted = ["deploy succeeded", *(f"{one} succeeded" for one in operations)]
-    lived.wait("guest", lambda _: lived.history() == wanted, " and ".join(operations), CLUSTER)
+    """Wait until these operations have succeeded, after those of the beginning and in this order."""
+    wanted = ["deploy succeeded", "reconfigure succeeded", *(f"{one} succeeded" for one in operations)]
+    lived.wait("guest", lambda _: lived.history() == wanted, " and ".join(wanted), CLUSTER)
 
 
 def written(lived: Lived, guest: Cluster, name: str) -> None:
