@@ -137,7 +137,7 @@ FORMS: Mapping[str, Form] = {
     "cluster_vxlan_mtu": Form("a number of bytes", "1450", _number(0, HIGHEST_PORT)),
     "cluster_coredns_cache_seconds": Form("a number of seconds", "30", _number(0, 1 << 31)),
     "cluster_drain_timeout": Form("a number of seconds", "300", _number(0, 1 << 31)),
-    "cluster_etcd_defragment_percent": Form("a number from 0 to 100", "30", _number(0, 101)),
+    "cluster_etcd_defragment_percent": Form("a number from 0 to 100", "30", _number(0, 100)),
     "cluster_etcd_defragment_mebibytes": Form("a number of MiB", "100", _number(0, 1 << 31)),
     "cluster_certificates_renew_before_days": Form("a number of days", "90", _number(0, 1 << 31)),
     "cluster_kubeconfig_server": Form("a server's URL", "https://10.0.0.5:6443", _matching(SERVER), empty=True),
