@@ -32,9 +32,17 @@ from harness.kube.resources import (
     VM,
     VMI,
 )
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    ETCD_BACKUP,
+    ETCD_RESTORE,
+    GROUP,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.controllers.remediation import SWITCH
-from harness.operator.registry import OURS, Part
+from harness.operator.registry import OF_ETCD, OURS, Part
 from harness.operator.webhooks.configurations import SECRET_NAME
 from harness.operator.webhooks.deployments import VERB
 
@@ -48,7 +56,7 @@ MANAGER = (
     Right(POD, ("get",), "executors have the image of the manager's own pod"),
 )
 # Of every manager, everywhere.
-_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in (*OURS, ETCD_BACKUP))
+_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in (*OURS, *OF_ETCD))
 DEFINITIONS = (
     Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
     Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),
@@ -188,6 +196,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(CLUSTER, ("update",), "which times of a schedule are done", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it may own backups", FINALIZERS, inside=True),
     ),
+    "restores": (Right(ETCD_RESTORE, ("update",), "what became of them", STATUS),),
 }
 
 

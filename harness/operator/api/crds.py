@@ -8,9 +8,17 @@ from harness.kube.kinds.definition import KindOfObject, as_yaml, column, conditi
 from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.etcd import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    ETCD_BACKUP,
+    ETCD_RESTORE,
+    GROUP,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.api.sets import MachineSet
 
 DIGEST = digest_annotation(GROUP)
@@ -77,12 +85,21 @@ ETCD_BACKUP_COLUMNS = (
     column("Location", ".status.location", wide=True),
     column("Says", condition_path("Verified", "message"), wide=True),
 )
+ETCD_RESTORE_COLUMNS = (
+    column("Cluster", ".spec.cluster"),
+    column("Backup", ".spec.backup"),
+    column("Phase", ".status.phase"),
+    AGE,
+    column("Ended", ".status.ended", "date", wide=True),
+    column("Says", condition_path("Restored", "message"), wide=True),
+)
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
     KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS),
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
+    KindOfObject(EtcdRestore, ETCD_RESTORE, "ver", CATEGORY, ETCD_RESTORE_COLUMNS, (".spec.cluster", ".status.phase")),
 )
 
 

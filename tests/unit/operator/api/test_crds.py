@@ -12,7 +12,15 @@ from harness.operator.api.crds import crds, files
 from tests.unit.pages import ROOT
 
 FOLDER = ROOT / "deploy" / "operator" / "crds"
-KINDS = {"ClusterDeployment": "vcd", "Cluster": "vcl", "MachineSet": "vms", "Machine": "vma", "EtcdBackup": "veb"}
+KINDS = {
+    "ClusterDeployment": "vcd",
+    "Cluster": "vcl",
+    "MachineSet": "vms",
+    "Machine": "vma",
+    "EtcdBackup": "veb",
+    "EtcdRestore": "ver",
+}
+
 Json = dict[str, Any]
 
 
