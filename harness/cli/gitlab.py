@@ -224,9 +224,10 @@ def checks_(
         _ready(context.project.settings.provider)
     names = ("provider", "infra_profile", "infra_name", "kubeconfig", "namespace", "runs")
     words = [*run.options_of({name: getattr(context.project.settings, name) for name in names})]
+    kept = [*run.options_of({"keep": "always"})]
     program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
     tier = os.environ.get("MATRIX_TIER") or "smoke"
-    done = proc.attend([*program, "run", "--tier", tier, "--keep", "always", "--run-id", context.job.run, *words])
+    done = proc.attend([*program, "run", "--tier", tier, *kept, "--run-id", context.job.run, *words])
     cells = [one.id for one in load(context.files.path).cells]
     if proc.by_signal(done) or not cells:
         raise typer.Exit(done)

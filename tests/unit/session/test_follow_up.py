@@ -143,7 +143,7 @@ def pursued(
         monkeypatch.setenv(f"{name}_EMAIL", "a@example.org")
     root = tmp_path / "repository"
     root.mkdir()
-    git = ["git", "-C", root, "-c", "init.defaultBranch=main"]
+    git: list[str | Path] = ["git", "-C", root, "-c", "init.defaultBranch=main"]
     proc.run([*git, "init", "-q"], timeout=20)
     for number in range(4):
         (root / f"f{number}").write_text(str(number), encoding="utf-8")
