@@ -181,7 +181,9 @@ def tell(alerts: Sequence[Alert], settings: Settings) -> list[str]:
                 send(alert)
             except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that is none
                 left = len(alerts) - number
-                problems.append(f"{plural(left, 'alert')} not sent by {name}: {_why(error)}; the next report tries again")
+                problems.append(
+                    f"{plural(left, 'alert')} not sent by {name}: {_why(error)}; the next report tries again"
+                )
                 break
             told.append(f"{name} {alert.id}")
             try:
@@ -233,7 +235,7 @@ def _mail(alert: Alert, settings: Settings) -> None:
             server.ehlo()
         if settings.alert_smtp_user is not None:
             if not isinstance(server.sock, ssl.SSLSocket):
-                raise NoAnswer(f"{host} offers no TLS, so that the password was not sent to it; use port 465 or STARTTLS")
+                raise NoAnswer(f"{host} offers no TLS, so that the password was not sent; use port 465 or STARTTLS")
             server.login(settings.alert_smtp_user, os.environ.get(PASSWORD, ""))
         server.send_message(message)
 
