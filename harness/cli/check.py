@@ -26,6 +26,14 @@ from harness.session.recheck import plan_recheck
 from harness.spec.options import RunRequest
 from harness.spec.settings import RESOLVED
 
+Repeat = Annotated[
+    int, typer.Option(min=1, max=1000, help="Run them N times, and say how often they failed.", metavar="N")
+]
+Facts = Annotated[Path | None, typer.Option(metavar="FILE", help="With --inventory: what the cluster must look like.")]
+Suites = Annotated[
+    list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -49,17 +57,11 @@ def check(
             help="Instead of CELL: check the cluster of --kubeconfig, with these machines; can be repeated.",
         ),
     ] = None,
-    facts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --inventory: what the cluster must look like.")
-    ] = None,
-    suite: Annotated[
-        list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
-    ] = None,
+    facts: Facts = None,
+    suite: Suites = None,
     select: Annotated[str | None, typer.Option("-k", help="Only matching checks (as pytest -k).")] = None,
     run: OfRun = None,
-    repeat: Annotated[
-        int, typer.Option(min=1, max=1000, help="Run them N times, and say how often they failed.", metavar="N")
-    ] = 1,
+    repeat: Repeat = 1,
 ) -> None:
     """Check a kept cell again, any number of times: after a repair by hand, or with changed checks.
 
