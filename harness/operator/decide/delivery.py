@@ -256,6 +256,13 @@ def application_of(delivery: Delivery) -> str:
     return digest_of([delivery.spec.deploy.model_dump(mode="json")])
 
 
+def progressed(status: DeliveryStatus, entry: DeliveredRevision, stage: str, why: tuple[str, str]) -> DeliveryStatus:
+    """Return the status of a build that goes on; `why`: reason and words of what it waits for, or empty ones."""
+    reason, message = why
+    told = {"stage": stage or None, "reason": reason or None, "message": message[:4096] or None}
+    return _with_entry(status, entry, **told)
+
+
 def to_run(delivery: Delivery) -> DeliveredRevision | None:
     """Return the revision that is to run: the latest that has an image and was not rolled back, or not as it is now."""
     for one in delivery.status.history:
@@ -345,7 +352,10 @@ Said = tuple[str, bool | None, str, str]  # type, status, reason, message
 
 
 def build_conditions(delivery: Delivery, step: BuildStep) -> list[Said]:
-    """Return Built and Pushed of the newest revision, by what its build has come to or waits for."""
+    """Return Built and Pushed of the newest revision, by what its build has come to or waits for.
+
+    Fetched is among them where a build could not fetch what the repository was said to have.
+    """
     newest = delivery.status.history[0] if delivery.status.history else None
     known = newest is not None and (
         delivery.status.requested is None or newest.revision == delivery.status.requested.revision
@@ -357,10 +367,11 @@ def build_conditions(delivery: Delivery, step: BuildStep) -> list[Said]:
     if newest.image is not None:
         return [(BUILT, True, BUILT, f"{name} is built"), (PUSHED, True, PUSHED, f"{name} is {newest.image}")]
     if newest.outcome == "Building":
-        message = f"Job {newest.job} builds {name}"
-        return [(BUILT, False, "Building", message), (PUSHED, False, "Building", message)]
+        reason, message = newest.reason or "Building", newest.message or f"Job {newest.job} builds {name}"
+        return [(BUILT, newest.stage == BUILT, reason, message), (PUSHED, False, reason, message)]
     reason, message = newest.reason or "BuildFailed", _with_line(newest)
-    return [(BUILT, newest.stage == BUILT, reason, message), (PUSHED, False, reason, message)]
+    lacks = [(FETCHED, False, reason, message)] if newest.stage is None else []
+    return [*lacks, (BUILT, newest.stage == BUILT, reason, message), (PUSHED, False, reason, message)]
 
 
 def _waiting(step: BuildStep) -> tuple[str, str]:
@@ -392,7 +403,8 @@ def written(delivery: Delivery, status: DeliveryStatus, said: Iterable[Said], mo
     """Return a status as the API has it, with conditions set, and Ready as it follows from all of them."""
     generation = delivery.metadata.generation
     body: Json = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    made = [new(kind, true, reason, message, moment, generation) for kind, true, reason, message in said]
+    last = {one[0]: one for one in said}  # a build knows more of Fetched than a look at the repository
+    made = [new(kind, true, reason, message, moment, generation) for kind, true, reason, message in last.values()]
     found = with_conditions(body.get("conditions") or [], *made)
     after = delivery.model_copy(update={"status": status})
     kind, true, reason, message = ready_said(after, found)
