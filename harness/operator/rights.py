@@ -32,9 +32,10 @@ from harness.kube.resources import (
     VM,
     VMI,
 )
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.crds import KINDS
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.controllers.remediation import SWITCH
-from harness.operator.registry import OURS, Part
+from harness.operator.registry import Part
 from harness.operator.webhooks.configurations import SECRET_NAME
 from harness.operator.webhooks.deployments import VERB
 
@@ -48,7 +49,7 @@ MANAGER = (
     Right(POD, ("get",), "executors have the image of the manager's own pod"),
 )
 # Of every manager, everywhere.
-_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in (*OURS, ETCD_BACKUP))
+_OURS = tuple(f"{kind.resource.plural}.{kind.resource.group}" for kind in KINDS)
 DEFINITIONS = (
     Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
     Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),

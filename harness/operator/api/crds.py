@@ -8,9 +8,18 @@ from harness.kube.kinds.definition import KindOfObject, as_yaml, column, conditi
 from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.delivery import Delivery
 from harness.operator.api.etcd import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    DELIVERY,
+    ETCD_BACKUP,
+    GROUP,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.api.sets import MachineSet
 
 DIGEST = digest_annotation(GROUP)
@@ -77,12 +86,23 @@ ETCD_BACKUP_COLUMNS = (
     column("Location", ".status.location", wide=True),
     column("Says", condition_path("Verified", "message"), wide=True),
 )
+DELIVERY_COLUMNS = (
+    column("Commit", ".status.commit"),
+    column("Ready", condition_path("Ready")),
+    column("Doing", condition_path("Ready", "reason")),
+    column("Cluster", ".spec.deploy.cluster"),
+    column("URL", ".status.url"),
+    AGE,
+    column("Image", ".status.image", wide=True),
+    column("Reason", condition_path("Ready", "message"), wide=True),
+)
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
     KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS),
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
+    KindOfObject(Delivery, DELIVERY, "vdl", CATEGORY, DELIVERY_COLUMNS),
 )
 
 

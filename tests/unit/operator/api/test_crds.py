@@ -13,6 +13,7 @@ from tests.unit.pages import ROOT
 
 FOLDER = ROOT / "deploy" / "operator" / "crds"
 KINDS = {"ClusterDeployment": "vcd", "Cluster": "vcl", "MachineSet": "vms", "Machine": "vma", "EtcdBackup": "veb"}
+KINDS |= {"Delivery": "vdl"}
 Json = dict[str, Any]
 
 
@@ -93,6 +94,7 @@ def test_free_form_is_what_is_meant_to_be() -> None:
         "ClusterDeployment.spec.kubernetes.kubelet.config",
         "ClusterDeployment.spec.kubernetes.kubeProxy.config",
         "ClusterDeployment.spec.variables",
+        "Delivery.spec.deploy.template",
         "Cluster.status.applied.variables",
         "Cluster.status.operation.applies.variables",
     }
