@@ -84,9 +84,8 @@ def after(tmp_path: Path) -> dict[str, tuple[str, ...]]:
     """Return what each program waits for before it is started."""
     none = PlainCommand(())
     layout = Layout("unit", tmp_path / "unit")
-    config = HostConfig(
-        layout, lambda _: Path(), lambda _: none, lambda _: none, lambda _: None, lambda: None, lambda: True
-    )
+    served = [lambda _: none] * 2
+    config = HostConfig(layout, lambda _: Path(), *served, lambda _: None, lambda: None, lambda: True, lambda *_: none)
     return {program.name: program.after for program in EmbeddedProvider(config).programs(0)}
 
 
