@@ -138,7 +138,6 @@ class Installation:
         served = (ALL, WEBHOOKS) if self.webhooks and not self.apart else ()
         made["manager.yml"] = [self._manager(name, runs or served) for name, runs in managers.items()]
         made["manager.yml"].append(self._git_service(f"{NAME}-{GIT}" if self.apart else NAME))
-        made["rbac/deliverer.yml"] = [role(DELIVERERS, rights.INTO_GUESTS, None, LABELS)]
         if self.webhooks:
             made |= self._webhooks(where, list(managers))
         return made
@@ -153,6 +152,7 @@ class Installation:
             *self._granted("webhooks", rights.WEBHOOKS, [server], where),
             *self._granted(f"everywhere-{about}", everywhere, [server], None),
             role(USERS, rights.USE, None, LABELS),
+            role(DELIVERERS, rights.INTO_GUESTS, None, LABELS),
         ]
         alone = [SERVICE_ACCOUNT.manifest(server, self.namespace, labels=LABELS)] if self.apart else []
         if self.apart:

@@ -145,12 +145,6 @@ REASONS = (
         "a file is not in build.context, or .dockerignore leaves it out",
     ),
     _reason(
-        "code = Unavailable|error reading from server|closing transport|transport is closing|no active session",
-        "BuilderEnded",
-        "the builder ended",
-        transient=True,
-    ),
-    _reason(
         r"connection refused|connection reset|no such host|i/o timeout|TLS handshake timeout|unexpected EOF|: EOF"
         r"|50[0234] |too ?many ?requests|429 |no route to host|network is unreachable|deadline exceeded",
         "RegistryUnavailable",
@@ -167,6 +161,12 @@ REASONS = (
         "the registry refuses the log-in, or the push",
     ),
     _reason("failed to resolve source metadata|not found", "BaseImageNotFound", "a registry has no such image"),
+    _reason(
+        "closing transport|connection error|session|transport is closing|error reading from server",
+        "BuilderEnded",
+        "the builder ended",
+        transient=True,
+    ),
 )
 OTHER = _reason("", "BuildFailed", "the build failed")
 PLACE = re.compile(r"^(?P<file>\S+):(?P<line>[0-9]+)$")

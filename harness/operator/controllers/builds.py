@@ -118,7 +118,7 @@ class Sources:
         if source.revision is not None:
             status = with_request(status, source.revision, meta.annotations.get(AUTHOR_ANNOTATION) or "spec", now)
             return status, (FETCHED, True, "Given", f"{short(source.revision)} is in spec.source.revision"), None
-        about = digest_of([source.model_dump(mode="json"), meta.uid])
+        about = digest_of([{"uid": meta.uid, **source.model_dump(mode="json")}])
         last = self._looks.get(key)
         if last is None or last.about != about or asked is not None or last.due_in(delivery) == 0.0:
             failures = last.failures if last is not None and last.about == about else 0

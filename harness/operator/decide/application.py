@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.kube.client import Json
-from harness.kube.objects import dig, is_condition, owner_reference, phase
+from harness.kube.objects import condition, dig, is_condition, owner_reference, phase
 from harness.kube.resources import DEPLOYMENT, INGRESS, SERVICE
 from harness.kube.rollout import waits_for
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -255,7 +255,7 @@ def _trouble(pods: Sequence[Json]) -> tuple[str, str]:
             if ended and ended.get("exitCode"):
                 told = f"{ended.get('reason') or 'Error'}, status {ended['exitCode']}"
                 return "CrashLoopBackOff", f"pod {name}: container {status['name']} ended: {told}"
-        scheduled = next((c for c in dig(pod, "status", "conditions") or () if c["type"] == "PodScheduled"), {})
+        scheduled = condition(pod, "PodScheduled") or {}
         if phase(pod) == "Pending" and scheduled.get("status") == "False":
             return "Unschedulable", f"pod {name}: {scheduled.get('message') or 'no node can run it'}"
         if phase(pod) == "Running" and not is_condition(pod, "Ready", "True"):

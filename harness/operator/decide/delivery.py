@@ -7,7 +7,7 @@ Of those that are seen meanwhile, only the last one is built afterwards: nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -50,7 +50,7 @@ def job_name(delivery: str, revision: str) -> str:
     return f"{delivery}-{short(revision)}"
 
 
-def _digest(delivery: Delivery, without: dict[str, tuple[str, ...]]) -> str:
+def _digest(delivery: Delivery, without: Mapping[str, tuple[str, ...]]) -> str:
     spec = delivery.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     parts = {part: {n: v for n, v in spec[part].items() if n not in without[part]} for part in ("source", "build")}
     return digest_of([parts])

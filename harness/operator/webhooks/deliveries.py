@@ -56,7 +56,7 @@ def needed(delivery: Delivery) -> Iterator[NeededRight]:
         yield NeededRight("create", DEPLOYMENT, target_namespace(delivery), "", "the application is one there")
     shown = {
         "source.secretRef": (spec.source.secret_ref, spec.source.git),
-        "source.webhook.secretRef": (spec.source.webhook and spec.source.webhook.secret_ref, ""),
+        "source.webhook.secretRef": (spec.source.webhook.secret_ref if spec.source.webhook else None, ""),
         "build.pushSecretRef": (spec.build.push_secret_ref, spec.build.image),
         "build.signingSecretRef": (spec.build.signing_secret_ref, ""),
     }

@@ -197,7 +197,8 @@ def test_a_secret_that_is_missing_is_told_before_a_job_waits_for_it(
     monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
     part, _, name = field.partition(".")
-    shop = played(monkeypatch, delivery(**{part: {name: {"name": "absent"}}}))
+    told: Json = {part: {name: {"name": "absent"}}}
+    shop = played(monkeypatch, delivery(**told))
     shop.settle()
     kind = "Fetched" if part == "source" else "Built"
     assert shop.said(kind)[:2] == ("False", "SecretMissing")

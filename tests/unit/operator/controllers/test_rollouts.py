@@ -174,7 +174,7 @@ def test_what_is_not_wanted_any_more_goes(monkeypatch: pytest.MonkeyPatch) -> No
     assert shop.api.all(INGRESS) == shop.api.all(SERVICE) == []
 
 
-GUEST = {"deploy": {"cluster": "guest"}}
+GUEST: Json = {"deploy": {"cluster": "guest"}}
 DOWN = {"conditions": [{"type": "Ready", "status": "False", "reason": "Progressing", "message": "0/1 machines"}]}
 UP = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
 

@@ -19,6 +19,7 @@ from harness.operator.decide.delivery import (
     Follow,
     Reuse,
     RolloutState,
+    Said,
     Wait,
     admitted,
     application_of,
@@ -56,7 +57,7 @@ def image(revision: str) -> str:
 def entry(revision: str, outcome: str, **more: Any) -> DeliveredRevision:
     """Return an entry of the history of `WISH`."""
     has = outcome not in ("Building", "BuildFailed")
-    own = {"inputs": inputs_of(WISH), "settings": settings_of(WISH), "application": application_of(WISH)}
+    own: Json = {"inputs": inputs_of(WISH), "settings": settings_of(WISH), "application": application_of(WISH)}
     own |= {"seen": stamp(NOW), "attempts": 1, "image": image(revision) if has else None}
     return DeliveredRevision.model_validate({"revision": revision, "outcome": outcome, **own, **more})
 
@@ -69,7 +70,8 @@ def known(newest: str | None, *history: DeliveredRevision, wish: Delivery = WISH
 
 
 def with_spec(part: str, **fields: Any) -> Delivery:
-    return Delivery.model_validate(delivery(**{part: fields}))
+    told: Json = {part: fields}
+    return Delivery.model_validate(delivery(**told))
 
 
 LATER = NOW + timedelta(hours=1)
@@ -329,7 +331,7 @@ def test_a_guest_that_is_not_ready_is_waited_for_by_name(deployment: Json | None
 
 def said(wish: Delivery, deployed: tuple[bool, str] = (True, "Applied"), generation: int = 1) -> Json:
     """Return what the conditions say of a Delivery, by type: status and reason."""
-    told = [("Accepted", True, "Valid", ""), ("Fetched", True, "Fetched", "")]
+    told: list[Said] = [("Accepted", True, "Valid", ""), ("Fetched", True, "Fetched", "")]
     told += [*build_conditions(wish, next_build(wish, LATER)), ("Deployed", *deployed, "words")]
     body = written(wish, wish.status, told, NOW)
     return {one["type"]: (one["status"], one["reason"]) for one in body["conditions"]}
@@ -375,7 +377,17 @@ def test_what_the_conditions_say(case: str) -> None:
 
 
 def test_a_failure_names_the_line() -> None:
-    wish = known(A, entry(A, "BuildFailed", reason="DockerfileBroken", message="unknown instruction", line="3: FORM x"))
+    wish = known(
+        A,
+        entry(
+            A,
+            "BuildFailed",
+            stage="Fetched",
+            reason="DockerfileBroken",
+            message="unknown instruction",
+            line="3: FORM x",
+        ),
+    )
     assert build_conditions(wish, next_build(wish, LATER))[0] == (
         "Built",
         False,
