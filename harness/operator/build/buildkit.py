@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ FIRST_OTHER, OTHERS = 100_000, 65_535  # numbers of users outside, besides that 
 SOCKET, TROUBLE = "buildkitd.sock", "trouble"  # in the folder that the daemon shares with its client
 COMPRESSION = "compression=gzip,compression-level=1"  # a tenth larger than the usual, in a quarter of its time
 DAEMON_SECONDS = 60.0  # from its start to its first answer
+ENDED = "BuilderEnded"
 REFUSED = "the node does not let the builder make a user namespace"
 REFUSED_HINT = (
     "allow user namespaces on the node, name a seccomp profile that does (--builder-seccomp-profile),"
@@ -73,6 +75,7 @@ def run_daemon(tools: Path, shared: Path, state: Path, config: Path, *, root: in
         "--rootless",
         f"--config={config}",
         f"--addr=unix://{shared / SOCKET}",
+        f"--otel-socket-path={shared / 'otel-grpc.sock'}",
         f"--root={own}",
         "--containerd-worker=false",
         f"--oci-worker-binary={tools / 'buildkit-runc'}",
@@ -145,8 +148,8 @@ REASONS = (
         "a file is not in build.context, or .dockerignore leaves it out",
     ),
     _reason(
-        "code = Unavailable|error reading from server|closing transport|transport is closing|no active session",
-        "BuilderEnded",
+        "code = Unavailable|dial unix|error reading from server|transport is closing|no active session",
+        ENDED,
         "the builder ended",
         transient=True,
     ),
@@ -157,9 +160,7 @@ REASONS = (
         "a registry does not answer",
         transient=True,
     ),
-    _reason(
-        "failed to push.*(x509|certificate)", "CertificateUntrusted", "nobody vouches for the registry's certificate"
-    ),
+    _reason("failed to push.*(x509|certificate)", "CertificateUntrusted", "its certificate is not trusted"),
     _reason("http response to https client", "RegistryInsecure", "the registry speaks plain HTTP: set build.insecure"),
     _reason(
         r"failed to (push|authorize|fetch (anonymous|oauth) token).*|insufficient_scope|40[135] |unauthorized|denied",
@@ -321,6 +322,11 @@ def wait_for_daemon(shared: Path, seconds: float = DAEMON_SECONDS) -> None:
     def probe() -> bool | NotYet:
         if (shared / TROUBLE).exists():
             raise BuilderRefused((shared / TROUBLE).read_text(encoding="utf-8"), hint=REFUSED_HINT)
-        return True if (shared / SOCKET).exists() else NotYet("its socket is not there")
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(str(shared / SOCKET))
+            except OSError as error:  # the socket is not there, or nobody listens at what a daemon before has left
+                return NotYet(str(error))
+        return True
 
     until(probe, deadline=Deadline.after(seconds), what="the builder to start", interval=0.1)
