@@ -30,7 +30,7 @@ from harness.operator.decide.due import Wait
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
 from harness.operator.decide.variables import FILE, as_text, load_releases, of_matrix
-from harness.operator.execute.logs import show_log
+from harness.operator.execute.logs import show_log_of
 from harness.operator.usual import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir
 from harness.spec.project import timeouts_of
@@ -167,17 +167,22 @@ def image(
 
 @app.command()
 def log(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the ClusterDeployment.")],
-    sequence: Annotated[
-        int | None, typer.Argument(metavar="SEQUENCE", help="Number of the operation; default: the newest.")
-    ] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A ClusterDeployment, or a Delivery, or delivery/NAME where both are.")
+    ],
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="NUMBER|REVISION", help="Operation, or what a revision begins with; default: the newest."
+        ),
+    ] = "",
     kubeconfig: OperatorKubeconfig = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace of the cluster; default: as kubectl's.")
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the object; default: as kubectl's.")
     ] = None,
 ) -> None:
-    """Print the log of an operation; while its executor runs, follow it to its end."""
-    show_log(open_usual(kubeconfig), namespace or usual_namespace(kubeconfig), cluster, sequence, typer.echo)
+    """Print the log of a cluster's operation or of a Delivery's build; while it runs, follow it to its end."""
+    show_log_of(open_usual(kubeconfig), namespace or usual_namespace(kubeconfig), name, which, typer.echo)
 
 
 @app.command()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.cli.options import takes
 from harness.errors import BadInput
-from harness.operator.context import OperatorOptions
+from harness.operator.context import GIT_PORT, OperatorOptions
 from harness.operator.manager import HEALTH_PORT, ManagerSettings
 from harness.operator.manager import run as run_manager
 from harness.operator.registry import ALL, NAMES, WEBHOOKS
@@ -25,10 +27,37 @@ LONGEST_LEASE = 3600.0  # seconds, after which nobody waits for a manager that i
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(run)
+    app.command()(takes()(run))
+
+
+@dataclass(frozen=True)
+class DeliveryOptions:
+    """How Deliveries are built, and how git servers are heard."""
+
+    builds: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="How many revisions of Deliveries are built at a time.")
+    ] = OperatorOptions.builds
+    buildkit_image: Annotated[
+        str, typer.Option(metavar="IMAGE", help="Image of BuildKit for builds; default: the one beside the executor's.")
+    ] = ""
+    base_registry: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST[:PORT]",
+            help="Registry that base images may come from, can be repeated; default: the executor's.",
+        ),
+    ] = None
+    insecure_registry: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="One of these registries without TLS; can be repeated."),
+    ] = None
+    git_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port on which git servers tell of commits; 0: any.")
+    ] = GIT_PORT
 
 
 def run(
+    deliveries: DeliveryOptions,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +100,16 @@ def run(
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(threadName)s %(message)s"
     )
-    options = OperatorOptions(executor_image=executor_image, access=access, stretch=timeout_scale)
+    options = OperatorOptions(
+        executor_image=executor_image,
+        access=access,
+        stretch=timeout_scale,
+        builds=deliveries.builds,
+        buildkit_image=deliveries.buildkit_image,
+        registries=tuple(deliveries.base_registry or ()),
+        insecure_registries=tuple(deliveries.insecure_registry or ()),
+        git_port=deliveries.git_port,
+    )
     names = [name.strip() for name in controllers.split(",") if name.strip()]
     run_manager(ManagerSettings(kubeconfig, namespace, tuple(names), options, health_port, lease_seconds))
 

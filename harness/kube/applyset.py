@@ -28,11 +28,15 @@ GroupKind = tuple[str, str]
 
 @dataclass(frozen=True)
 class ApplySetParent:
-    """A ConfigMap that stands for a set. tooling: who keeps the set, as NAME/VERSION."""
+    """A ConfigMap that stands for a set.
+
+    tooling: who keeps the set, as NAME/VERSION.  owner: reference to what the set goes with; None: it stays.
+    """
 
     name: str
     namespace: str
     tooling: str
+    owner: Json | None = None
 
     @property
     def id(self) -> str:
@@ -49,6 +53,8 @@ class ApplySetParent:
             KINDS: ",".join(sorted(f"{kind}.{group}" if group else kind for group, kind in kinds)),
             NAMESPACES: ",".join(sorted({*namespaces} - {self.namespace, ""})),
         }
+        if self.owner is not None:
+            made["metadata"]["ownerReferences"] = [self.owner]
         return made
 
 

@@ -37,7 +37,7 @@ def _matches(field: str, pattern: str, message: str, remedy: str, *, optional: b
 
     def holds(model: Any) -> bool:
         value = getattr(model, attribute)
-        return value is None or re.search(pattern, value) is not None
+        return value is None or re.fullmatch(pattern, value) is not None
 
     rule = f"self.{name}.matches(r'{pattern}')"
     return Cel(f"!has(self.{name}) || {rule}" if optional else rule, message, remedy, field, holds=holds)
@@ -362,7 +362,7 @@ class DeliverySpec(ApiModel):
 FETCHED, BUILT, PUSHED, DEPLOYED = "Fetched", "Built", "Pushed", "Deployed"
 Revision = Annotated[str, StringConstraints(max_length=64)]
 Text = Annotated[str, StringConstraints(max_length=4096)]
-Outcome = Literal["Building", "Deploying", "Ready", "BuildFailed", "RolledBack", "Failed", "Superseded", "Cancelled"]
+Outcome = Literal["Building", "Built", "BuildFailed", "Deploying", "Ready", "RolledBack", "Failed", "Superseded"]
 
 
 class RequestedRevision(StatusModel):
@@ -378,7 +378,12 @@ class DeliveredRevision(RequestedRevision):
 
     outcome: Outcome = Field(description="How far it is, or how it ended.")
     image: Line | None = Field(default=None, description="Its image, by digest.")
+    inputs: Line | None = Field(default=None, description="Digest of what decides what is in the image.")
+    settings: Line | None = Field(default=None, description="Digest of spec.source and spec.build, as they were built.")
+    application: Line | None = Field(default=None, description="Digest of spec.deploy, as it was deployed.")
     job: Line | None = Field(default=None, description="The Job that built it.")
+    attempts: int = Field(default=0, description="How often its build was begun.")
+    transient: bool = Field(default=False, description="Whether the same build may succeed later.")
     stage: Line | None = Field(default=None, description="The last stage that its build has reached.")
     reason: Line | None = Field(default=None, description="Why it failed, as one word for programs.")
     message: Text | None = Field(default=None, description="Why it failed, for people.")

@@ -474,7 +474,7 @@ class Fetching:
             path, url = entries[f"{name}.path"], _absolute(chain[-1][0], entries.get(f"{name}.url", ""))
             if path not in links:
                 continue
-            if url in {parent for parent, _ in chain}:
+            if (url, links[path]) in chain:
                 raise BadSubmodule(f"{chain[0][0]}: {url} contains itself as a submodule", hint="remove the loop")
             place, inner = inside(tree, path), database / "submodules" / str(number)
             inner.parent.mkdir(exist_ok=True)

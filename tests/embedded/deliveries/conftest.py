@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -25,12 +26,12 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuildHost]:
-    """Return a host with a daemon, a registry that has a base image, and git servers."""
-    folder = tmp_path_factory.mktemp("builds")
-    for each in (folder, folder.parent, folder.parent.parent):
-        each.chmod(0o755)  # other users read below it
-    with build_host(folder, ports=(free_port(), free_port())) as made:
+def host() -> Iterator[BuildHost]:
+    """Return a host with a daemon, a registry that has a base image, and git servers.
+
+    Other users read below its folder; pytest's own folders are for root alone.
+    """
+    with TemporaryDirectory(prefix="builds-") as temporary, build_host(Path(temporary), port=free_port) as made:
         store = Store()
         image = store.obtain(BUSYBOX, store.catalogue.versions(BUSYBOX)[0])
         words: list[str | Path] = [crane(store), "push", "--insecure", image.directory / FILES]

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -131,12 +131,13 @@ class BuildHost:
 
 
 @contextmanager
-def build_host(folder: Path, *, ports: tuple[int, int]) -> Iterator[BuildHost]:
+def build_host(folder: Path, *, port: Callable[[], int]) -> Iterator[BuildHost]:
     """Give a host with a running daemon, a registry and git servers as long as the body runs."""
+    folder.chmod(0o755)
     with ExitStack() as stack:
         registry = stack.enter_context(writable(folder / "registry", Store()))
         (folder / "git").mkdir()
-        servers = GitServers(folder / "git", https_port=ports[0], ssh_port=ports[1])
+        servers = GitServers(folder / "git", https_port=port(), ssh_port=port())
         stack.callback(servers.stop)
         servers.start()
         made = BuildHost(folder / "pod", registry, servers)
