@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ FIRST_OTHER, OTHERS = 100_000, 65_535  # numbers of users outside, besides that 
 SOCKET, TROUBLE = "buildkitd.sock", "trouble"  # in the folder that the daemon shares with its client
 COMPRESSION = "compression=gzip,compression-level=1"  # a tenth larger than the usual, in a quarter of its time
 DAEMON_SECONDS = 60.0  # from its start to its first answer
+ENDED = "BuilderEnded"
 REFUSED = "the node does not let the builder make a user namespace"
 REFUSED_HINT = (
     "allow user namespaces on the node, name a seccomp profile that does (--builder-seccomp-profile),"
@@ -73,6 +75,7 @@ def run_daemon(tools: Path, shared: Path, state: Path, config: Path, *, root: in
         "--rootless",
         f"--config={config}",
         f"--addr=unix://{shared / SOCKET}",
+        f"--otel-socket-path={shared / 'otel-grpc.sock'}",
         f"--root={own}",
         "--containerd-worker=false",
         f"--oci-worker-binary={tools / 'buildkit-runc'}",
@@ -145,15 +148,19 @@ REASONS = (
         "a file is not in build.context, or .dockerignore leaves it out",
     ),
     _reason(
+        "code = Unavailable|dial unix|error reading from server|transport is closing|no active session",
+        ENDED,
+        "the builder ended",
+        transient=True,
+    ),
+    _reason(
         r"connection refused|connection reset|no such host|i/o timeout|TLS handshake timeout|unexpected EOF|: EOF"
         r"|50[0234] |too ?many ?requests|429 |no route to host|network is unreachable|deadline exceeded",
         "RegistryUnavailable",
         "a registry does not answer",
         transient=True,
     ),
-    _reason(
-        "failed to push.*(x509|certificate)", "CertificateUntrusted", "nobody vouches for the registry's certificate"
-    ),
+    _reason("failed to push.*(x509|certificate)", "CertificateUntrusted", "its certificate is not trusted"),
     _reason("http response to https client", "RegistryInsecure", "the registry speaks plain HTTP: set build.insecure"),
     _reason(
         r"failed to (push|authorize|fetch (anonymous|oauth) token).*|insufficient_scope|40[135] |unauthorized|denied",
@@ -161,12 +168,6 @@ REASONS = (
         "the registry refuses the log-in, or the push",
     ),
     _reason("failed to resolve source metadata|not found", "BaseImageNotFound", "a registry has no such image"),
-    _reason(
-        "closing transport|connection error|session|transport is closing|error reading from server",
-        "BuilderEnded",
-        "the builder ended",
-        transient=True,
-    ),
 )
 OTHER = _reason("", "BuildFailed", "the build failed")
 PLACE = re.compile(r"^(?P<file>\S+):(?P<line>[0-9]+)$")
@@ -321,6 +322,11 @@ def wait_for_daemon(shared: Path, seconds: float = DAEMON_SECONDS) -> None:
     def probe() -> bool | NotYet:
         if (shared / TROUBLE).exists():
             raise BuilderRefused((shared / TROUBLE).read_text(encoding="utf-8"), hint=REFUSED_HINT)
-        return True if (shared / SOCKET).exists() else NotYet("its socket is not there")
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                client.connect(str(shared / SOCKET))
+            except OSError as error:  # the socket is not there, or nobody listens at what a daemon before has left
+                return NotYet(str(error))
+        return True
 
     until(probe, deadline=Deadline.after(seconds), what="the builder to start", interval=0.1)

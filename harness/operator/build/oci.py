@@ -17,11 +17,11 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-from harness.artifacts.images import MANIFEST
 from harness.errors import Blame, VmatrixError
 from harness.http_client import NoAnswer, Reply, TooMuch, WebRequest, ask
 from harness.until import Deadline
 
+MANIFEST, CONFIG = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.config.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 EMPTY = "application/vnd.oci.empty.v1+json"
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"

@@ -5,6 +5,7 @@ What is pushed gets its tag last: there is no tag without an image that is whole
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -17,7 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from harness.artifacts.images import MANIFEST
 from harness.errors import BadInput, VmatrixError
 from harness.kube.objects import stamp
 from harness.operator.build import attestation, buildkit, dockerfile, job, oci, remote, signature
@@ -27,6 +27,7 @@ from harness.until import Deadline, grown, persist
 
 FETCHED_FILE = "fetched.json"
 SHORTEST_PAUSE, LONGEST_PAUSE, MOST_ATTEMPTS = 1.0, 20.0, 100  # while a registry does not answer
+MOST_ENDS = 3  # of a builder that is started anew each time: it may always lack memory
 CACHE_TAG = "buildcache"
 FRONTENDS = "BUILDKIT_SYNTAX"  # a build argument that would name a program to read the Dockerfile with
 UNEXPECTED = "BuilderBug"
@@ -52,7 +53,8 @@ class Places:
     def secret(self, name: str) -> dict[str, bytes]:
         """Return the keys of a Secret; none where it is not mounted."""
         folder = self.secrets / name
-        return {path.name: path.read_bytes() for path in sorted(folder.glob("[!.]*")) if path.is_file()}
+        found = sorted(folder.iterdir()) if folder.is_dir() else []
+        return {path.name: path.read_bytes() for path in found if path.is_file() and not path.name.startswith("..")}
 
     def fetched(self) -> remote.Fetched:
         """Return what `fetch` has left."""
@@ -169,7 +171,7 @@ class ImageBuild:
         image = f"{repository}@{digest}"
         if key is not None:
             signature.sign(repository, digest, key)
-        kind = str(manifest.get("mediaType", MANIFEST))
+        kind = str(manifest.get("mediaType", oci.MANIFEST))
         subject = {"mediaType": kind, "digest": digest, "size": len(raw)}
         asked = job.INPUTS_FORM.dump_python(self.inputs, mode="json", by_alias=True, exclude_none=True)
         parameters = {name: asked[name] for name in ("source", "build")}
@@ -197,8 +199,12 @@ def _docker_config(folder: Path, config: bytes | None) -> Path:
 def _patiently(attempt: Callable[[], T], deadline: Deadline) -> T:
     """Try until something other than a registry that does not answer is in the way, or time is up."""
 
+    ended = 0
+
     def pause(error: BaseException, number: int) -> float | None:
-        if not isinstance(error, VmatrixError) or not error.passing:
+        nonlocal ended
+        ended += isinstance(error, buildkit.BuildFailed) and error.reason == buildkit.ENDED
+        if not isinstance(error, VmatrixError) or not error.passing or ended > MOST_ENDS:
             return None
         buildkit.show(f"{error.summary}; the next attempt follows")
         return grown(SHORTEST_PAUSE, number, LONGEST_PAUSE)
@@ -224,15 +230,16 @@ def failed(report: BuildReport, error: Exception) -> BuildReport:
     line = getattr(error, "line", "")
     if isinstance(error, dockerfile.DockerfileRejected):
         line = f"line {error.line}: {error.text}".rstrip(": ") if error.line else ""
+    full = isinstance(error, OSError) and error.errno == errno.ENOSPC
     summary = error.summary if isinstance(error, VmatrixError) else f"{type(error).__name__}: {error}"
     hint = error.hint if isinstance(error, VmatrixError) else ""
     return replace(
         report,
         outcome="failed",
-        reason=str(getattr(error, "reason", UNEXPECTED)),
+        reason="DiskFull" if full else str(getattr(error, "reason", UNEXPECTED)),
         message=f"{summary} ({hint})" if hint else summary,
         line=line,
-        transient=isinstance(error, VmatrixError) and error.passing,
+        transient=full or (isinstance(error, VmatrixError) and error.passing),
     )
 
 

@@ -192,11 +192,18 @@ CAUSES = (
 NO_CAUSE = _cause("", Unreachable, "the server did not answer", "check source.git, and whether this cluster reaches it")
 
 
+# What git says after every failure of ssh, which has said why.
+GENERAL = re.compile(
+    "fatal: Could not read from remote|Please make sure you have the correct|and the repository exists"
+)
+
+
 def explained(git: str, output: str) -> GitFailed:
     """Return the error for what git and ssh wrote about a repository."""
     cause = next((one for one in CAUSES if one.words.search(output)), NO_CAUSE)
-    lines = [line for line in output.splitlines() if cause.words.search(line)] if cause is not NO_CAUSE else []
-    words = proc.reason_in(lines[0] if lines else output)
+    telling = [line for line in output.splitlines() if line.strip() and not GENERAL.match(line)]
+    lines = [line for line in telling if cause.words.search(line)]
+    words = proc.reason_in(lines[0] if lines and cause is not NO_CAUSE else "\n".join(telling) or output)
     return cause.kind(f"{git}: {cause.said}: {words}", hint=cause.hint, detail=output)
 
 

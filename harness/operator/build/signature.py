@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives import hashes, poly1305, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from harness.artifacts.images import CONFIG, EPOCH, MANIFEST
 from harness.errors import Blame, VmatrixError
 from harness.operator.build import oci
 from harness.until import Deadline
@@ -28,6 +27,7 @@ from harness.until import Deadline
 KEY, PASSWORD, PUBLIC_KEY = "cosign.key", "cosign.password", "cosign.pub"  # of a Secret
 SIMPLE_SIGNING = "application/vnd.dev.cosign.simplesigning.v1+json"
 ANNOTATION = "dev.cosignproject.cosign/signature"
+EPOCH = "1970-01-01T00:00:00Z"
 TYPE = "cosign container image signature"
 ENCRYPTED = ("ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY")
 LARGEST_COST = 1 << 20  # of scrypt: a gigabyte of memory
@@ -174,8 +174,8 @@ def sign(repository: oci.Repository, digest: str, key: PrivateKey) -> None:
     layer = oci.descriptor(SIMPLE_SIGNING, payload, annotations={ANNOTATION: mark})
     manifest = {
         "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": oci.descriptor(CONFIG, config),
+        "mediaType": oci.MANIFEST,
+        "config": oci.descriptor(oci.CONFIG, config),
         "layers": [layer],
     }
     repository.put_manifest(signature_tag(digest), manifest)

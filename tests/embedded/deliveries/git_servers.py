@@ -26,6 +26,7 @@ from harness.kube.certificates import authority, leaf, pem_of
 from harness.until import Deadline, NotYet, until
 
 USER, PASSWORD = "deliverer", "an-open-secret"
+GIT = str(shutil.which("git"))
 READY_SECONDS = 20.0
 COMMAND_SECONDS = 60.0
 AUTHOR = {
@@ -91,7 +92,7 @@ class Backend(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "REMOTE_USER": USER,
         }
-        done = subprocess.run(["git", "http-backend"], input=content, capture_output=True, env=environment, check=False)
+        done = subprocess.run([GIT, "http-backend"], input=content, capture_output=True, env=environment, check=False)
         head, _, body = done.stdout.partition(b"\r\n\r\n")
         headers = dict(line.decode().split(": ", 1) for line in head.split(b"\r\n") if b": " in line)
         self.send_response(int(headers.pop("Status", "200").split()[0]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -147,5 +148,7 @@ def test_a_daemon_that_a_node_refuses_is_not_waited_for(tmp_path: Path) -> None:
         buildkit.wait_for_daemon(tmp_path, 1.0)
     assert refused.value.reason == "BuilderRefused"
     (tmp_path / buildkit.TROUBLE).unlink()
-    (tmp_path / buildkit.SOCKET).touch()
-    buildkit.wait_for_daemon(tmp_path, 1.0)
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(str(tmp_path / buildkit.SOCKET))
+        daemon.listen()
+        buildkit.wait_for_daemon(tmp_path, 1.0)
