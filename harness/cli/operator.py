@@ -17,7 +17,7 @@ from harness.artifacts.own import push as pushing
 from harness.artifacts.own.push import check_name
 from harness.artifacts.recipe import ArtifactLimits
 from harness.artifacts.store import FILES, Store
-from harness.cli import operator_backup, operator_execute, operator_manifests, operator_run
+from harness.cli import operator_backup, operator_deliver, operator_execute, operator_manifests, operator_run
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
 from harness.cli.output import folding, wide_console
@@ -206,5 +206,5 @@ def crds(
         typer.echo(path)
 
 
-for command in (operator_backup, operator_execute, operator_manifests, operator_run):
+for command in (operator_backup, operator_deliver, operator_execute, operator_manifests, operator_run):
     command.register(app)
