@@ -199,9 +199,8 @@ class World:
             names = (*CONTAINERS, "buildkitd") if DELIVERY_LABEL in pod["metadata"]["labels"] else ("manager",)
             for name in names:
                 try:
-                    parts.append(
-                        f"--- {name}\n{self.api.pod_log(self.namespace, pod['metadata']['name'], container=name)[-4000:]}"
-                    )
+                    log = self.api.pod_log(self.namespace, pod["metadata"]["name"], container=name)
+                    parts.append(f"--- {name}\n{log[-4000:]}")
                 except ApiFailure as failure:
                     parts.append(f"--- {name}: {failure.summary}")
         return "\n".join(parts)
