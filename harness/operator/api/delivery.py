@@ -164,7 +164,7 @@ class ImageBuild(ApiModel):
         default=None, description="Secret with cosign.key, cosign.password and cosign.pub; without: it is not signed."
     )
     cache: Literal["Registry", "None"] = Field(
-        default="Registry", description="Where layers are kept for the next build: beside the image, or nowhere."
+        default="Registry", description="Whether layers are kept beside the image for the next build."
     )
     platforms: tuple[Annotated[str, StringConstraints(pattern=r"^linux/[a-z0-9]+(/v[0-9]+)?$", max_length=32)], ...] = (
         listed("Platforms to build for, such as linux/arm64; default: that of the node.", default=(), max_length=4)
@@ -244,7 +244,7 @@ class ApplicationService(ApiModel):
     """The Service of the application, which has its name."""
 
     type: Literal["ClusterIP", "NodePort", "LoadBalancer", "None"] = Field(
-        default="ClusterIP", description="Type of the Service; None: there is no Service."
+        default="ClusterIP", description="Its type; None: no Service."
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from harness.operator.api.crds import files as definitions
+from harness.operator.api.delivery import read_delivery
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
 from harness.operator.context import GIT_PORT
@@ -182,6 +183,8 @@ def test_the_samples_are_accepted() -> None:
         cd, mistakes = read(obj, load_releases().kubernetes, [])
         assert [mistake.text for mistake in mistakes] == []
         assert cd is not None
+    for obj in (one for one in found if one["kind"] == "Delivery"):
+        assert read_delivery(obj)[1] == []
     machines = [DeclaredMachine.model_validate(obj) for obj in found if obj["kind"] == "Machine"]
     names = {machine.metadata.name for machine in machines}
     assert len(names) == 3
