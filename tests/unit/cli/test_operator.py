@@ -165,7 +165,7 @@ def test_what_is_no_registry_is_refused_before_the_image_is_made(pushed: list[An
     assert pushed == []
 
 
-@pytest.mark.parametrize("words", [["--tag", "main"], ["--insecure"]])
+@pytest.mark.parametrize("words", [["--tag", "main"], ["--insecure"], ["--builder"]])
 def test_how_to_push_needs_where(pushed: list[Any], words: list[str]) -> None:
     refused = CliRunner().invoke(app, ["operator", "image", *words])
     assert "--push says where" in str(refused.exception)
