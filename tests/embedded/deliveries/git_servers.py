@@ -117,8 +117,9 @@ def certificate(folder: Path, address: str) -> None:
     now, day = datetime.now(UTC), timedelta(days=1)
     issuer = authority("git", now, day)
     made, key = leaf(issuer, "git", now=now, lifetime=day, names=[address])
-    for name, content in {"ca.crt": issuer[0], "server.crt": made, "server.key": key}.items():
-        (folder / name).write_bytes(pem_of(content))
+    (folder / "ca.crt").write_bytes(pem_of(issuer[0]))
+    (folder / "server.crt").write_bytes(pem_of(made))
+    (folder / "server.key").write_bytes(pem_of(key))
 
 
 @dataclass

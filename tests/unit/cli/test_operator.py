@@ -165,10 +165,16 @@ def test_what_is_no_registry_is_refused_before_the_image_is_made(pushed: list[An
     assert pushed == []
 
 
-@pytest.mark.parametrize("words", [["--tag", "main"], ["--insecure"], ["--builder"]])
+@pytest.mark.parametrize("words", [["--tag", "main"], ["--insecure"]])
 def test_how_to_push_needs_where(pushed: list[Any], words: list[str]) -> None:
     refused = CliRunner().invoke(app, ["operator", "image", *words])
     assert "--push says where" in str(refused.exception)
+    assert pushed == []
+
+
+def test_the_image_with_buildkit_is_for_registries(pushed: list[Any]) -> None:
+    refused = CliRunner().invoke(app, ["operator", "image", "--builder"])
+    assert "--builder says what is pushed" in str(refused.exception)
     assert pushed == []
 
 
