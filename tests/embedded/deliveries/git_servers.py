@@ -12,7 +12,7 @@ import shutil
 import ssl
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -205,7 +205,7 @@ class Repository:
         run("git", "checkout", "-q", "-B", "main", cwd=tree)
         return Repository(bare, tree)
 
-    def commit(self, files: dict[str, bytes | None], message: str = "Change") -> str:
+    def commit(self, files: Mapping[str, bytes | None], message: str = "Change") -> str:
         """Write files (None: removed), commit and push; return the revision."""
         for name, content in files.items():
             path = self.tree / name
