@@ -135,6 +135,9 @@ def image(
     publish: Annotated[
         bool, typer.Option("--publish", help="Serve it in the registries of this host's infra clusters.")
     ] = False,
+    builder: Annotated[
+        bool, typer.Option("--builder", help="Push or serve the image with BuildKit as well, which Deliveries need.")
+    ] = False,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="The registry speaks plain HTTP, or its certificate is not trusted.")
     ] = False,
@@ -144,6 +147,8 @@ def image(
     ] = "",
 ) -> None:
     """Make vmatrix's own image, for the operator, its executors and pipelines; print its name, size and digest."""
+    if builder and not (push or publish):
+        raise BadInput("--builder says what is pushed or served as well", hint="give --push or --publish, too")
     if (tag or insecure) and not push:
         raise BadInput("--tag and --insecure say how the image is pushed; --push says where")
     if push:
@@ -153,12 +158,16 @@ def image(
     store = Store(limits=ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings)))
     with showing(Console(stderr=True)) as progress:
         made = pushing.obtain_image(store, progress)
+        images = [made, *([pushing.obtain_builder(store, progress)] if builder else [])]
     name = f"{pushing.REPOSITORY}:{made.ref.version}"
     if push:
         login = pushing.Login(user, password)
-        pushing.push(made, push.rstrip("/"), [made.ref.version, *(tag or [])], store, login=login, insecure=insecure)
+        for one in images:
+            tags = [one.ref.version, *(tag or [] if one is made else [])]
+            pushing.push(one, push.rstrip("/"), tags, store, login=login, insecure=insecure)
     if publish:
-        pushing.publish(made, store)
+        for one in images:
+            pushing.publish(one, store)
     plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}", markup=False)
     plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB", markup=False)
     plain_out.print(f"digest     {made.facts['digest']}", markup=False)

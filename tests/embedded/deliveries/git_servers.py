@@ -12,7 +12,7 @@ import shutil
 import ssl
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -117,8 +117,9 @@ def certificate(folder: Path, address: str) -> None:
     now, day = datetime.now(UTC), timedelta(days=1)
     issuer = authority("git", now, day)
     made, key = leaf(issuer, "git", now=now, lifetime=day, names=[address])
-    for name, content in {"ca.crt": issuer[0], "server.crt": made, "server.key": key}.items():
-        (folder / name).write_bytes(pem_of(content))
+    (folder / "ca.crt").write_bytes(pem_of(issuer[0]))
+    (folder / "server.crt").write_bytes(pem_of(made))
+    (folder / "server.key").write_bytes(pem_of(key))
 
 
 @dataclass
@@ -204,7 +205,7 @@ class Repository:
         run("git", "checkout", "-q", "-B", "main", cwd=tree)
         return Repository(bare, tree)
 
-    def commit(self, files: dict[str, bytes | None], message: str = "Change") -> str:
+    def commit(self, files: Mapping[str, bytes | None], message: str = "Change") -> str:
         """Write files (None: removed), commit and push; return the revision."""
         for name, content in files.items():
             path = self.tree / name

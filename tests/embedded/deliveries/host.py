@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ class BuildHost:
         if fetched.outcome == "failed":
             return fetched, first
         built, second = self.run("build")
-        return replace(built), first + second
+        return built, first + second
 
     def tags(self, repository: str = "app") -> list[str]:
         """Return the tags of a repository."""

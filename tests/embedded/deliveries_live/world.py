@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.artifacts import refs
 from harness.artifacts.own import push
-from harness.artifacts.registry import publish_images
 from harness.artifacts.store import Store
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.infra.host.network import deliveries_of
@@ -40,7 +38,6 @@ from harness.operator.api.resources import DELIVERY, DELIVERY_LABEL
 from harness.operator.build.job import CONTAINERS
 from harness.operator.manifests import NAME as OPERATOR
 from harness.operator.manifests import Installation
-from harness.paths import cache_dir
 from harness.providers.embedded import EmbeddedProvider
 from harness.until import Deadline, NotYet, until
 from tests.embedded.deliveries.git_servers import GitServers
@@ -49,7 +46,6 @@ from tests.embedded.deliveries_live.applications import PORT
 SPARE_HOST = 240  # of the pods' network: no machine has it
 LABELS = {"pod-security.kubernetes.io/enforce": "baseline"}
 SECONDS = 150.0  # for a delivery on a busy host
-BUILDKIT_IMAGE = "image/buildkit"
 KINDS = (CRD, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, SERVICE, SECRET)
 
 
@@ -79,10 +75,9 @@ class World:
         store = Store()
         self.api = Cluster.from_kubeconfig(self.infra.kubeconfig())
         image = push.obtain_image(store)
-        push.publish(image, store)
+        for each in (image, push.obtain_builder(store)):
+            push.publish(each, store)
         mirror = self.infra.mirror().registry
-        buildkit = refs.newest(store.catalogue, BUILDKIT_IMAGE)
-        publish_images([buildkit], mirror, root=cache_dir() / "registry", store=store)
         self.image = f"{mirror}/{push.REPOSITORY}:{image.ref.version}"
         self._start_servers()
         self.api.ensure(NAMESPACE, NAMESPACE.manifest(self.namespace, "", labels=LABELS))
@@ -199,9 +194,8 @@ class World:
             names = (*CONTAINERS, "buildkitd") if DELIVERY_LABEL in pod["metadata"]["labels"] else ("manager",)
             for name in names:
                 try:
-                    parts.append(
-                        f"--- {name}\n{self.api.pod_log(self.namespace, pod['metadata']['name'], container=name)[-4000:]}"
-                    )
+                    log = self.api.pod_log(self.namespace, pod["metadata"]["name"], container=name)
+                    parts.append(f"--- {name}\n{log[-4000:]}")
                 except ApiFailure as failure:
                     parts.append(f"--- {name}: {failure.summary}")
         return "\n".join(parts)

@@ -172,6 +172,12 @@ def test_how_to_push_needs_where(pushed: list[Any], words: list[str]) -> None:
     assert pushed == []
 
 
+def test_the_image_with_buildkit_is_for_registries(pushed: list[Any]) -> None:
+    refused = CliRunner().invoke(app, ["operator", "image", "--builder"])
+    assert "--builder says what is pushed" in str(refused.exception)
+    assert pushed == []
+
+
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what is asked for; kubectl's context names the namespace `clusters`."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.artifacts.catalogue import load
+from harness.artifacts.own import push
 from harness.operator.api.delivery import Delivery
 from harness.operator.build import job
 from harness.operator.build.job import BuildReport, BuildResult, BuildSettings
@@ -118,6 +120,11 @@ IMAGES = {
 def test_the_image_with_buildkit_lies_beside_ours(image: str) -> None:
     assert BuildSettings(image).builder.startswith(IMAGES[image])
     assert BuildSettings(image, buildkit_image="other/x:1").builder == "other/x:1"
+
+
+def test_the_image_with_buildkit_is_the_catalogues() -> None:
+    (newest, *_) = load().versions("image/buildkit")
+    assert f"{push.BUILDER}:{newest}" == job.BUILDKIT
 
 
 FETCHED = BuildReport("succeeded", SHA, "Fetched", committed="2026-01-01T00:00:00Z")

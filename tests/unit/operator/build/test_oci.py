@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from harness.http_client import WebRequest
 from harness.operator.build import oci
 from harness.until import Deadline
 from tests.unit.operator.build.registries import LOGIN, Registry, played
@@ -46,8 +47,8 @@ def test_no_log_in_is_sent_in_clear_because_a_challenge_asks_for_it(monkeypatch:
     assert not [one for one in registry.requests if "/token" in one.url]
 
 
-def _clear(request: oci.WebRequest) -> oci.WebRequest:
-    return oci.WebRequest(request.url.replace("https:", "http:"), request.method, request.headers, request.secrets)
+def _clear(request: WebRequest) -> WebRequest:
+    return WebRequest(request.url.replace("https:", "http:"), request.method, request.headers, request.secrets)
 
 
 def test_a_blob_that_is_there_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:

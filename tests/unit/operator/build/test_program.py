@@ -25,9 +25,9 @@ DIGEST_OF = oci.digest_of
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     """Return folders with a fetched revision."""
-    names = ("inputs", "workspace", "secrets", "tools", "sockets", "state")
-    made = Places(*(tmp_path / name for name in names), report=tmp_path / "report")
-    for name in names:
+    names = ("inputs", "workspace", "secrets", "tools", "sockets", "state", "report")
+    made = Places(*(tmp_path / name for name in names))
+    for name in names[:-1]:
         (tmp_path / name).mkdir()
     tree = tmp_path / "workspace" / "tree"
     tree.mkdir()

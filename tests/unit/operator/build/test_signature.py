@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -72,7 +73,7 @@ KEYS: dict[str, signature.PrivateKey] = {
     "Ed25519": ed25519.Ed25519PrivateKey.generate(),
     "RSA": rsa.generate_private_key(65537, 2048),
 }
-FORMS = {
+FORMS: dict[str, tuple[Callable[[signature.PrivateKey], bytes], bytes]] = {
     "plain": (lambda key: pem(key), b""),
     "with a password": (lambda key: pem(key, PASSWORD), PASSWORD),
     "cosign's": (lambda key: cosign_pem(key, PASSWORD), PASSWORD),
