@@ -36,6 +36,9 @@ NEEDED = {
     "signal": ("number",),
     "product": ("said",),
     "own-checks-broken": ("summary",),
+    "follow-up": ("cells", "no_further"),
+    "culprit": ("cell", "suspect", "checks"),
+    "symptoms": ("sightings", "given_up"),
 }
 
 
@@ -105,6 +108,19 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
+def _names(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+def _sightings(value: object) -> bool:
+    """Tell whether it is what `harness.report.results.Sighting` has, in a list."""
+    kinds = {"cell": str, "name": str, "count": int, "line": str, "file": str, "means": str}
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and one.keys() == kinds.keys() and all(isinstance(one[k], kinds[k]) for k in kinds)
+        for one in value
+    )
+
+
 def _outcome(value: object) -> bool:
     return isinstance(value, str) and value in frozenset(Outcome)
 
@@ -128,13 +144,16 @@ TYPES: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(
         ("blame", "worker", "source", "command", "cleanup", "infra", "provider", "logs", "claim", "look", "error"), TEXT
     ),
+    **dict.fromkeys(("commit", "title", "author", "date", "unknown"), TEXT),
     **dict.fromkeys(("attempt", "exit_code", "number", "parallel", "pid", "signal"), WHOLE),
     **dict.fromkeys(("seconds", "expected"), NUMBER),
     **dict.fromkeys(("values", "where", "not_run", "around"), TABLE),
     "outcome": _outcome,
     "findings": _findings,
     "properties": _properties,
-    **dict.fromkeys(("cells", "paths"), _texts),
+    **dict.fromkeys(("cells", "paths", "checks", "owners", "no_further", "given_up"), _texts),
+    "sightings": _sightings,
+    "suspect": _names,
     "step": _path,
     "tier": _of(str, type(None)),
 }

@@ -264,13 +264,20 @@ def stream(argv: Argv) -> Iterator[str]:
 def attend(argv: Argv, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> int:
     """Run a command with this process's own input and output until it ends; return its exit status.
 
+    A signal that ends this process alone, as a job's cancellation does, is passed on; Ctrl-C reaches both.
+
     Raises:
         CommandFailed: it cannot be started.
     """
     words = tuple(str(a) for a in argv)
     try:
         with subprocess.Popen(words, env={**os.environ, **(env or {})}, cwd=cwd) as child:
-            return child.wait()
+            try:
+                return child.wait()
+            except KeyboardInterrupt as stop:
+                if type(stop) is not KeyboardInterrupt:
+                    child.terminate()
+                raise
     except OSError as error:
         raise _not_started(words, error) from error
 

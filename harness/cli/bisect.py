@@ -13,16 +13,7 @@ from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import options_of
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput
 from harness.history.store import open_store
-from harness.session.bisection import (
-    Bisection,
-    CellRuns,
-    Repository,
-    first_failure_at,
-    good_and_bad,
-    ordered,
-    resumed,
-    search,
-)
+from harness.session.bisection import Bisection, Repository, bisected, first_failure_at, good_and_bad, ordered
 from harness.session.choice import choose, project_of
 
 out = Console(soft_wrap=True, highlight=False)
@@ -59,12 +50,15 @@ def bisect(
     if good is None or bad is None:
         good, bad = good_and_bad(records, one.cell.id, good, bad)
     repository = Repository.of(project.directory)
-    first, last = repository.commit(good), repository.commit(bad)
-    folder = project.settings.runs.resolve() / "bisect" / one.cell.id
-    begun = resumed(Bisection(one.cell.id, first, repository.between(first, last)), folder / "search.json")
-    runs = CellRuns(repository, one.cell.id, folder, [*options_of(given)])
-    found = search(begun, repository, folder, runs.trial, lambda line: out.print(line, markup=False))
-    tell(found, repository, first_failure_at(records, one.cell.id, last))
+    found = bisected(
+        repository,
+        one.cell.id,
+        (good, bad),
+        project.settings.runs,
+        [*options_of(given)],
+        lambda line: out.print(line, markup=False),
+    )
+    tell(found, repository, first_failure_at(records, one.cell.id, found.revisions[-1]))
     raise typer.Exit(0 if len(found.open) == 1 else EXIT_NOTHING_SELECTED)
 
 

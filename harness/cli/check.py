@@ -18,6 +18,7 @@ from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
 from harness.session.choice import project_of
+from harness.session.exit_codes import repeated
 from harness.session.given_cluster import given_cluster, plan_foreign
 from harness.session.recheck import plan_recheck
 from harness.spec.options import RunRequest
@@ -54,6 +55,9 @@ def check(
     ] = None,
     select: Annotated[str | None, typer.Option("-k", help="Only matching checks (as pytest -k).")] = None,
     run: OfRun = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, max=1000, help="Run them N times, and say how often they failed.", metavar="N")
+    ] = 1,
 ) -> None:
     """Check a kept cell again, any number of times: after a repair by hand, or with changed checks.
 
@@ -78,6 +82,8 @@ def check(
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
+    if repeat > 1:
+        raise typer.Exit(repeated(argv, repeat, fail_fast=False))
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
 
 

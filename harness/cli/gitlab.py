@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import harness
-from harness import providers
+from harness import proc, providers
 from harness.cli import doctor, run
 from harness.cli.doctor import show, use_of_plan
 from harness.cli.output import show_rows, wide_console
@@ -19,6 +21,7 @@ from harness.cli.plain import CommandSet
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.files import read_text
 from harness.gitlab import child, job_end, links, note
+from harness.gitlab import issues as issue_tracker
 from harness.gitlab.access import forget, without_authority
 from harness.gitlab.child import job_times
 from harness.gitlab.doctor import (
@@ -33,16 +36,22 @@ from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
 from harness.gitlab.variables import read_job, read_pipeline
-from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
+from harness.gitlab.wanted import Tiers, Wanted, changed_checks, compared, on_change, wanted
 from harness.infra.findings import Finding, fatal
-from harness.plan.changed import Changes
+from harness.paths import settings_dir
+from harness.plan.changed import Changes, changed_since
 from harness.plan.rotation import night_of
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
 from harness.report.output.files import NOTE
+from harness.report.results import load
 from harness.schedule.durations import Durations
 from harness.session import refusals
 from harness.session.choice import profile_of
+from harness.session.exit_codes import worst
+from harness.session.reporting import Asked, looked_at
+from harness.spec.project import Project
+from harness.spec.settings import load_settings
 
 app = CommandSet(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
 MARK = "vmatrix"
@@ -72,6 +81,7 @@ def generate(
     typed = os.environ.get(NIGHT) or None
     night = night_of(spec, wish.tier, typed or (pipeline.created if spec.tiers[wish.tier].rotates else None))
     cells, nothing = _cells(context, wish, changes, night)
+    jobs = [(wish.tier, one) for one in cells] + _more(context, wish, changes)
     parts = child.Child(
         name=wish.why,
         image=image,
@@ -87,7 +97,7 @@ def generate(
     )
     kept = {"report_history": history} if history else {}
     durations = Durations.load(context.project.settings.model_copy(update=kept), os.environ)
-    document = child.render(parts, [_job(context, wish, one, durations) for one in cells], nothing=nothing)
+    document = child.render(parts, [_job(context, tier, one, durations) for tier, one in jobs], nothing=nothing)
     text = child.text(document)
     problems = broken(document, size=len(text.encode()))
     if problems:
@@ -95,11 +105,11 @@ def generate(
             "the child pipeline exceeds limits of GitLab", detail="\n".join(problems), hint="choose a smaller tier"
         )
     output.write_text(text, encoding="utf-8")
-    out.print(f"{wish.why}: {len(cells)} cells", markup=False)
-    if not cells:
+    out.print(f"{wish.why}: {len(jobs)} cells", markup=False)
+    if not jobs:
         out.print(nothing, markup=False)
         return
-    rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for one in cells]
+    rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for _, one in jobs]
     show_rows(out, ("cell", "machines", "why"), rows)
 
 
@@ -117,11 +127,29 @@ def _cells(
     return left, "" if left else f"every cell of tier {wish.tier} has run in tier {wish.besides} of this pipeline"
 
 
-def _job(context: JobContext, wish: Wanted, one: Selected, durations: Durations) -> child.CellJob:
+def _more(context: JobContext, wish: Wanted, changes: Changes | None) -> list[tuple[str, Selected]]:
+    """Return the cells of further tiers: all that a schedule runs, the pinned ones that a change asks for."""
+    spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
+    asked = on_change(spec, changes) if changes is not None else {}
+    found: list[tuple[str, Selected]] = []
+    for tier in (*wish.also, *(name for name in asked if name not in (wish.tier, wish.besides))):
+        try:
+            cells = selected(spec, infra, PlanSelection(tier=tier))
+        except NothingSelected as nothing:
+            out.print(f"tier {tier}: {nothing.summary}", markup=False)
+            continue
+        if tier in asked:
+            pinned = (one for one in cells if one.cell.values in spec.tiers[tier].pinned)
+            cells = tuple(replace(one, why=f"{asked[tier]} changed") for one in pinned)
+        found += [(tier, one) for one in cells]
+    return found
+
+
+def _job(context: JobContext, tier: str, one: Selected, durations: Durations) -> child.CellJob:
     timeouts = context.project.timeouts
-    suites = context.project.spec.tiers[wish.tier].suites
+    suites = context.project.spec.tiers[tier].suites
     times = job_times(one.cell, suites, timeouts, durations.expected(one.cell).seconds)
-    return child.CellJob(one.cell.id, wish.tier, times, one.why)
+    return child.CellJob(one.cell.id, tier, times, one.why)
 
 
 @app.command()
@@ -176,6 +204,41 @@ def _ready(provider: str) -> None:
             raise
 
 
+@app.command("checks")
+def checks_(
+    repeat: Annotated[int, typer.Option(min=1, max=1000, help="How often the checks run.", metavar="N")] = 20,
+) -> None:
+    """Run the checks that a merge request changes many times over a cell of tier MATRIX_TIER; say how often they fail.
+
+    Exit code 1: one of them failed.
+    """
+    context, pipeline = job_context(os.environ), read_pipeline(os.environ)
+    if not pipeline.base:
+        raise BadInput(f"no check is known to have changed: {pipeline.no_base}", hint="run it in a merge request")
+    changed = changed_checks(changed_since(context.job.directory, pipeline.base).paths)
+    if not changed:
+        out.print("no module of checks changed", markup=False)
+        return
+    annotate(context)
+    if providers.of(context.project.settings).per_job:
+        _ready(context.project.settings.provider)
+    names = ("provider", "infra_profile", "infra_name", "kubeconfig", "namespace", "runs")
+    words = [*run.options_of({name: getattr(context.project.settings, name) for name in names})]
+    program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
+    tier = os.environ.get("MATRIX_TIER") or "smoke"
+    done = proc.attend([*program, "run", "--tier", tier, "--keep", "always", "--run-id", context.job.run, *words])
+    cells = [one.id for one in load(context.files.path).cells]
+    if proc.by_signal(done) or not cells:
+        raise typer.Exit(done)
+    cell = cells[0]
+    codes = []
+    for suite, modules in changed.items():
+        what = ["--run", context.job.run, "--suite", suite, "-k", " or ".join(modules), "--repeat", str(repeat)]
+        out.print(f"{suite}: {', '.join(modules)}, {repeat} times over {cell}", markup=False)
+        codes.append(proc.attend([*program, "check", cell, *what, *words]))
+    raise typer.Exit(worst(codes))
+
+
 @app.command()
 def after(
     wait: Annotated[
@@ -222,6 +285,32 @@ def note_(
     hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
     shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
     links.add(report, {MARK: [*shown, *hints]})
+
+
+@app.command()
+def issues(
+    url: Annotated[str, typer.Option(help="URL of the published report, for links to it.")] = "",
+) -> None:
+    """Open, update and close an issue for each suspect, and a merge request for each check that is flaky.
+
+    MATRIX_ISSUE_TOKEN has a project access token with the scope api; without it nothing is tried.
+    """
+    where, missing = issue_tracker.forge(os.environ)
+    if where is None:
+        out.print(f"no issues: {missing}", markup=False)
+        return
+    project = Project.load(load_settings(settings_dir()).settings)
+    now = datetime.now(UTC)
+    analysis, _ = looked_at(Asked(), project.spec, project.settings, environment=os.environ, now=now, warn=out.print)
+    rate = project.settings.quarantine_rate
+    try:
+        done = issue_tracker.sync_suspects(where, analysis, url)
+        done += issue_tracker.sync_quarantine(where, analysis, rate=rate, project=project.directory, today=now.date())
+    except InfraError as error:  # what GitLab refuses changes nothing of the night's result
+        out.print(f"not all issues are up to date: {error.summary}; {error.hint}", markup=False)
+        return
+    for line in done or ["no issue changed"]:
+        out.print(line, markup=False)
 
 
 @app.command("doctor")

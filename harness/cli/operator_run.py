@@ -51,6 +51,9 @@ class DeliveryOptions:
         list[str] | None,
         typer.Option(metavar="HOST[:PORT]", help="One of these registries without TLS; can be repeated."),
     ] = None
+    builder_seccomp_profile: Annotated[
+        str, typer.Option(metavar="FILE", help="Seccomp profile of builders, a file of the nodes; default: as others.")
+    ] = ""
     git_port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65535, help="Port on which git servers tell of commits; 0: any.")
     ] = GIT_PORT
@@ -113,6 +116,7 @@ def run(
         buildkit_image=deliveries.buildkit_image,
         registries=tuple(deliveries.base_registry or ()),
         insecure_registries=tuple(deliveries.insecure_registry or ()),
+        seccomp_profile=deliveries.builder_seccomp_profile,
         git_port=deliveries.git_port,
     )
     names = [name.strip() for name in controllers.split(",") if name.strip()]

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,7 @@ from harness.history.lines import History, Skipped
 from harness.history.origin import JOB
 from harness.history.store import open_store
 from harness.paths import project_dir, settings_dir
+from harness.report.alerts import alerts_of, tell
 from harness.report.analysis.analyse import Analysis
 from harness.report.output.badges import FILE, FaultScore
 from harness.report.output.badges import read as read_score
@@ -41,6 +43,13 @@ from harness.spec.settings import Settings, load_settings
 from harness.urls import wrong_url
 
 NAMED = 5  # unreadable lines that are named, not only counted
+
+
+class AlertAbout(StrEnum):
+    """What alerts are about."""
+
+    NIGHT = "night"
+    MISSING = "missing"
 
 
 def register(app: typer.Typer) -> None:
@@ -124,6 +133,9 @@ def report(
     page: PageOptions,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine; write no files.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --serve; 0: any free port.")] = 8765,
+    alert: Annotated[
+        AlertAbout | None, typer.Option(help="Send alerts about the last night, or only about nights that are missing.")
+    ] = None,
 ) -> None:
     """Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges."""
     wanted = _formats(page.format)
@@ -153,7 +165,18 @@ def report(
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}", hint="pass another --output") from error
     _tell(sources.analysis, sources.history)
+    if alert is not None:
+        sources.unsent = _send(sources.analysis, project.settings, page.url, alert)
     _write(files(sources, wanted), folder)
+
+
+def _send(analysis: Analysis, settings: Settings, url: str, about: AlertAbout) -> tuple[str, ...]:
+    """Send alerts; say what could not be sent, which changes nothing else."""
+    found = alerts_of(analysis, infra_rate=settings.alert_infra_rate, url=url, only_missing=about is AlertAbout.MISSING)
+    problems = tuple(tell(found, settings))
+    for line in problems:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(line, markup=False)
+    return problems
 
 
 def _write(report_files: Files, folder: Path) -> None:

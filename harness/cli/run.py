@@ -5,26 +5,29 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from harness import proc
 from harness.cli import options
 from harness.cli.options import Given, takes
 from harness.cli.output import tell_idle
-from harness.errors import BadInput
+from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, VmatrixError
 from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
 from harness.session.choice import words_of_own
 from harness.session.exit_codes import repeated
-from harness.spec.options import OPTIONS, RUN, RunRequest
+from harness.session.follow_up import Pursuit, pursue
+from harness.spec.options import OPTIONS, RUN, RunRequest, settings_in
 from harness.spec.project import checks_dir
 from harness.spec.settings import RESOLVED
 
 AUTO = "auto"
+ONCE = ("run_id", "rerun_failed", "into")  # what more than one run cannot have
 LONGEST_SAID = 60  # characters of an expression that a message repeats
 SELECTING = ("tier", "rerun_failed", "failed", "changed_since")
 
@@ -59,15 +62,19 @@ def run(
     if not cells and all(given.get(name) is None for name in SELECTING):
         given = {**given, "tier": "smoke"}
     refuse_expression(select)
-    if repeat > 1 and any(given.get(name) is not None for name in ("run_id", "rerun_failed")):
-        raise BadInput("--repeat makes runs with ids of their own", hint="leave out --run-id and --rerun-failed")
+    if repeat > 1 and any(given.get(name) is not None for name in ONCE):
+        raise BadInput(
+            "--repeat makes runs with ids of their own", hint="leave out --run-id, --rerun-failed and --into"
+        )
     chosen = tuple(cells or ())
     resolved = RunRequest.of(given).sourced()
     plan = plan_run(RunRequest.of(given, cells=chosen, resolved=resolved))  # refuses bad input before pytest starts
     tell_idle(plan.project.spec)
-    if plan.night is not None and given.get("rerun_failed") is None:
+    if plan.night is not None and given.get("rerun_failed") is None and given.get("into") is None:
         given = {**given, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
     side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
+    if follows(plan, given, chosen):
+        given = {**given, "run_id": plan.run}  # the cells that follow are added to it
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
@@ -75,7 +82,38 @@ def run(
     os.environ[RESOLVED] = resolved.dump()
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
+    if follows(plan, given, chosen):
+        raise typer.Exit(followed(plan, given, argv))
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
+
+
+def follows(plan: RunPlan, given: Given, chosen: Sequence[str]) -> bool:
+    """Tell whether a run of a whole tier is followed up, as its tier says."""
+    part = ("rerun_failed", "into", "failed", "changed_since", "fail_fast", "shell")
+    if plan.tier is None or chosen or any(given.get(name) for name in part):
+        return False
+    tier = plan.project.spec.tiers[plan.tier]
+    return bool(tier.follow_up or tier.bisect)
+
+
+def followed(plan: RunPlan, given: Given, argv: Sequence[str]) -> int:
+    """Run the cells, then what tells apart what may explain their failures; return the exit code of the run.
+
+    What follows changes it only by a leak, a bug in vmatrix or a signal.
+    """
+    tier = plan.project.spec.tiers[plan.tier or ""]
+    code = proc.attend(call(PYTEST, *argv))
+    if proc.by_signal(code) or code in (EXIT_OK, EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED):
+        return code
+    os.environ.pop(RESOLVED, None)  # is about this run's cells
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    options = [*options_of(settings_in(given))]
+    pursuit = Pursuit(plan.project, plan.run, options, lambda line: console.print(line, markup=False))
+    try:
+        return pursue(pursuit, tier.follow_up, bisect=tier.bisect) or code
+    except VmatrixError as error:
+        console.print(f"the failures were not followed up: {error.summary}; {error.hint}", markup=False)
+        return code
 
 
 def checks_of(plan: RunPlan) -> Iterator[str]:

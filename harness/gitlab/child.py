@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,8 +121,10 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
     parts = common(child.prefix)
     parts[f".{child.prefix}vmatrix-inherit"] = {"inherit": inherit}
     pipeline |= parts
+    times = Counter(one.cell for one in cells)
     for one in cells:
-        pipeline[child.prefix + one.cell] = _job(child, one)
+        name = f"{one.cell} {one.tier}" if times[one.cell] > 1 else one.cell
+        pipeline[child.prefix + name] = _job(child, one)
     pipeline[child.prefix + REPORT] = {
         "extends": f".{child.prefix}history",
         "stage": REPORT,

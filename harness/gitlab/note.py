@@ -70,23 +70,23 @@ def put(where: MergeRequest, text: str, *, mark: str, token: str) -> str:
     body = whole if len(whole) <= MOST else whole[:MOST] + "\n\n(shortened; see the job's artifacts)\n"
     found = _find(where, head, token)
     if found is not None:
-        answer, _ = _ask("PUT", f"{where.notes}/{found}", token, {"body": body})
+        answer, _ = ask_api("PUT", f"{where.notes}/{found}", token, {"body": body})
         if answer < 300:
             return "updated"
         if answer not in GONE:  # somebody else's note, or one that was deleted meanwhile: a new one is written
-            raise _refused("PUT", f"{where.notes}/{found}", answer)
-    answer, _ = _ask("POST", where.notes, token, {"body": body})
+            raise refused("PUT", f"{where.notes}/{found}", answer)
+    answer, _ = ask_api("POST", where.notes, token, {"body": body})
     if answer >= 300:
-        raise _refused("POST", where.notes, answer)
+        raise refused("POST", where.notes, answer)
     return "written"
 
 
 def _find(where: MergeRequest, head: str, token: str) -> int | None:
     for page in range(1, PAGES + 1):
         address = f"{where.notes}?per_page={PAGE}&page={page}&sort=asc&order_by=created_at"
-        answer, notes = _ask("GET", address, token)
+        answer, notes = ask_api("GET", address, token)
         if answer >= 300 or not isinstance(notes, list):
-            raise _refused("GET", where.notes, answer)
+            raise refused("GET", where.notes, answer)
         for note in notes:
             if str(note.get("body", "")).startswith(head) and not note.get("system"):
                 return int(note["id"])
@@ -95,7 +95,8 @@ def _find(where: MergeRequest, head: str, token: str) -> int | None:
     return None
 
 
-def _ask(method: str, address: str, token: str, body: dict[str, str] | None = None) -> tuple[int, Any]:
+def ask_api(method: str, address: str, token: str, body: Mapping[str, Any] | None = None) -> tuple[int, Any]:
+    """Ask GitLab's API; return the status, and the answer where that is ok. InfraError without an answer."""
     headers = {"PRIVATE-TOKEN": token, "Content-Type": "application/json"}
     content = None if body is None else json.dumps(body).encode()
     try:
@@ -108,10 +109,11 @@ def _ask(method: str, address: str, token: str, body: dict[str, str] | None = No
         ) from None
 
 
-def _refused(method: str, address: str, status: int) -> InfraError:
+def refused(method: str, address: str, status: int, variable: str = TOKEN) -> InfraError:
+    """Return the error of a request that GitLab refused; `variable` is the one that has the token."""
     return InfraError(
         f"GitLab answered {status} to {method} {address}",
-        hint="MATRIX_NOTE_TOKEN must be a project access token with the scope api and the role Reporter or more"
+        hint=f"{variable} must be a project access token with the scope api and the role Reporter or more"
         if status in (401, *GONE)
         else "is CI_API_V4_URL GitLab's API, and is GitLab up?",
     )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import BadInput
 from harness.gitlab.variables import MERGE_REQUEST, SCHEDULE, Pipeline
-from harness.plan.changed import Changes, changed_since
+from harness.plan.changed import Changes, changed_since, matches
 from harness.spec import Spec
 
 LABEL = "matrix::"
-NIGHTLY, REAP = "nightly", "reap"
+NIGHTLY, WEEKLY, REAP = "nightly", "weekly", "reap"
+WEEK_HOURS = 168.0  # tiers that a schedule runs so seldom are those of the weekly one
+CHECKS = re.compile(r"(?:tests/cells|checks)/(?P<suite>[^/]+)/(?P<module>test_[^/]+)\.py")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Wanted:
     """What to run after the smoke tier has passed.
 
     tier: whose cells.  since: only what has changed since this revision can affect; "" for all of the tier.
+    also: further tiers, all of their cells.
     besides: the tier whose cells this pipeline has run already and does not run twice, "" of none.
     why: in words, for the pipeline's page.
     """
@@ -36,6 +41,7 @@ class Wanted:
     why: str
     since: str = ""
     besides: str = ""
+    also: tuple[str, ...] = ()
 
 
 def wanted(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> Wanted:
@@ -53,7 +59,7 @@ def wanted(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> Wanted:
         _known(spec, pipeline.tier, "MATRIX_WANT_TIER")
         return Wanted(pipeline.tier, f"tier {pipeline.tier}: requested by MATRIX_WANT_TIER")
     if pipeline.source == SCHEDULE:
-        return _scheduled(pipeline, tiers)
+        return _scheduled(pipeline, tiers, spec)
     besides = tiers.smoke
     labelled = _labelled(pipeline, spec) if pipeline.source == MERGE_REQUEST else ""
     if labelled:
@@ -83,12 +89,37 @@ def compared(directory: Path, wish: Wanted) -> tuple[Wanted, Changes | None]:
         return replace(wish, since="", why=why), None
 
 
-def _scheduled(pipeline: Pipeline, tiers: Tiers) -> Wanted:
+def on_change(spec: Spec, changes: Changes) -> dict[str, str]:
+    """Return the tiers whose pinned cells a change asks for, with the first file that does."""
+    hits = {
+        name: next((path for path in changes.paths for glob in tier.on_change if matches(glob, path)), "")
+        for name, tier in spec.tiers.items()
+    }
+    return {name: path for name, path in hits.items() if path}
+
+
+def changed_checks(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the modules of checks among changed files, by their suite."""
+    found: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        if known := CHECKS.fullmatch(path):
+            found[known["suite"]] = (*found.get(known["suite"], ()), known["module"])
+    return found
+
+
+def _scheduled(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> Wanted:
+    if pipeline.schedule == WEEKLY:
+        weekly = [name for name, tier in spec.tiers.items() if (tier.every_hours or 0) >= WEEK_HOURS]
+        if not weekly:
+            raise BadInput(
+                "no tier of matrix/tiers.yml runs weekly", hint=f"set `every_hours: {WEEK_HOURS:g}` of those that shall"
+            )
+        return Wanted(weekly[0], f"all of tiers {', '.join(weekly)}: the weekly schedule", also=tuple(weekly[1:]))
     if pipeline.schedule != NIGHTLY:
         said = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
         raise BadInput(
             f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {said}",
-            hint=f"set it to {NIGHTLY} or {REAP} in the schedule (Build > Pipeline schedules)",
+            hint=f"set it to {NIGHTLY}, {WEEKLY} or {REAP} in the schedule (Build > Pipeline schedules)",
         )
     return Wanted(tiers.nightly, f"all of tier {tiers.nightly}: the nightly schedule")
 

@@ -32,6 +32,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "job_url": ("CI_JOB_URL",),
     "source": ("CI_PIPELINE_SOURCE",),
     "runner": ("CI_RUNNER_DESCRIPTION",),
+    "tag": ("CI_COMMIT_TAG",),
 }
 
 

@@ -61,6 +61,7 @@ class RunOrigin:
     job_url: str = ""
     source: str = ""
     runner: str = ""
+    tag: str = ""
     changed: bool = False
     product: str = ""
 
@@ -166,6 +167,8 @@ class Record:
     figures: what checks measured after each stage of the attempt that counts.
     usage: what each machine of that attempt took, by its name, where the infra cluster's nodes tell.
     around: where the attempt that counts ran: its nodes, and how busy its host was.
+    symptoms: the lines with a known meaning that it showed, by the symptom's name: the first line of each.
+    culprit: the commit that what failed in it came with, where that was looked for: its values, title, author, owners.
     logs: directory of the logs, relative to the job's directory.
     forgotten: whether details were dropped since: tables, messages but for their first line, inner steps.
     """
@@ -196,6 +199,8 @@ class Record:
     figures: Mapping[str, StageFigures] = field(default_factory=dict)
     usage: Mapping[str, MachineRecord] = field(default_factory=dict)
     around: Mapping[str, str] = field(default_factory=dict)
+    culprit: Mapping[str, str] = field(default_factory=dict)
+    symptoms: Mapping[str, str] = field(default_factory=dict)
     logs: str = ""
     forgotten: bool = False
 

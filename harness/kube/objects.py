@@ -17,7 +17,11 @@ _SUFFIX = {
     **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
     **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }
-_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)")
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)")
+_UNITS = {"h": 3_600_000_000_000, "m": 60_000_000_000, "s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_UNITS |= {"\u00b5s": 1_000, "\u03bcs": 1_000}  # micro sign, and Greek mu
+_DURATION_PART = r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)"
+_DURATION = re.compile(rf"([+-]?)((?:{_DURATION_PART})+)")
 
 
 def now() -> str:
@@ -45,6 +49,42 @@ def quantity(text: str | int | float) -> Decimal:
     if found is None or found[2] not in _SUFFIX:
         raise ValueError(f"{text!r} is not a quantity")
     return Decimal(found[1]) * _SUFFIX[found[2]]
+
+
+def go_duration(text: str) -> Decimal:
+    """Read a duration as Go writes it ("1h2m3s", "1.5h", "100ms", "0") in nanoseconds (time.ParseDuration).
+
+    Raises:
+        ValueError: it is not a duration.
+    """
+    if text.lstrip("+-") == "0":
+        return Decimal(0)
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration")
+    length = sum((Decimal(n) * _UNITS[unit] for n, unit in re.findall(_DURATION_PART, found[2])), Decimal(0))
+    return -length if found[1] == "-" else length
+
+
+def same_setting(one: Any, other: Any) -> bool:
+    """Return whether two values of a component's configuration are the same to it, however they are written.
+
+    A component reports durations and quantities in a form of its own: "60s" as "1m0s", "1024Mi" as "1Gi".
+    """
+    if one == other:
+        return True
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same_setting(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same_setting, one, other))
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return False
+    for read in (go_duration, quantity):
+        try:
+            return read(one) == read(other)
+        except ValueError:
+            continue
+    return False
 
 
 def owner_reference(owner: Json, resource: Resource) -> Json:

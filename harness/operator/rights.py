@@ -95,6 +95,8 @@ EXECUTOR = (
     Right(JOB, ("patch",), "its play and task are told", inside=True),
     Right(PORT_FORWARD, ("get",), "machines are reached through the API", "portforward", inside=True),
 )
+# What an application consists of: the ConfigMap names all of its objects.
+APPLICATION = (DEPLOYMENT, SERVICE, INGRESS, CONFIG_MAP)
 OWN: Mapping[str, tuple[Right, ...]] = {
     "clusterdeployment": (
         Right(CLUSTER, ("create", "delete", "get", "update"), "one with each ClusterDeployment, until the reset"),
@@ -207,8 +209,8 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(DELIVERY, ("update",), "which revision runs, and whether it is ready", STATUS),
         Right(DELIVERY, ("patch",), "a finalizer where the application lies elsewhere"),
         Right(DELIVERY, ("update",), "it owns its application", FINALIZERS, inside=True),
-        *(Right(kind, ("create", "delete", "get", "patch"), "applications") for kind in (DEPLOYMENT, SERVICE, INGRESS)),
-        Right(CONFIG_MAP, ("create", "delete", "get", "patch"), "what an application consists of"),
+        *(Right(kind, ("delete", "get", "patch"), "applications") for kind in APPLICATION),
+        *(Right(kind, ("create",), "applications are applied", inside=True) for kind in APPLICATION),
         Right(POD, ("list",), "why a revision is not ready"),
         Right(SECRET, ("get",), "a guest's kubeconfig, and by which key an image has to be signed"),
         _TUNNEL,

@@ -130,3 +130,39 @@ def matches(glob: str, path: str) -> bool:
 @cache
 def _pattern(glob: str) -> re.Pattern[str]:
     return re.compile("".join(MEANING.get(token) or re.escape(token) for token in TOKEN.findall(glob)), re.DOTALL)
+
+
+OWNERS = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
+SECTION = re.compile(r"\^?\[(?P<name>[^]]+)\](\[\d+\])?(?P<owners>.*)")
+
+
+def owners_of(root: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return who owns some files by a repository's CODEOWNERS: in each section, the last line that fits a file.
+
+    https://docs.gitlab.com/user/project/codeowners/reference/
+    """
+    file = next((root / name for name in OWNERS if (root / name).is_file()), None)
+    if file is None:
+        return ()
+    sections: dict[str, list[tuple[str, list[str]]]] = {"": []}
+    section, usual = "", list[str]()
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        text = line.strip()
+        if head := SECTION.fullmatch(text):
+            section, usual = head["name"].casefold(), head["owners"].split()
+            sections.setdefault(section, [])
+        elif text and not text.startswith("#"):
+            glob, *owners = re.split(r"(?<!\\)\s+", text)
+            sections[section].append((glob.replace("\\ ", " "), owners or usual))
+    found: dict[str, None] = {}
+    for path in paths:
+        for rows in sections.values():
+            owners = next((owners for glob, owners in reversed(rows) if _owned(glob, path)), [])
+            found.update(dict.fromkeys(owner for owner in owners if not owner.startswith("#")))
+    return tuple(found)
+
+
+def _owned(glob: str, path: str) -> bool:
+    """Tell whether a line of CODEOWNERS means a path: without a slash at its beginning it does in any folder."""
+    anchored = glob.removeprefix("/") if glob.startswith("/") else f"**/{glob}"
+    return matches(f"{anchored}**" if anchored.endswith("/") else anchored, path) or matches(f"{anchored}/**", path)

@@ -40,7 +40,7 @@ from harness.history.record import (
 from harness.history.store import file_of
 from harness.model import Cell, Outcome
 from harness.report.cell import CellResult, Step
-from harness.report.results import RunResult, load
+from harness.report.results import Culprit, RunResult, load
 from harness.rundir import HISTORY, RunDir
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
@@ -80,7 +80,8 @@ def records_of(
     events = [e for e in read_events(run_dir) if "time" in e]
     start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
-    made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ))
+    culprits = {e["cell"]: e for e in events if e.get("event") == "culprit"}
+    made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ), culprits)
     times = _times(events)
     return tuple(
         made.record(cell, *times.get(cell.id, (start.get("time", EPOCH),) * 2))
@@ -107,12 +108,12 @@ class _Made:
     first: Mapping[str, Any]
     last: Mapping[str, Any]
     scrub: Scrub
+    culprits: Mapping[str, Mapping[str, Any]]
 
     def record(self, cell: CellResult, began: str, ended: str) -> Record:
         """Return one cell's record."""
         began, ended = _utc(began), _utc(ended)
         since = _utc(str(self.first.get("time", EPOCH)))
-        values: Mapping[str, str] = {**self.first.get("values", {}), **self.last.get("values", {})}.get(cell.id, {})
         attempt = cell.last_attempt if cell.attempts else 0
         directory = self.last.get("logs", str(self.result.directory))
         return Record(
@@ -122,7 +123,7 @@ class _Made:
             started=began,
             finished=max(began, ended),  # a clock may be set back
             outcome=cell.outcome,
-            axes=values,
+            axes=self.result.values.get(cell.id, {}),
             tier=self.result.tier or "",
             night=self.result.night,
             infra=self.last.get("infra", ""),
@@ -140,6 +141,8 @@ class _Made:
             figures=_figures(cell),
             usage={machine: _usage(told) for machine, told in cell.usage.items()},
             around={self.scrub(name): self.scrub(said) for name, said in cell.around.items()},
+            symptoms={one.name: self.scrub(one.line) for one in self.result.symptoms if one.cell == cell.id},
+            culprit=_culprit(self.culprits.get(cell.id, {}), self.scrub),
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )
 
@@ -198,6 +201,16 @@ class _Made:
             if before is None or before.outcome != Outcome.FAILED:
                 row[check.title] = check
         return CheckTable(names, tuple(_row(stage, n, names, found) for (n, stage), found in rows.items()))
+
+
+def _culprit(event: Mapping[str, Any], scrub: Scrub) -> dict[str, str]:
+    """Return since which commit a cell fails by a suspect's values; nothing where no commit was found."""
+    if not event or not event.get("commit"):
+        return {}
+    one = Culprit.of(event)
+    values = " with ".join(f"{axis} {value}" for axis, value in one.values)
+    texts = {"values": values, "commit": one.commit, "title": one.title, "author": one.author, "date": one.date}
+    return {name: scrub(text) for name, text in {**texts, "owners": ", ".join(one.owners)}.items() if text}
 
 
 def _figures(cell: CellResult) -> dict[str, dict[str, tuple[float, float]]]:

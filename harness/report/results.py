@@ -163,6 +163,61 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Sighting:
+    """A symptom in a cell: how many lines fit, and the first of them with its file, "" for a message."""
+
+    cell: str
+    name: str
+    count: int
+    line: str
+    file: str = ""
+    means: str = ""
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """The commit that values fail since, as bisection found it; or why it found none.
+
+    checks: what fails.  commit, title, author, date: of the commit, "" without.  owners: of the files that it changes.
+    paths: the files of the values, where there is no commit.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    checks: tuple[str, ...]
+    commit: str = ""
+    title: str = ""
+    author: str = ""
+    date: str = ""
+    owners: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    why: str = ""
+
+    @staticmethod
+    def of(event: Mapping[str, Any]) -> Culprit:
+        """Return what a run has written down."""
+        checks, owners, paths = (tuple(map(str, event.get(name, ()))) for name in ("checks", "owners", "paths"))
+        commit, title, author, date, why = (
+            str(event.get(name, "")) for name in ("commit", "title", "author", "date", "unknown")
+        )
+        values = tuple((str(axis), str(value)) for axis, value in event["suspect"].items())
+        return Culprit(values, checks, commit, title, author, date, owners, paths, why)
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """Return the fields of the event that says it."""
+        texts = {"commit": self.commit, "title": self.title, "author": self.author, "date": self.date}
+        lists = {"checks": list(self.checks), "owners": list(self.owners), "paths": list(self.paths)}
+        return {"suspect": dict(self.values), **lists, **texts, "unknown": self.why}
+
+    @property
+    def said(self) -> str:
+        """Return it as the end of a sentence about the suspect."""
+        since = f"since {self.title} ({self.author}, {self.date})" if self.commit else f"since when: {self.why}"
+        owners = f"; owners: {', '.join(self.owners)}" if self.owners else ""
+        return since + (owners or (f"; look at {', '.join(self.paths)}" if self.paths else ""))
+
+
+@dataclass(frozen=True)
 class RunResult:
     """A run: its id, how it was started, its cells in plan order, its exit code (None when it was killed).
 
@@ -174,6 +229,8 @@ class RunResult:
     product: what was tested, where its sources are no part of the project; empty otherwise.
     foreign: the lines of its results file that no run wrote; they are read past.
     values: the value of each cell on every axis.  together: the groups of axes that some tier covers together.
+    further: the cells that were added to tell suspects apart.  no_further: why there are no more, a sentence each.
+    culprits: since when suspects fail.  symptoms: lines of failed cells with a known meaning; each as `Sighting`.
     night: the date whose cells the tier had, "" where nights do not differ.
     """
 
@@ -193,6 +250,11 @@ class RunResult:
     infra: tuple[str, ...] = ()
     foreign: tuple[int, ...] = ()
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    further: tuple[str, ...] = ()
+    no_further: tuple[str, ...] = ()
+    culprits: tuple[Culprit, ...] = ()
+    symptoms: tuple[Sighting, ...] = ()
+    given_up: tuple[str, ...] = ()
 
     @property
     def started(self) -> str:
@@ -243,6 +305,8 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
     last = calls[-1] if calls else []
     values = {cell: of_cell for e in events for cell, of_cell in (e.get("values") or {}).items()}
     errors = [e.get("summary", "") for e in last if e["event"] == "run-error"]
+    seen = next((e for e in reversed(events) if e["event"] == "symptoms"), {"sightings": (), "given_up": ()})
+    followed = [e for e in events if e["event"] == "follow-up"]
     return RunResult(
         run=start.get("run", run_dir.name),
         directory=run_dir,
@@ -260,6 +324,11 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         infra=tuple(" ".join(str(e["said"]).split()) for e in last if e["event"] == "infra"),
         foreign=found.foreign,
         values=values,
+        further=tuple(dict.fromkeys(str(cell) for e in followed for cell in e["cells"])),
+        no_further=tuple(map(str, followed[-1]["no_further"])) if followed else (),
+        symptoms=tuple(Sighting(**one) for one in seen["sightings"]),
+        given_up=tuple(map(str, seen["given_up"])),
+        culprits=tuple(Culprit.of(e) for e in events if e["event"] == "culprit"),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.check_result import CheckResult, causes
 from harness.model import Outcome
-from harness.report import suspects, words
+from harness.report import suspects, symptoms, words
 from harness.report.cell import CellResult, Step, groups_of
 from harness.report.results import RunResult
 from harness.sanitize import sanitized
@@ -208,7 +208,7 @@ def render(result: RunResult) -> str:
     lines += [f"- failed outside of any cell: {_prose(result.error)}"] if result.error else []
     if result.kept:
         lines.append(f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}")
-    lines += ["", *_fenced(result.command, "sh"), *_suspects(result), *_cells(result), ""]
+    lines += ["", *_fenced(result.command, "sh"), *_suspects(result), *_symptoms(result), *_cells(result), ""]
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {_prose(line)}" for line in measured), ""] if measured else []
     lines += _specs(result)
@@ -222,8 +222,20 @@ def render(result: RunResult) -> str:
 def _suspects(result: RunResult) -> list[str]:
     """Return what may explain the failures, with the evidence; nothing where there is nothing to compare with."""
     found = suspects.worth_showing(suspects.explained(suspects.of_run(result), together=result.together))
-    rows = [f"- {_prose(line)}" for one in found for line in suspects.lines_of(one)]
+    rows = [f"- {_prose(line)}" for one in found for line in (*suspects.lines_of(one), *_culprits(result, one))]
+    rows += [f"- further cells: {', '.join(map(_code, result.further))}"] if result.further else []
+    rows += [f"- no further cell: {_prose(why)}" for why in result.no_further]
     return ["## Suspects", "", *rows, ""] if rows else []
+
+
+def _symptoms(result: RunResult) -> list[str]:
+    rows = [f"- {_prose(line)}" for line in (*symptoms.lines_of(result.symptoms), *result.given_up)]
+    return ["## Symptoms", "", *rows, ""] if rows else []
+
+
+def _culprits(result: RunResult, found: suspects.Explained) -> list[str]:
+    named = found.named.values if found.named is not None else None
+    return [f"{found.named.said}: {one.said}" for one in result.culprits if found.named and one.values == named]
 
 
 def _specs(result: RunResult) -> list[str]:

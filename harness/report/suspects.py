@@ -20,20 +20,23 @@ from itertools import combinations
 from harness.check_result import CheckResult, signature_of_text
 from harness.history.record import Record
 from harness.model import Outcome
+from harness.plan.goal import Goal
 from harness.report.analysis.checks import BAD
 from harness.report.analysis.failures import failures_of
 from harness.report.analysis.nights import Night
 from harness.report.cell import CellResult, Step
 from harness.report.results import RunResult
+from harness.spec.rules import Rulebook
 
 FLAKE = 0.02  # rate at which a check fails by chance where nothing is known of it
 MISSED = 0.002  # how often a cell with the culprit passes all the same
 LEAST_FLAKE, MOST_FLAKE = 0.002, 0.5
-# How likely a failure has its cause in so many values together, before anything was seen; the rest is chance.
-BY_SIZE = {1: 0.4, 2: 0.2, 3: 0.02}
-TOGETHER = {2: 0.1, 3: 0.15}  # in values of axes that a tier covers together, since somebody suspected them before
-AROUND = 0.05  # in the node, the runner or the hour
-CHANCE = 0.2
+# How likely a failure has its cause in so many values together, before anything was seen; most are chance. So the first
+# further cell mostly has all that may explain a lone failure, and where it passes no other one is spent on it.
+BY_SIZE = {1: 0.08, 2: 0.04, 3: 0.004}
+TOGETHER = {2: 0.02, 3: 0.03}  # in values of axes that a tier covers together, since somebody suspected them before
+AROUND = 0.01  # in the node, the runner or the hour
+CHANCE = 0.3
 NAMED = 0.85  # from here on a suspect is named
 WORTH = 0.01  # below which a suspect is not shown
 SHOWN = 3  # suspects of a failure
@@ -113,14 +116,16 @@ def explained(
     *,
     together: Iterable[Collection[str]] = (),
     flakes: Mapping[str, float] | None = None,
+    goal: Goal | None = None,
 ) -> tuple[Explained, ...]:
     """Return what may explain each failure, those in most cells first. Failures of the same cells are explained once.
 
     Args:
         together: groups of axes that some tier covers together.
         flakes: the rate at which a check failed by chance of late, by its title.
+        goal: what cells there can be. Values that no cell has apart are one suspect, that of the fewest values.
     """
-    table = _Table(observations, [frozenset(axes) for axes in together])
+    table = _Table(observations, [frozenset(axes) for axes in together], goal)
     merged: dict[tuple[int, bool], tuple[int, list[Key]]] = {}
     for of_infra in (False, True):
         for key in dict.fromkeys(k for one in observations for k in sorted(one.infra if of_infra else one.failed)):
@@ -139,8 +144,13 @@ def explained(
 class _Table:
     """The observations as bits: which cells have a value, which failed in what, which passed it."""
 
-    def __init__(self, observations: Sequence[Observation], together: Sequence[frozenset[str]]) -> None:
+    def __init__(
+        self, observations: Sequence[Observation], together: Sequence[frozenset[str]], goal: Goal | None
+    ) -> None:
         self.observations = observations
+        self.goal = goal
+        self.book = Rulebook.of(goal.rules) if goal is not None else None
+        self._implied: dict[tuple[tuple[Value, ...], Value], bool] = {}
         self.together = together
         self.having: dict[Value, int] = {}
         self.around: set[Value] = set()
@@ -159,7 +169,7 @@ class _Table:
         for axis, _ in self.having.keys() - self.around:
             sizes[axis] = sizes.get(axis, 0) + 1
         self.varied = {axis for axis, size in sizes.items() if size > 1}
-        self._priors = self._prior_by_kind(sizes)
+        self._priors = self._prior_by_kind()
 
     def judged(self, key: Key, of_infra: bool) -> tuple[int, int]:
         """Return the cells that failed so, and those in which the same passed."""
@@ -183,8 +193,9 @@ class _Table:
             )
         top = max([chance, *likely.values()])
         weight = math.exp(chance - top) + sum(math.exp(one - top) for one in likely.values())
-        best = sorted(likely, key=lambda values: (-likely[values], len(values), values))
-        suspects = [self._suspect(values, math.exp(likely[values] - top) / weight, failed, passed) for values in best]
+        shares = self._merged({values: math.exp(one - top) / weight for values, one in likely.items()})
+        best = sorted(shares, key=lambda values: (-shares[values], len(values), values))
+        suspects = [self._suspect(values, shares[values], failed, passed) for values in best]
         return Explained(
             tuple(sorted(keys)),
             tuple(one.cell for number, one in enumerate(self.observations) if failed >> number & 1),
@@ -209,6 +220,37 @@ class _Table:
             if (cells & passed).bit_count() <= (cells & failed).bit_count():
                 yield values, cells
 
+    def _merged(self, shares: Mapping[tuple[Value, ...], float]) -> dict[tuple[Value, ...], float]:
+        """Return the shares with those added up of combinations that every possible cell has all or none of."""
+        merged: dict[tuple[Value, ...], float] = {}
+        for values in sorted(shares, key=lambda one: (len(one), one)):
+            equal = (
+                one
+                for one in merged
+                if shares[values] >= WORTH / 10
+                and self._cells(one) == self._cells(values)
+                and self._implies(one, values)
+                and self._implies(values, one)
+            )
+            same = next(equal, values)
+            merged[same] = merged.get(same, 0.0) + shares[values]
+        return merged
+
+    def _implies(self, some: tuple[Value, ...], others: tuple[Value, ...]) -> bool:
+        """Tell whether every possible cell with some values has the others."""
+        return all(value in some or self._leads_to(some, value) for value in others)
+
+    def _leads_to(self, some: tuple[Value, ...], value: Value) -> bool:
+        if self.goal is None or self.book is None:
+            return False
+        if (some, value) not in self._implied:
+            chosen = {axis: (v,) for axis, v in some}
+            domains = {axis: chosen.get(axis, known) for axis, known in self.goal.values.items()}
+            rest = tuple(known for known in domains.get(value[0], ()) if known != value[1])
+            without = {**domains, value[0]: rest}
+            self._implied[some, value] = value[0] in domains and self.book.solve(without) is None
+        return self._implied[some, value]
+
     def _cells(self, values: tuple[Value, ...]) -> int:
         if len(values) == 1:
             return self.having[values[0]]
@@ -216,15 +258,15 @@ class _Table:
             self._pairs[values] = self._cells(values[:-1]) & self.having[values[-1]]
         return self._pairs[values]
 
-    def _prior_by_kind(self, sizes: Mapping[str, int]) -> dict[int | tuple[int, str], float]:
-        varied = [size for axis, size in sizes.items() if size > 1]
-        numbers = {size: sum(math.prod(chosen) for chosen in combinations(varied, size)) for size in BY_SIZE}
-        groups = [[sizes[axis] for axis in group if axis in self.varied] for group in self.together]
-        found: dict[int | tuple[int, str], float] = {
-            size: math.log(share / max(1, numbers[size])) for size, share in BY_SIZE.items()
-        }
+    def _prior_by_kind(self) -> dict[int | tuple[int, str], float]:
+        """Return what one combination is worth, by its size: a share is spread over those that some cell has."""
+        rows = [[v for v in one.values.items() if v[0] in self.varied] for one in self.observations]
+        groups = [[[v for v in row if v[0] in axes] for row in rows] for axes in self.together]
+        found: dict[int | tuple[int, str], float] = {}
+        for size, share in BY_SIZE.items():
+            found[size] = math.log(share / max(1, len({c for row in rows for c in combinations(row, size)})))
         for size, share in TOGETHER.items():
-            number = sum(math.prod(chosen) for group in groups for chosen in combinations(group, size))
+            number = len({c for group in groups for row in group for c in combinations(row, size)})
             found[size, "together"] = math.log(share / max(1, number))
         found[1, "around"] = math.log(AROUND / max(1, len(self.around)))
         return found
@@ -311,6 +353,27 @@ def flake_rates(nights: Sequence[Night]) -> dict[str, float]:
         for title, number in failed.items():
             alone[title] = alone.get(title, 0) + (number == 1)
     return {title: (number + FLAKE * USUAL) / (judged[title] + USUAL) for title, number in alone.items()}
+
+
+def since(records: Iterable[Record], values: Iterable[Value], titles: Collection[str]) -> tuple[Record, Record] | None:
+    """Return the last record with some values in which a check or step passed, and the first in which it failed since.
+
+    Nothing where it does not fail, or never passed before. Cells differ from night to night: their values line up.
+
+    Args:
+        records: the history, oldest first.
+    """
+    good: Record | None = None
+    bad: Record | None = None
+    for record in records:
+        if not set(values) <= record.axes.items():
+            continue
+        seen = _of_record(record)
+        if any(title in titles for title, _ in seen.failed):
+            bad = bad or record
+        elif not seen.passed.isdisjoint(titles):
+            good, bad = record, None
+    return (good, bad) if good is not None and bad is not None else None
 
 
 def worth_showing(found: Sequence[Explained]) -> list[Explained]:

@@ -204,6 +204,11 @@ class Repository:
         done = _git(self.root, "show", "--no-patch", f"--format={FIELDS}", "--date=short", name)
         return Commit(*done.stdout.rstrip("\n").split("\0"))
 
+    def changed_in(self, name: str) -> tuple[str, ...]:
+        """Return the files that a commit changes, from the root."""
+        done = _git(self.root, "show", "--format=", "--name-only", "-z", "--first-parent", name)
+        return tuple(path for path in done.stdout.split("\0") if path)
+
     @contextmanager
     def tree(self, folder: Path) -> Iterator[Path]:
         """Yield a work tree of its own in a folder, and remove it; one that a killed process left is replaced."""
@@ -310,6 +315,28 @@ def search(
             save(found, file)
             say(f"{said.title}: {made.verdict.value}" + (f": {made.said}" if made.said else ""))
     return found
+
+
+def bisected(
+    repository: Repository,
+    cell: str,
+    ends: tuple[str, str],
+    runs: Path,
+    options: Sequence[str],
+    say: Callable[[str], None],
+) -> Bisection:
+    """Search between two revisions for the commit since which a cell fails; go on with a search that was interrupted.
+
+    Args:
+        ends: a good revision and a bad one.  runs: the folder of runs; those of the search lie in `bisect` in it.
+
+    Raises:
+        BadInput: git does not know a revision, or the first is no ancestor of the second.  Stopped: interrupted.
+    """
+    first, last = map(repository.commit, ends)
+    folder = runs.resolve() / "bisect" / cell
+    begun = resumed(Bisection(cell, first, repository.between(first, last)), folder / "search.json")
+    return search(begun, repository, folder, CellRuns(repository, cell, folder, options).trial, say)
 
 
 PRODUCT = Blame.PRODUCT.value

@@ -1,19 +1,44 @@
-"""Further cells that tell suspects apart: possible ones with their values, the cheapest of those that tell most."""
+"""Further cells that tell suspects apart: possible ones with their values, the cheapest of those that tell most.
+
+They are run into the run whose failures they are about, one after the other: each decides which comes next.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
+from harness import proc
+from harness.errors import EXIT_HARNESS, EXIT_LEAKED, EXIT_OK, VmatrixError
+from harness.events import Recorder
+from harness.history.record import Record
+from harness.history.store import open_store
 from harness.model import Cell
 from harness.plan import make_cell
+from harness.plan.changed import owners_of
 from harness.plan.goal import Goal, goal_of
-from harness.report.results import RunResult
-from harness.report.suspects import Explained, Suspect, explained, of_run, worth_showing
+from harness.report import outputs
+from harness.report.records import keep
+from harness.report.results import Culprit, RunResult, load
+from harness.report.suspects import (
+    Explained,
+    Suspect,
+    explained,
+    of_run,
+    since,
+    worth_showing,
+)
+from harness.rundir import RunDir
+from harness.schedule.durations import Durations
+from harness.session.bisection import Repository, bisected
+from harness.session.choice import profile_of
 from harness.spec import Spec
-from harness.spec.rules import Row, Rulebook
+from harness.spec.project import Project
+from harness.spec.rules import Row, Rulebook, conflict
 
 CANDIDATES = 300  # cells of which the best is taken
 MOST_JOINED = 8  # suspects whose values one candidate has
@@ -23,10 +48,14 @@ AS_GOOD = 0.02  # bits, by which a cell may tell less than the best and be taken
 
 @dataclass(frozen=True)
 class FollowUp:
-    """What may explain the failures of runs, and the cell that tells the suspects apart; None where none does."""
+    """What may explain the failures of runs, and the cell that tells the suspects apart.
+
+    cell: None where none does.  why: then, for each failure that nobody is named for, why.
+    """
 
     failures: tuple[Explained, ...]
     cell: Cell | None
+    why: tuple[str, ...] = ()
 
 
 def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Callable[[Cell], float]) -> FollowUp:
@@ -36,27 +65,75 @@ def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Cal
         seconds: what a cell is expected to take.
     """
     seen = [one for result in results for one in of_run(result)]
-    failures = tuple(worth_showing(explained(seen, together=spec.together)))
+    goal = goal_of(spec, None, infra)
+    failures = tuple(worth_showing(explained(seen, together=spec.together, goal=goal)))
     random = Random(len(seen))  # noqa: S311 - the same candidates each time
-    row = further(goal_of(spec, None, infra), failures, random, lambda row: seconds(make_cell(spec, row)))
-    return FollowUp(failures, make_cell(spec, row) if row is not None else None)
+    there = frozenset(frozenset(one.values.items()) for one in seen)
+    row = further(goal, failures, random, lambda row: seconds(make_cell(spec, row)), there)
+    if row is not None:
+        return FollowUp(failures, make_cell(spec, row))
+    return FollowUp(failures, None, tuple(why_none(goal, one) for one in failures if one.named is None))
 
 
-def further(goal: Goal, failures: Sequence[Explained], random: Random, seconds: Callable[[Row], float]) -> Row | None:
+def why_none(goal: Goal, found: Explained) -> str:
+    """Say why no cell tells apart what may explain a failure."""
+    what, book = found.keys[0][0], Rulebook.of(goal.rules)
+    if any(suspect.around for suspect in found.suspects[:2]):
+        return f"{what}: no cell chooses its node, runner or hour"
+    match _matrix(found)[:2]:
+        case [first, second]:
+            both = [(first, second), (second, first)]
+            pairs = [(one, other) for one, other in both if not {*other.values} <= {*one.values}]
+        case _:
+            return f"{what}: it may well be chance, and no other cell can have what this one has"
+    for one, other in pairs:
+        apart = [domains for domains in _without(goal, one, other) if all(domains.values())]
+        if not any(book.feasible(domains) for domains in apart):
+            rules = dict.fromkeys(rule.why for domains in apart for rule in conflict(domains, goal.rules))
+            because = f": {'; '.join(rules)}" if rules else ""
+            return f"{what}: every possible cell with {one.said} has {other.said}, too{because}"
+    return f"{what}: no possible cell tells more of {first.said} and {second.said}"
+
+
+def _without(goal: Goal, one: Suspect, other: Suspect) -> list[dict[str, frozenset[str]]]:
+    """Return what a cell may have that has all of one suspect's values and lacks one of the other's."""
+    chosen = dict(one.values)
+    domains = {
+        axis: frozenset(known) & ({chosen[axis]} if axis in chosen else set(known))
+        for axis, known in goal.values.items()
+    }
+    return [
+        {**domains, axis: domains[axis] - {value}}
+        for axis, value in other.values
+        if (axis, value) not in one.values and axis in domains
+    ]
+
+
+def further(
+    goal: Goal,
+    failures: Sequence[Explained],
+    random: Random,
+    seconds: Callable[[Row], float],
+    there: Collection[frozenset[tuple[str, str]]] = (),
+) -> Row | None:
     """Return the cell that tells most of the suspects of all failures; None where none tells anything.
 
     A candidate has the values of a few suspects, drawn by their likelihood, and any on the other axes. What it tells of
-    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. What
-    may well be chance counts for less.
+    a failure is the entropy of whether it will fail so: one bit where its suspects have a half of the likelihood. That
+    counts by how likely there is a culprit at all.
+
+    Args:
+        there: the values of cells that have run.
     """
-    unsure = [((1 - one.chance) ** 2, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
+    unsure = [(1 - one.chance, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
     book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
     shares = [suspect.share for suspect in pool]
     rows = (
         book.solve(_domains(goal.values, random.choices(pool, shares, k=random.randint(1, MOST_JOINED)), random))
         for _ in range(CANDIDATES if pool else 0)
     )
-    told = [(sum(weight * _entropy(s, row) for weight, s in unsure), row) for row in rows if row is not None]
+    new = [row for row in rows if row is not None and frozenset(row.items()) not in there]
+    told = [(sum(weight * _entropy(s, row) for weight, s in unsure), row) for row in new]
     best = max((bits for bits, _ in told), default=0.0)
     if best <= AS_GOOD:
         return None
@@ -84,3 +161,121 @@ def _domains(
 def _entropy(suspects: Sequence[Suspect], row: Row) -> float:
     mass = sum(s.share for s in suspects if all(row.get(axis) == value for axis, value in s.values))
     return -sum(p * math.log2(p) for p in (mass, 1 - mass) if 0 < p < 1)
+
+
+@dataclass(frozen=True)
+class Pursuit:
+    """What follows a run whose cells failed: further cells, and the search for commits.
+
+    run: its id.  options: those that lead to its infra cluster.  say: told what is going on.
+    """
+
+    project: Project
+    run: str
+    options: Sequence[str]
+    say: Callable[[str], None]
+
+    @property
+    def _files(self) -> RunDir:
+        return RunDir.of(self.project.settings.runs, self.run)
+
+    def _result(self) -> RunResult:
+        return load(self._files.path, quarantine=self.project.spec.quarantine)
+
+    def _found(self) -> FollowUp:
+        spec, settings = self.project.spec, self.project.settings
+        durations = Durations.load(settings, os.environ)
+        infra = profile_of(spec, settings)
+        return follow_up(spec, infra, [self._result()], lambda cell: durations.expected(cell).seconds)
+
+    def further(self, most: int) -> int:
+        """Run further cells into the run until they tell no more; return the worst of their exit codes that matter.
+
+        What such a cell finds out of the product is no news: a leak or a bug in vmatrix is, and so is a signal.
+        """
+        codes: list[int] = []
+        cells: list[str] = []
+        found = self._found()
+        while found.cell is not None and len(cells) < most:
+            self.say(f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {found.cell.id}")
+            program = [sys.executable, "-P", "-c", "from harness.cli import main; main()", "run", found.cell.id]
+            codes.append(proc.attend([*program, "--into", self.run, *self.options]))
+            cells.append(found.cell.id)
+            if proc.by_signal(codes[-1]) or found.cell.id not in {cell.id for cell in self._result().cells}:
+                break
+            found = self._found()
+        open_ones = [one for one in found.failures if one.named is None]
+        why = found.why or tuple(f"{one.keys[0][0]}: {most} are the most" for one in open_ones)
+        if cells and not found.failures:
+            why = ("what failed is most likely chance: no suspect is left",)
+        if cells or found.failures:
+            Recorder(self._files.path).write("follow-up", cells=cells, no_further=list(why))
+        for line in why:
+            self.say(f"no further cell: {line}")
+        return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
+
+    def bisect(self) -> None:
+        """Find the commit that each named suspect came with, by runs of the cheapest cell that fails by it."""
+        durations, found = Durations.load(self.project.settings, os.environ), self._found()
+        history = open_store(self.project.settings, os.environ).load().records
+        records = [record for record in history if record.where.commit and not record.where.changed]
+        by_id = {cell.id: cell for cell in map(self._cell, self._result().values.values())}
+        for one in found.failures:
+            if one.named is None or one.named.around:
+                continue
+            own = [by_id[c] for c in one.cells if c in by_id and set(one.named.values) <= by_id[c].values.items()]
+            cell = min(own, key=lambda cell: durations.expected(cell).seconds).id
+            culprit = self._culprit(
+                one, one.named, cell, [r for r in records if r.where.commit and not r.where.changed]
+            )
+            self.say(f"{one.named.said}: {culprit.said}")
+            Recorder(self._files.path).write("culprit", cell=cell, **culprit.event)
+
+    def _cell(self, values: Mapping[str, str]) -> Cell:
+        return make_cell(self.project.spec, values)
+
+    def _culprit(self, found: Explained, suspect: Suspect, cell: str, records: Sequence[Record]) -> Culprit:
+        checks = tuple(title for title, _ in found.keys)
+        pairs = ((axis.name, value) for axis in self.project.spec.axes for value in axis.values)
+        globs = tuple(dict.fromkeys(p for axis, v in pairs if (axis, v.id) in suspect.values for p in v.paths))
+        none = Culprit(suspect.values, checks, paths=globs)
+        ends = since(records, suspect.values, checks)
+        if ends is None:
+            return replace(none, why="the history has no commit at which these values passed before")
+        try:
+            repository = Repository.of(self.project.directory)
+            commits = ends[0].where.commit, ends[1].where.commit
+            runs = self.project.settings.runs
+            search = bisected(repository, cell, commits, runs, [*self.options, *self._suites(cell)], self.say)
+        except VmatrixError as error:
+            return replace(none, why=error.summary)
+        if len(search.open) != 1:
+            return replace(none, why=f"{len(search.open)} commits could not be told apart: {', '.join(search.open)}")
+        commit = repository.revision(search.open[0])
+        owners = owners_of(repository.root, repository.changed_in(commit.name))
+        return Culprit(suspect.values, checks, commit.name, commit.title, commit.author, commit.date, owners)
+
+    def _suites(self, cell: str) -> list[str]:
+        """Return the options by which a pinned cell has the suites of its tier; other cells have all of them."""
+        result = self._result()
+        tier = self.project.spec.tiers.get(result.tier or "")
+        pinned = tier is not None and result.values.get(cell) in tier.pinned
+        return ["--tier", str(result.tier)] if pinned else []
+
+    def write(self) -> None:
+        """Write the run's reports and records anew, with what was found out."""
+        outputs.write_all(self._result(), self._files)
+        keep(self._files.path, self.project.settings, quarantine=self.project.spec.quarantine)
+
+
+def pursue(pursuit: Pursuit, most: int, *, bisect: bool) -> int:
+    """Tell a run's suspects apart and find out since when they fail; return an exit code that matters, 0 without one.
+
+    Args:
+        most: further cells.
+    """
+    code = pursuit.further(most) if most else EXIT_OK
+    if bisect and not proc.by_signal(code):
+        pursuit.bisect()
+    pursuit.write()
+    return code

@@ -140,7 +140,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     """
     sourced = request.sourced()
     project = Project.load(sourced.settings)
-    made = _rerun(project, request) if request.rerun_failed is not None else _fresh(project, request)
+    made = _made(project, request)
     made = replace(made, fail_fast=bool(request.fail_fast), shell=bool(request.shell))
     if made.shell:
         _refuse_without_terminal()
@@ -162,6 +162,29 @@ def plan_checks(request: RunRequest) -> RunPlan:
     """
     project = Project.load(request.sourced().settings)
     return _fresh(project, request)
+
+
+def _made(project: Project, request: RunRequest) -> RunPlan:
+    if request.rerun_failed is not None:
+        return _rerun(project, request)
+    return _further(project, request) if request.into is not None else _fresh(project, request)
+
+
+def _further(project: Project, request: RunRequest) -> RunPlan:
+    """Plan to add cells to a run that has ended; they have its tier's suites and are of its night."""
+    asked = (request.tier, request.failed, request.changed_since, request.night, request.shard, request.run_id)
+    if not request.cells or any(one is not None for one in asked):
+        raise BadInput("--into adds cells by their ids", hint="name the cells alone: vmatrix run CELL --into RUN")
+    result = find_run(project.settings.runs, request.into or LAST)
+    made = _fresh(project, replace(request, run_id=result.run))
+    known = {cell.id for cell in result.cells} & {cell.id for cell in made.cells}
+    if known:
+        raise BadInput(
+            f"run {result.run} has {', '.join(sorted(known))} already",
+            hint=f"leave the cells out, or try failed ones again: --rerun-failed {result.run}",
+        )
+    night = date.fromisoformat(result.night) if result.night else None
+    return replace(made, tier=result.tier, directory=result.directory, rerun=True, night=night)
 
 
 def _fresh(project: Project, request: RunRequest) -> RunPlan:
@@ -218,7 +241,7 @@ def plan_from(given: Mapping[str, Any]) -> RunPlan:
 def _rerun(project: Project, request: RunRequest) -> RunPlan:
     """Plan to run the failed cells of a run again; their next attempts go into the same directory."""
     spec, settings, rerun = project.spec, project.settings, request.rerun_failed or LAST
-    if request.cells or request.night is not None:
+    if request.cells or request.night is not None or request.into is not None:
         raise BadInput(
             "--rerun-failed takes the failed cells of its run", hint="leave out the cells, and the night that it had"
         )

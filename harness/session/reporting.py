@@ -12,6 +12,7 @@ from harness.history.file import content
 from harness.history.lines import History, read, with_records
 from harness.history.record import Record
 from harness.history.store import open_store
+from harness.plan.goal import goal_of
 from harness.plan.tiers import tier_cells
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
@@ -146,17 +147,19 @@ def planned_of(
     tier = selection.tier
     if tier is not None and tier not in spec.tiers:
         raise BadInput(f"there is no tier {tier!r}", hint=f"known: {', '.join(spec.tiers)}; {ALL}: do not choose")
-    if tier is None or selection.focus is not None:
-        return Planned(None, axes, None, spec.quarantine, spec.together)
-    every = spec.tiers[tier].every_hours
     infra = selection.infra if selection.infra in spec.infras else profile_of(spec, settings)
+    goal = goal_of(spec, tier, infra or "")
+    known = Planned(None, axes, None, spec.quarantine, spec.together, goal, spec.symptoms)
+    if tier is None or selection.focus is not None:
+        return known
+    known = replace(known, every_hours=spec.tiers[tier].every_hours)
     try:
         of = date.fromisoformat(night) if night and spec.tiers[tier].rotates else None
         cells = tier_cells(spec, tier, infra or "", night=of)
     except BadInput as error:
         warn(f"what should have run is not known: {error.summary}")
-        return Planned(None, axes, every, spec.quarantine, spec.together)
-    return Planned({cell.id: dict(cell.values) for cell in cells}, axes, every, spec.quarantine, spec.together)
+        return known
+    return replace(known, cells={cell.id: dict(cell.values) for cell in cells})
 
 
 def days_of(days: float | None, since: str | None, now: datetime) -> float:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +28,7 @@ from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.events import Recorder
 from harness.machines.reach import ssh
 from harness.model import Cell, Outcome
-from harness.report import outputs, records, terminal, words
+from harness.report import outputs, records, symptoms, terminal, words
 from harness.report.live import Live, in_gitlab
 from harness.report.records import keep
 from harness.report.results import RunResult, load
@@ -188,6 +189,8 @@ class Run:
             self._leak = self.cells.leak
         self._phase("removing what is left of this run")
         self._reap_strays()
+        self._phase("looking for symptoms")
+        self._look_for_symptoms()
         self._phase("writing reports")
         if self.signalled:
             self.exit_code = 128 + self.signalled
@@ -201,6 +204,12 @@ class Run:
         self._write_reports(more)
         self._keep_records()
         return self.exit_code
+
+    def _look_for_symptoms(self) -> None:
+        """Write down the symptoms that failed cells show, where the matrix knows any."""
+        sightings, given_up = symptoms.look(self._result(), self.plan.project.spec.symptoms, datetime.now(UTC).date())
+        if sightings or given_up:
+            self.recorder.write("symptoms", sightings=[asdict(one) for one in sightings], given_up=given_up)
 
     def _phase(self, what: str) -> None:
         if self.live is not None:

@@ -62,6 +62,7 @@ def check(
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, known, directory.parent, suites),
         "waivers.yml": _waivers(documents["waivers.yml"].content),
+        "symptoms.yml": _twice(texts(documents["symptoms.yml"].content, "symptoms", EACH, "name"), "symptom"),
         "images.yml": check_recipes(documents["images.yml"].content, directory.parent),
     }
     problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]

@@ -66,6 +66,7 @@ class RunRequest:
     rerun_failed: str | None = asked(
         "Run the failed cells of RUN (id of a run, or `last`) again, as further attempts of that run.", "RUN"
     )
+    into: str | None = asked("Add the cells to RUN (id of a run, or `last`), instead of a run of their own.", "RUN")
     fail_fast: bool | None = asked("Begin no further cell once one has failed.", "")
     shell: bool | None = asked("Open a shell when a cell has failed, before it is deleted; one cell at a time.", "")
     run_id: str | None = asked("Id of the new run: six lower-case letters or digits; default: random.", "ID")

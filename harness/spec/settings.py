@@ -193,6 +193,12 @@ def _registry(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if wrong := wrong_address(text, port_needed=True):
+        raise ValueError(wrong)
+    return text
+
+
 def _image_mirror(text: str) -> str:
     ImageMirror.parse(text)
     return text
@@ -338,6 +344,30 @@ class Settings(Model):
         gt=0,
         le=3660,
         description="Days after which `vmatrix history compact` drops the details of a cell run.",
+    )
+    alert_webhook: Annotated[str, AfterValidator(_url)] | None = Field(
+        default=None, description="URL that `vmatrix report --alert` tells of new failures, fixed ones, missing nights."
+    )
+    alert_form: Literal["json", "slack", "mattermost"] = Field(
+        default="json", description="What is sent to alert_webhook: JSON of the event, or a message."
+    )
+    alert_mail_to: str | None = Field(default=None, description="Addresses that get alerts by e-mail, with commas.")
+    alert_mail_from: str | None = Field(default=None, description="Address that alerts come from.")
+    alert_smtp: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None,
+        description="SMTP server (host:port) for alerts: port 465 with TLS, others with STARTTLS where they offer it.",
+    )
+    alert_smtp_user: str | None = Field(
+        default=None, description="User of the SMTP server; MATRIX_ALERT_PASSWORD has the password."
+    )
+    alert_infra_rate: float = Field(
+        default=0.2, ge=0, le=1, description="Share of cells that fail by the infrastructure, above which it is told."
+    )
+    quarantine_rate: float = Field(
+        default=0.1,
+        gt=0,
+        le=1,
+        description="Rate at which a check fails by chance, above which `vmatrix gitlab issues` proposes a quarantine.",
     )
     timeout_scale: Annotated[float, LIMITS] = Field(
         default=1.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -101,6 +101,7 @@ class ExpectedGuest:
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     `options`: those that name the infra cluster to a vmatrix command.
     `earlier_minors`: of Kubernetes that the cluster may have been before; None where nobody says.
+    `former_control_planes`: machines that were control planes in other phases; None where nobody says.
     """
 
     cell: str
@@ -135,6 +136,7 @@ class ExpectedGuest:
     ipv6_service_cidr: str = ""
     options: tuple[str, ...] = ()
     earlier_minors: frozenset[str] | None = None
+    former_control_planes: frozenset[str] | None = None
 
     @property
     def dual(self) -> bool:
@@ -312,6 +314,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
         earlier_minors=_earlier_minors(guest) if environment.namespace else None,
+        former_control_planes=_former_control_planes(guest, control_plane) if environment.namespace else None,
     )
 
 
@@ -320,6 +323,12 @@ def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
     versions = (phase.vars.get("cluster_kubernetes_version") for phase in guest.environment.cell.phases)
     own = minor_of(str(guest.expected.get("cluster_kubernetes_version", "")))
     return frozenset(minor_of(str(version)) for version in versions if version) - {own}
+
+
+def _former_control_planes(guest: GuestCluster, present: Collection[str]) -> frozenset[str]:
+    """Return the control planes of any phase of a cell, but for those that are there."""
+    planned = guest.environment.cell.machines
+    return frozenset(machine.name for machine in planned if CONTROL_PLANE in machine.groups) - frozenset(present)
 
 
 def _in_own_folder(leaves: ClusterLeaves, variables: Mapping[str, Any]) -> ClusterLeaves:

@@ -82,9 +82,8 @@ def trial(world: World, culprit: Row | None, random: Random, checks: int) -> tup
     seen = [_observed(f"c{n}", cell, culprit, random, checks) for n, cell in enumerate(world.cells)]
     used = 0
     while True:
-        failures = explained(
-            seen, together=[TOGETHER], flakes={f"suite: test_{n}": FLAKE / checks for n in range(checks)}
-        )
+        rates = {f"suite: test_{n}": FLAKE / checks for n in range(checks)}
+        failures = explained(seen, together=[TOGETHER], flakes=rates, goal=world.goal)
         row = further(world.goal, failures, random, partial(_cost, world)) if used < FOLLOW_UPS else None
         if row is None:
             return [one.named for one in failures if one.named is not None], used
@@ -136,5 +135,5 @@ def _timed(world: World, random: Random) -> float:
         failed = {(check, "x") for check in checks if random.random() < FLAKE}
         seen.append(Observation(f"c{number}", cell, frozenset(failed), frozenset(checks) - {c for c, _ in failed}))
     began = time.process_time()
-    explained(seen, together=[TOGETHER])
+    explained(seen, together=[TOGETHER], goal=world.goal)
     return time.process_time() - began

@@ -75,6 +75,9 @@ EVENTS: dict[str, dict[str, Any]] = {
     "check": CHECK,
     "step-end": STEP,
     "run-end": {"exit_code": 0},
+    "follow-up": {"cells": [], "no_further": []},
+    "culprit": {"cell": "c1", "suspect": {"ip": "dual"}, "checks": []},
+    "symptoms": {"sightings": [], "given_up": []},
 }
 VALUES: tuple[Any, ...] = (
     None,

@@ -64,6 +64,10 @@ def document(hours_ago: float = 6.0) -> Document:
         "checks": CHECKS,
         "messages": MESSAGES,
         "clusters": [_cluster(cells)],
+        "suspects": [_suspected()],
+        "symptoms": {"seen": [_symptom()], "idle": ["kernel panic"]},
+        "worse": [_worse()],
+        "week": {"nights": 7, "cells": 40, "pairs": 30, "triples": 90, "possible": 40},
         "not_run": [{"cell": _number(ABSENT), "last": NIGHTS - 10, "why": "no record for 9 nights"}],
         "slower": [{"cell": _number(SLOWER), "step": "deploy", **_trend()}],
         "figures": _figures(),
@@ -315,3 +319,31 @@ def _coverage(cells: int) -> Document:
     pairs = {"planned": 20, "ran": 18, "passed": 12}
     axes = [{"name": "kubernetes", "values": values}]
     return {"planned": cells, "ran": cells - 1, "passed": 4, "pairs": pairs, "axes": axes}
+
+
+def _suspected() -> Document:
+    values = [{"axis": "os", "value": "debian-12"}, {"axis": "topology", "value": "cp1-w2"}]
+    evidence = "1 of 1 cells with both failed, 0 of 7 others"
+    return {
+        "cells": [_number(BROKEN)],
+        "what": [CHECKS[1]],
+        "chance": 0.01,
+        "since": {"date": "2026-11-20", "good": "a" * 40, "bad": "b" * 40, "url": ""},
+        "culprit": None,
+        "named": True,
+        "suspects": [{"values": values, "share": 0.95, "evidence": evidence, "around": False}],
+    }
+
+
+def _symptom() -> Document:
+    return {
+        "name": "disk full",
+        "means": "raise disk_gib",
+        "cells": [_number(BROKEN)],
+        "line": "No space left on device",
+    }
+
+
+def _worse() -> Document:
+    counts = {"failed": 3, "judged": 4, "failed_before": 0, "judged_before": 120}
+    return {"axis": "os", "value": "debian-12", "check": CHECKS[1], **counts, "p": 0.00002, "against": ""}

@@ -309,6 +309,8 @@ PROBED = Cel(
     ),
 )
 MOVED = "delete the Delivery and create it again: the application would stay where it is"
+# A word that CEL reserves: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+NAMESPACE_STAYS = Cel("self.__namespace__ == oldSelf.__namespace__", "namespace cannot change", MOVED, ".namespace")
 NamespaceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)]
 
 
@@ -321,7 +323,7 @@ class Application(ApiModel):
         INGRESS_NAMED,
         PROBED,
         unchanged(".cluster", MOVED),
-        unchanged(".namespace", MOVED),
+        NAMESPACE_STAYS,
     )
     cluster: Annotated[str, StringConstraints(pattern=r"^([a-z]([-a-z0-9]*[a-z0-9])?)?$", max_length=30)] = Field(
         default="", description="ClusterDeployment of the same namespace; empty: the cluster of this object."

@@ -201,7 +201,7 @@ class BuildJobs:
             line=result.line,
             committed=result.committed,
             transient=result.transient,
-            log=self._keep_log(obj, entry, pods),
+            log=self._keep_log(obj, entry, pods, helpers=result.outcome == "failed"),
         )
         return built(delivery.status, entry, end, datetime.now(UTC)), 0.0
 
@@ -223,12 +223,17 @@ class BuildJobs:
                 return SOON_SECONDS
         return FOLLOW_SECONDS
 
-    def _keep_log(self, obj: Json, entry: DeliveredRevision, pods: Sequence[Json]) -> str:
-        """Keep what the containers of a build have written; return the ConfigMap's name, "" where there is nothing."""
+    def _keep_log(self, obj: Json, entry: DeliveredRevision, pods: Sequence[Json], *, helpers: bool) -> str:
+        """Keep what the containers of a build have written; return the ConfigMap's name, "" where there is nothing.
+
+        Args:
+            helpers: whether those count that run beside the others.
+        """
         texts = []
         for pod in pods[:1]:
             namespace, name = key_of(pod)
-            for container in containers_of(pod["spec"]):
+            beside = [one["name"] for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy")]
+            for container in (*containers_of(pod["spec"]), *(beside if helpers else ())):
                 try:
                     texts.append(self._cluster.pod_log(namespace, name, container=container))
                 except ApiFailure:  # it never started, or its node is gone
@@ -286,6 +291,7 @@ class Builds:
             registries=options.registries,
             insecure_registries=options.insecure_registries,
             stretch=options.stretch,
+            seccomp_profile=options.seccomp_profile,
         )
         self._jobs = BuildJobs(context, settings)
         self._limit = options.builds

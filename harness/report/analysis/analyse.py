@@ -11,7 +11,9 @@ from harness.report.analysis import planned as plans
 from harness.report.analysis.failures import FailureCluster, clusters_of, failure_log_of
 from harness.report.analysis.nights import Freshness, Night, freshness, key_of, nights_of
 from harness.report.analysis.planned import Coverage, NotRun, Planned, Quarantined
+from harness.report.analysis.rates import Week, Worse, week_of, worse_of
 from harness.report.analysis.story import CellStory, Slower, cell_story, slower_of
+from harness.report.symptoms import idle
 
 SCHEDULE = "schedule"  # CI_PIPELINE_SOURCE
 
@@ -50,6 +52,9 @@ class Analysis:
     slower: tuple[Slower, ...]
     coverage: Coverage
     quarantine: tuple[Quarantined, ...]
+    worse: tuple[Worse, ...] = ()
+    week: Week | None = None
+    idle_symptoms: tuple[str, ...] = ()
     known: Mapping[tuple[str, int, tuple[str, str]], bool] = field(default_factory=dict)
 
     @property
@@ -70,6 +75,7 @@ class Analysis:
 
 def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter, now: datetime) -> Analysis:
     """Return the judgement on a history; `now` is the moment from which "ago" is counted."""
+    records = tuple(records)
     nights = nights_of(selected(records, selection, now))
     log = failure_log_of(nights)
     seen = sorted({cell for night in nights for cell in night.cells})  # those that only the history knows come last
@@ -88,6 +94,9 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
         slower=slower_of(cells, len(nights)),
         coverage=plans.coverage(last, planned),
         quarantine=plans.quarantined(nights, log, planned.quarantine, now.date()),
+        worse=worse_of(nights, (r for r in records if selection.infra in (None, r.infra))),
+        week=week_of(nights, planned.possible()),
+        idle_symptoms=_idle(nights, planned),
         known={
             (cell, night, f.key): log.known(cell, f, night)
             for cell, by_night in log.by_cell.items()
@@ -95,6 +104,11 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
             for f in found
         },
     )
+
+
+def _idle(nights: tuple[Night, ...], planned: Planned) -> tuple[str, ...]:
+    seen = [{name for record in night.cells.values() for name in record.symptoms} for night in nights]
+    return tuple(idle(planned.symptoms, seen))
 
 
 def selected(records: Iterable[Record], selection: RecordFilter, now: datetime) -> list[Record]:

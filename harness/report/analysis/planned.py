@@ -9,10 +9,12 @@ from fnmatch import fnmatchcase
 from itertools import combinations
 
 from harness.history.record import Record
+from harness.plan.goal import Goal
 from harness.report.analysis.checks import FAILURES, RECENT
 from harness.report.analysis.failures import FailureLog
 from harness.report.analysis.nights import Night
-from harness.spec.models import QuarantineEntry
+from harness.spec.models import QuarantineEntry, Symptom
+from harness.spec.rules import Rulebook
 
 RAN = ("passed", *FAILURES)
 Pair = tuple[tuple[str, str], tuple[str, str]]
@@ -25,6 +27,7 @@ class Planned:
     cells: values by axis of each planned cell, by id; None when the plan is not known.
     axes: values of each axis, in the matrix's order.  together: groups of them that some tier covers together.
     every_hours: how often the tier runs; None: when somebody wants.
+    goal: what cells there can be; None where that is not known.  symptoms: what is looked for in failed cells.
     """
 
     cells: Mapping[str, Mapping[str, str]] | None = None
@@ -32,6 +35,21 @@ class Planned:
     every_hours: float | None = None
     quarantine: tuple[QuarantineEntry, ...] = ()
     together: tuple[tuple[str, ...], ...] = ()
+    goal: Goal | None = None
+    symptoms: tuple[Symptom, ...] = ()
+
+    def possible(self) -> frozenset[Pair] | None:
+        """Return the pairs of values that cells can have, each in the order of the axes' names; None if not known."""
+        if self.goal is None:
+            return None
+        book, domains = Rulebook.of(self.goal.rules), self.goal.values
+        return frozenset(
+            ((one, v), (other, w))
+            for one, other in combinations(sorted(domains), 2)
+            for v in domains[one]
+            for w in domains[other]
+            if book.solve({**domains, one: (v,), other: (w,)}) is not None
+        )
 
 
 @dataclass(frozen=True)

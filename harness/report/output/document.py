@@ -21,7 +21,8 @@ from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.story import CellStory, Slower, Trend
-from harness.report.suspects import SHOWN, Explained, explained, flake_rates, of_night, worth_showing
+from harness.report.suspects import SHOWN, Explained, explained, flake_rates, of_night, since, worth_showing
+from harness.report.symptoms import meaning
 from harness.validate.performance.figures import KINDS, over_slo, rounded
 
 
@@ -175,7 +176,8 @@ def suspects_of(analysis: Analysis) -> list[Explained]:
     if analysis.last is None:
         return []
     rates = flake_rates(analysis.nights[:-1][-WINDOW:])
-    found = explained(of_night(analysis.last), together=analysis.planned.together, flakes=rates)
+    goal = analysis.planned.goal
+    found = explained(of_night(analysis.last), together=analysis.planned.together, flakes=rates, goal=goal)
     return worth_showing(found)
 
 
@@ -250,6 +252,9 @@ class _Document:
             "messages": list(self.messages),
             "clusters": clusters,
             "suspects": [self.explained(one) for one in suspects_of(found)],
+            "symptoms": self.symptoms(),
+            "worse": [asdict(one) for one in found.worse],
+            "week": asdict(found.week) if found.week is not None else None,
             "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in found.not_run],
             "slower": [self.slower(slower) for slower in found.slower],
             "figures": figures(found, self.places),
@@ -365,6 +370,8 @@ class _Document:
             "cells": [self.places[cell] for cell in found.cells],
             "what": [title for title, _ in found.keys],
             "chance": round(found.chance, 3),
+            "since": self.since(found),
+            "culprit": self.culprit(found),
             "named": found.named is not None,
             "suspects": [
                 {
@@ -376,6 +383,44 @@ class _Document:
                 for one in found.suspects[:SHOWN]
             ],
         }
+
+    def since(self, found: Explained) -> dict[str, Any] | None:
+        """Return between which commits what fails by a named suspect came, whichever cells had its values."""
+        if found.named is None or found.named.around:
+            return None
+        records = [record for night in self.analysis.nights for record in night.cells.values()]
+        ends = since(records, found.named.values, [title for title, _ in found.keys])
+        if ends is None:
+            return None
+        good, bad = (record.where.commit for record in ends)
+        url = compare_url(self.analysis.nights[-1], good, bad)
+        return {"date": ends[1].start.date().isoformat(), "good": good, "bad": bad, "url": url}
+
+    def culprit(self, found: Explained) -> dict[str, str] | None:
+        """Return the commit that bisection found for a named suspect."""
+        night, named = self.analysis.last, found.named
+        if night is None or named is None:
+            return None
+        known = (night.cells[cell].culprit for cell in found.cells if cell in night.cells)
+        return next((dict(one) for one in known if one.get("values") == named.said), None)
+
+    def symptoms(self) -> dict[str, Any]:
+        """Return the symptoms of the last night's cells, those of most cells first, and those that nobody sees."""
+        night, known = self.analysis.last, {one.name: one for one in self.analysis.planned.symptoms}
+        seen: dict[str, dict[int, str]] = {}
+        for cell, record in (night.cells if night is not None else {}).items():
+            for name, line in record.symptoms.items():
+                seen.setdefault(name, {})[self.places[cell]] = line
+        rows = [
+            {
+                "name": name,
+                "means": meaning(known[name]) if name in known else "",
+                "cells": list(cells),
+                "line": next(iter(cells.values())),
+            }
+            for name, cells in sorted(seen.items(), key=lambda one: (-len(one[1]), one[0]))
+        ]
+        return {"seen": rows, "idle": list(self.analysis.idle_symptoms)}
 
     def slower(self, slower: Slower) -> dict[str, Any]:
         return {"cell": self.places[slower.cell], "step": slower.step, **(trend(slower.trend) or {})}

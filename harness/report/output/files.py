@@ -49,7 +49,7 @@ class Sources:
     """What the files of a report are made of; the document is made when the first format asks for it.
 
     url: where the page will be published, "" when it will not.
-    faults: how many faults the checks find, where that was counted.
+    faults: how many faults the checks find, where that was counted.  unsent: alerts that nobody took, in sentences.
     """
 
     analysis: Analysis
@@ -57,6 +57,7 @@ class Sources:
     title: str = "vmatrix"
     url: str = ""
     faults: FaultScore | None = None
+    unsent: tuple[str, ...] = ()
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -67,7 +68,8 @@ class Sources:
     def note(self) -> str:
         """Return the note of a merge request."""
         score = "\n".join([*self.faults.lines(), ""]) if self.faults is not None else ""
-        return note.render(self.analysis, self.history, url=self.url) + score
+        unsent = "".join(f"\n- {note.code(line)}" for line in self.unsent)
+        return note.render(self.analysis, self.history, url=self.url) + score + (f"{unsent}\n" if unsent else "")
 
     def badges(self) -> dict[str, str]:
         """Return the badges by file name."""

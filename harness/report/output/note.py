@@ -156,6 +156,10 @@ def _asides(analysis: Analysis) -> list[str]:
         _list("slower than usual", slower),
         _list("slower figures", figures),
         _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),
+        _list(
+            "got worse", [f"{one.axis} {one.value}: {one.check} {one.failed} of {one.judged}" for one in analysis.worse]
+        ),
+        _list("symptoms that no night of the last 60 had", analysis.idle_symptoms),
         _list("quarantine ends", [f"{entry.cells} {entry.until}" for entry in ending]),
     ]
     told = [line for line in said if line]

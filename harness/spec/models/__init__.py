@@ -14,7 +14,7 @@ from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSo
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
 from harness.spec.models.product import AnsibleOptions, Product, ProductArtifacts, ProductPhase, Sources
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
-from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec
+from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec, Symptom
 from harness.spec.models.tiers import Budget, Cover, Tier, Together
 from harness.spec.models.timeouts import Timeouts
 from harness.spec.models.topologies import MachineGroup, Topology
@@ -45,6 +45,7 @@ __all__ = [
     "Space",
     "Spec",
     "Support",
+    "Symptom",
     "Tier",
     "Timeouts",
     "Together",
@@ -74,6 +75,7 @@ FILES: dict[str, type[Model]] = {
     "quarantine.yml": _file(
         "quarantine", tuple[QuarantineEntry, ...], "What runs and does not fail a run.", default=()
     ),
+    "symptoms.yml": _file("symptoms", tuple[Symptom, ...], "Lines of failed cells with a known meaning.", default=()),
     "waivers.yml": _file("waivers", tuple[Waiver, ...], "Controls that hardened clusters need not meet.", default=()),
     "artifacts.yml": _file(
         "artifacts", AddedVersions, "Versions of programs besides those that vmatrix has, by program.", default={}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from harness.spec.base import CHECK, Condition, Feature, Model, Name, OneOrMore, Text, Url
 from harness.spec.controls import Waiver
@@ -101,6 +102,36 @@ class QuarantineEntry(Model):
         )
 
 
+def _compiled(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    if re.compile(text).search("") is not None:
+        raise ValueError("fits the empty line, so every line; add what it is about")
+    return text
+
+
+class Symptom(Model):
+    """A line of a failed cell that somebody knows the meaning of (matrix/symptoms.yml).
+
+    name: by which reports count it.  pattern: a regular expression (Python's `re`) that is looked for in each line.
+    where: in what is looked for it: `messages` of what failed, `consoles` of machines, other `logs`.
+    means: what it means, and what to do.  blame: whose fault it mostly is.  issue: the URL of where somebody works on
+    it.  until: the last day (date) on which it is looked for.
+    """
+
+    name: Text
+    pattern: Annotated[str, AfterValidator(_compiled)]
+    where: tuple[Literal["messages", "consoles", "logs"], ...] = Field(
+        default=("messages", "consoles", "logs"), min_length=1
+    )
+    means: Text
+    blame: Literal["product", "infra", "harness", "user"] | None = None
+    issue: Url | None = None
+    until: date | None = None
+
+
 class Space(Model):
     """What cells there may be: the axes, and everything that constrains them."""
 
@@ -134,6 +165,7 @@ class Spec(Space):
     products: dict[Name, Product] = Field(default_factory=dict)
     quarantine: tuple[QuarantineEntry, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    symptoms: tuple[Symptom, ...] = ()
     network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)
 
     @property

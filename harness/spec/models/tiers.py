@@ -65,6 +65,9 @@ class Tier(Model):
         before by more than their noise, or `over-slo`.
     every_hours: how often (hours) a schedule runs it: by this the report knows that a night is missing.
     rotate: whether each night has other planned cells, which cover the same; default: if a schedule runs it.
+    on_change: globs of files; a merge request that changes one of them runs the pinned cells, too.
+    follow_up: how many further cells a run of the whole tier may make, to tell apart what may explain its failures.
+    bisect: whether it then looks for the commit that a named suspect came with, by runs of its cheapest failing cell.
     """
 
     label: Text
@@ -73,6 +76,9 @@ class Tier(Model):
     where: dict[Name, Condition] = Field(default_factory=dict)
     every_hours: float | None = Field(default=None, gt=0, le=24 * 366)
     rotate: bool | None = None
+    on_change: tuple[Text, ...] = ()
+    follow_up: int = Field(default=0, ge=0, le=20)
+    bisect: bool = False
     suites: tuple[Name, ...] = Field(min_length=1)
     fail_when: tuple[Literal["slower", "over-slo"], ...] = ()
     budget: Budget

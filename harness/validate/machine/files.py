@@ -73,6 +73,8 @@ OF_PODS = re.compile(
     r"^/var/lib/kubelet/(pods|plugins)/|^/run/(netns/|credentials/|user/|host/|lock|systemd/)"
     r"|^/(run|var/lib)/(containerd|containers|crio)/.*(/rootfs|/shm|/merged|overlay|userdata|sandboxes)"
 )
+# Types of the kernel's own file systems, which have no files that a program could write (proc_filesystems(5)).
+NO_FILES = {"nsfs", "proc", "sysfs", "cgroup", "cgroup2", "bpf", "mqueue", "devpts", "securityfs", "debugfs", "tracefs"}
 SECRET = re.compile(r"PRIVATE KEY-----|client-key-data:|^\s*token:", re.MULTILINE)
 LARGE = 1 << 20  # bytes: no file with a key is as large
 CROWDED = ("/tmp", "/var/tmp", "/etc", "/run", "/root", "/var/lib", "/var/log", "/run/netns")  # noqa: S108 - not the cluster's alone
@@ -152,7 +154,8 @@ def written(running: Iterable[dict[str, Any]], folder: str) -> dict[str, dict[st
     places = {one for one in [*WRITTEN, *own, *data, *RUN] if os.path.exists(one)}
     mounts = mounted()
     apart = [one for one in places if one not in CROWDED]
-    below = {where for where in mounts if not OF_PODS.search(where) and any(is_below(where, one) for one in apart)}
+    writable = [where for where, (_, kind) in mounts.items() if kind not in NO_FILES and not OF_PODS.search(where)]
+    below = {where for where in writable if any(is_below(where, one) for one in apart)}
     return {path: room(path, mounts, (*LASTING, *filter(None, [*own, *data]))) for path in {*places, *below} - {"/"}}
 
 

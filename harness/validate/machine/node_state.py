@@ -163,11 +163,12 @@ def endpoints(running: Iterable[dict[str, Any]]) -> dict[str, str]:
 def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
     """Return of each program of a unit what its next start adds to its command line, and what it leaves out.
 
-    By the unit that systemd has read and the files of variables that it names (systemd.service(5), "COMMAND LINES").
+    By the unit that systemd has read and the variables that it names (systemd.service(5), "COMMAND LINES"). systemctl
+    shows arguments without their quotes, so all are compared by their words.
     """
     names = [re.findall(r"/([^/]+\.service)$", one["cgroup"])[:1] or [f"{one['name']}.service"] for one in running]
-    words = ["systemctl", "show", "--no-pager", "-p", "MainPID,ExecStart,EnvironmentFiles"]
-    text = said([*words, *sorted({name for one in names for name in one})]) or "" if names else ""
+    asked = ["systemctl", "show", "--no-pager", "-p", "MainPID,ExecStart,Environment,EnvironmentFiles"]
+    text = said([*asked, *sorted({name for one in names for name in one})]) or "" if names else ""
     found = {}
     for shown in ([line.partition("=") for line in block.splitlines()] for block in text.split("\n\n")):
         pid = next((value for key, _, value in shown if key == "MainPID"), "")
@@ -176,34 +177,75 @@ def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]
         match = re.search(r"argv\[\]=(.*?) ; ignore_errors", start)
         if process is not None and match is not None:
             files = [value.partition(" (")[0] for key, _, value in shown if key == "EnvironmentFiles"]
-            following, now = expanded(match.group(1).split(), variables(files)), list(process["argv"])
+            own = next((value for key, _, value in shown if key == "Environment"), "")
+            following = " ".join(expanded(match.group(1).split(), variables(own, files))).split()[1:]
+            now = " ".join(process["argv"]).split()[1:]
             found[process["name"]] = [
-                [one for one in following[1:] if one not in now],
-                [one for one in now[1:] if one not in following],
+                [one for one in following if one not in now],
+                [one for one in now if one not in following],
             ]
     return found
 
 
-def variables(files: Iterable[str]) -> dict[str, str]:
-    """Return the variables that files for systemd give."""
-    found = {}
-    for line in (line for path in files for line in (read(path) or "").splitlines()):
-        name, sign, value = line.strip().partition("=")
-        if sign and not name.startswith(("#", ";")):
-            try:
-                found[name] = " ".join(shlex.split(value))
-            except ValueError:
-                found[name] = value
+def variables(own: str, files: Iterable[str]) -> dict[str, str]:
+    """Return the variables of a unit: its own, as systemctl shows them, and those of files, the last one first."""
+    found = dict(word.partition("=")[::2] for word in words_of(own))
+    for path in (one for pattern in files for one in sorted(glob.glob(pattern))):
+        found |= environment_file(read(path) or "")
     return found
 
 
+# A file of variables (systemd.exec(5), "EnvironmentFile="): a value is what is quoted, then the rest of the line.
+ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=")
+QUOTED = re.compile(r"""[ \t]*(?:"((?:\\.|[^"\\])*)"?|'([^']*)'?)""", re.DOTALL)
+BARE = re.compile(r"[ \t]*((?:\\.|[^\n\\])*)\\?(?:\n|$)", re.DOTALL)
+LINE = re.compile(r"[^\n]*(?:\n|$)")
+
+
+def environment_file(text: str) -> dict[str, str]:
+    """Read a file of variables as systemd does: quotes, escapes, and lines that go on after a backslash."""
+    found, at = {}, 0
+    while at < len(text):
+        assignment = ASSIGNMENT.match(text, at)
+        if assignment is None:
+            at = _end(LINE, text, at)
+            continue
+        value, at = "", assignment.end()
+        while (part := QUOTED.match(text, at)) is not None:
+            single, at = part[2], part.end()
+            value += re.sub(r'\\(["\\`$]|\n)', _unescaped, part[1] or "") if single is None else single
+        bare = BARE.match(text, at)
+        value += re.sub(r"\\(.)", _unescaped, bare[1], flags=re.DOTALL).rstrip() if bare is not None else ""
+        found[assignment[1]], at = value, _end(BARE, text, at)
+    return found
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "" if match[1] == "\n" else match[1]
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match is not None else len(text)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, without their quotes; of one whose quotes do not end, what is between spaces."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
 def expanded(words: Iterable[str], given: dict[str, str]) -> list[str]:
-    """Return a command line with its variables: $NAME is several words, ${NAME} is a part of one."""
+    """Return a command line with its variables: $NAME is several words, ${NAME} is a part of one, $$ is a dollar."""
     found: list[str] = []
     for word in words:
         whole = re.fullmatch(r"\$(\w+)", word)
-        part = re.sub(r"\$\{(\w+)\}", lambda match: given.get(match.group(1), ""), word)
-        found += given.get(whole.group(1), "").split() if whole else [part]
+        part = re.sub(
+            r"\$(?:\{(\w+)\}|\$)", lambda match: given.get(match[1], "") if match[1] is not None else "$", word
+        )
+        found += words_of(given.get(whole.group(1), "")) if whole else [part]
     return found
 
 

@@ -190,8 +190,10 @@ def _other_role(name: str, one: Certificate, role: Role, expected: ExpectedGuest
     must = {text for pattern in role.names for text in _filled(pattern, name, expected)}
     yield from differs(where, "missing names", [], sorted(must - names))
     if role.names is not OF_API or expected.leaves.flags is not None:  # else a product adds names of its own
-        may = must | (_further_names(expected) if role.names is OF_API else set())
-        yield from differs(where, "names besides those", [], sorted(names - may))
+        further = names - must
+        if role.names is OF_API:
+            further = _unexplained(further - _further_names(expected), expected)
+        yield from differs(where, "names besides those", [], sorted(further))
 
 
 BASIC = frozenset(KEY_USAGES.values())
@@ -220,12 +222,26 @@ def _further_names(expected: ExpectedGuest) -> set[str]:
     return {_plain(str(text)) for text in (*own, *asked, *LOCAL_NAMES)}
 
 
+def _unexplained(names: set[str], expected: ExpectedGuest) -> set[str]:
+    """Return names without the addresses of control planes that have left: nobody issues certificates anew then."""
+    present = {_plain(text) for machine in expected.machines for text in expected.addresses_of(machine)}
+    strange = {text for text in names if _is_address(text)} - present
+    former = expected.former_control_planes
+    most = len(strange) if former is None else len(former) * len(expected.families)
+    return names if len(strange) > most else names - strange
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _plain(text: str) -> str:
     """Return an address as Python writes it, and any other name as it is."""
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        return text
+    return str(ip_address(text)) if _is_address(text) else text
 
 
 def foreign_certificates(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:

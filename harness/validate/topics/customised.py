@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from harness.kube.objects import same_setting
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import ClusterView, Json, by_name
 from harness.validate.findings import Mismatch, differs, on_every, unjudged
@@ -103,7 +104,7 @@ def lacking(asked: Any, there: Any, path: str = "") -> Iterator[Lack]:
         by_name = _by(key, there)
         for one in asked:
             yield from lacking(one, by_name.get(one[key]), f"{path}[{one[key]}]")
-    elif asked != there and not (asked in (None, False) and not there):  # JSON leaves out what is false
+    elif not same_setting(asked, there) and not (asked in (None, False) and not there):  # JSON leaves out what is false
         yield path, asked, there
 
 

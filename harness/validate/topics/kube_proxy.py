@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.kube import Cluster
+from harness.kube.objects import go_duration, same_setting
 from harness.kube.resources import ENDPOINT_SLICE, SERVICE
 from harness.spec.models.leaves import FirewallLeaves
 from harness.validate.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
@@ -126,7 +127,7 @@ CONNTRACK = {
     "tcpCloseWaitTimeout": "nf_conntrack_tcp_timeout_close_wait",
 }
 EVERYWHERE = {4: "0.0.0.0", 6: "::"}  # noqa: S104 - by IP version, what kube-proxy reports; nobody binds to it here
-GO_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+NANOSECONDS = 10**9  # of a second
 EMPTY: tuple[Any, ...] = ({}, [], "", None)
 
 
@@ -200,14 +201,19 @@ def forgotten_connections(
 
 
 def seconds_in(duration: Any) -> int:
-    """Return the seconds of a duration as Go writes it (1h2m3s); 0 for none, and for what is no such duration."""
-    parts = GO_DURATION.fullmatch(duration) if isinstance(duration, str) else None
-    return sum(int(part or 0) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True)) if parts else 0
+    """Return the whole seconds of a duration as Go writes it (1h2m3s); 0 for none, and for what is not one."""
+    try:
+        return int(go_duration(duration) // NANOSECONDS) if isinstance(duration, str) else 0
+    except ValueError:
+        return 0
 
 
 def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:
     same = (
-        seen is UNKNOWN or wanted == seen or (wanted in EMPTY and seen in EMPTY) or (wanted is False and seen is None)
+        seen is UNKNOWN
+        or same_setting(wanted, seen)
+        or (wanted in EMPTY and seen in EMPTY)
+        or (wanted is False and seen is None)
     )
     return [] if same else differs(where, what, wanted, seen)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.client import Unreachable
+from harness.kube.objects import same_setting
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import value_at
 from harness.validate.findings import Mismatch, differs, on_every
@@ -70,7 +71,8 @@ def wrong_kubelet_settings(
         for path, value in wanted.items():
             if path.partition(".")[0] in patched:  # another check looks at it
                 continue
-            yield from differs(f"{name} kubelet", path, value, value_at({**OMITTED, **running}, path))
+            there = value_at({**OMITTED, **running}, path)
+            yield from [] if same_setting(value, there) else differs(f"{name} kubelet", path, value, there)
         given = running.get("clusterDNS") or []
         on_node = said is None and len(given) == 1 and ipaddress.ip_address(given[0]).is_link_local
         yield from [] if on_node else differs(f"{name} kubelet", "clusterDNS", [address], given)

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from harness.kube import Cluster
+from harness.kube.objects import same_setting
 from harness.kube.resources import POD
 from harness.validate.expected import ExpectedGuest
 from harness.validate.facts.cluster import Json, value_at
@@ -122,7 +123,11 @@ def _other_file(name: str, setup: MachineSetup | None, running: Mapping[str, Any
         return
     for path, value in _flat(setup.kubelet):
         there = value_at(running, path)
-        if value not in UNSET and path not in ("kind", "apiVersion") and there not in (None, value):
+        if (
+            value not in UNSET
+            and path not in ("kind", "apiVersion")
+            and not (there is None or same_setting(value, there))
+        ):
             yield Mismatch(f"{name} kubelet's file {path}", f"{there!r}, with which kubelet runs", repr(value))
 
 

@@ -14,7 +14,9 @@ from harness.errors import EXIT_NOTHING_SELECTED, EXIT_OK
 from harness.events import Recorder
 from harness.model import Cell
 from harness.paths import packaged_dir, project_dir
+from harness.plan.cells import cell_named
 from harness.plan.tiers import tier_cells
+from harness.report.results import load
 from harness.spec import load_spec
 
 Fails = Callable[[Cell], bool]
@@ -34,13 +36,18 @@ def suspect(runs: Path, cells: Sequence[Cell], fails: Fails, monkeypatch: pytest
     values = {cell.id: dict(cell.values) for cell in cells}
     recorder.write("run-start", run="abcdef", tier="nightly", cells=list(values), values=values)
     for cell in cells:
-        recorder.write("step-start", cell=cell.id, attempt=1, step=["teardown"])
-        recorder.write("step-end", cell=cell.id, attempt=1, step=["teardown"], outcome="passed", seconds=1.0)
-        outcome = "failed" if fails(cell) else "passed"
-        recorder.write(
-            "check", cell=cell.id, attempt=1, suite="network", name="test_pods", outcome=outcome, seconds=1.0
-        )
-    done = CliRunner().invoke(app, ["suspect", "abcdef", "--runs", str(runs), "--infra-name", "mine"])
+        written(recorder, cell, "failed" if fails(cell) else "passed")
+    return invoked(runs)
+
+
+def written(recorder: Recorder, cell: Cell, outcome: str) -> None:
+    recorder.write("step-start", cell=cell.id, attempt=1, step=["teardown"])
+    recorder.write("step-end", cell=cell.id, attempt=1, step=["teardown"], outcome="passed", seconds=1.0)
+    recorder.write("check", cell=cell.id, attempt=1, suite="network", name="test_pods", outcome=outcome, seconds=1.0)
+
+
+def invoked(runs: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["suspect", "abcdef", "--runs", str(runs), "--infra-name", "mine", *words])
     return done.exit_code, done.output
 
 
@@ -63,7 +70,37 @@ def test_the_next_cell_is_run_on_the_same_infra_cluster(
     vmatrix, run, name, *options = shlex.split(line.removeprefix("next: "))
     assert (code, vmatrix, run) == (EXIT_OK, "vmatrix", "run")
     assert name not in {cell.id for cell in cells[:6]}
-    assert options == ["--tier", "nightly", "--infra-name", "mine"]
+    assert options == ["--into", "abcdef", "--infra-name", "mine"]
+
+
+def test_further_cells_are_run_into_the_run_until_they_tell_no_more(
+    cells: Sequence[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspect(tmp_path, cells[:6], lambda cell: cell == cells[0], monkeypatch)
+    spec, recorder = load_spec(packaged_dir() / "matrix"), Recorder(tmp_path / "abcdef")
+    calls: list[list[str]] = []
+
+    def attend(argv: Sequence[str], **_: object) -> int:
+        calls.append([*argv][4:])
+        cell = cell_named(spec, argv[5])
+        assert cell is not None
+        recorder.write("rerun-start", run="abcdef", cells=[cell.id], values={cell.id: dict(cell.values)})
+        written(recorder, cell, "passed")
+        return EXIT_OK
+
+    monkeypatch.setattr("harness.proc.attend", attend)
+    code, said = invoked(tmp_path, "--run", "--most", "3")
+    assert code == EXIT_OK
+    assert 1 <= len(calls) <= 3
+    assert {(call[0], *call[2:4]) for call in calls} == {("run", "--into", "abcdef")}
+    assert {"--runs", str(tmp_path), "--infra-name", "mine"} == {*calls[0][4:]}
+    result = load(tmp_path / "abcdef")
+    assert result.further == tuple(call[1] for call in calls)
+    assert result.no_further
+    summary = (tmp_path / "abcdef" / "summary.md").read_text(encoding="utf-8")
+    assert f"- further cells: `{calls[0][1]}`" in summary
+    assert f"- no further cell: {result.no_further[0]}" in summary
+    assert f"no further cell: {result.no_further[0]}" in said
 
 
 def test_without_a_failure_there_is_no_suspect(

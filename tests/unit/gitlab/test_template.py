@@ -28,7 +28,7 @@ NOT_PREFIXED = {"include", "stages", "variables"}  # stages are the including fi
 # What reaches jobs besides settings: jobs of GitLab, networks, caches, checkouts, runners.
 OTHERS = {
     *("MATRIX_API_CA", "MATRIX_API_SERVER", "MATRIX_HISTORY_TOKEN", "MATRIX_NOTE_TOKEN", "MATRIX_ONLY"),
-    "MATRIX_NIGHT",
+    *("MATRIX_ALERT_PASSWORD", "MATRIX_ISSUE_TOKEN", "MATRIX_NIGHT"),
     *("MATRIX_SCHEDULE", "MATRIX_WANT_TIER", "VMATRIX_DEBIAN_MIRROR"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("GIT_SSL_CAINFO", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "GOFLAGS", "GONOSUMDB", "GOPROXY", "GOSUMDB"),
@@ -122,7 +122,7 @@ def _bases(made: Mapping[str, Any], name: str) -> list[str]:
 def test_every_job_says_what_it_takes_of_the_including_file(prefix: str) -> None:
     made = included(prefix)
     jobs = limits.jobs({name: job for name, job in made.items() if name not in NOT_PREFIXED})
-    assert len(jobs) == 7
+    assert len(jobs) == 8
     for name in jobs:
         inherit = [made[base]["inherit"] for base in _bases(made, name) if "inherit" in made[base]]
         assert [sorted(one) for one in inherit] == [["default", "variables"]], name

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cell.place import cell_labels, own_project
 from harness.errors import BadInput
-from harness.gitlab import access, doctor, links, note
+from harness.gitlab import access, doctor, issues, links, note
 from harness.gitlab.variables import Job, read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, wanted
 from harness.history.origin import root, where
@@ -26,6 +26,8 @@ USUAL = {
     "CI_COMMIT_REF_NAME": "main",
     "CI_COMMIT_REF_PROTECTED": "true",
     "CI_COMMIT_SHA": COMMIT,
+    "CI_COMMIT_TAG": "v1.2.3",
+    "CI_DEFAULT_BRANCH": "main",
     "CI_JOB_ID": "12",
     "CI_JOB_TIMEOUT": "3600",
     "CI_JOB_TOKEN": "glcbt-x",
@@ -53,7 +55,7 @@ USUAL = {
     "CI_SERVER_VERSION": "18.5.0-ee",
 }
 # Read by a shell script, by GitLab in `rules`, or named in a comment; GitLab's runner sets them for every job.
-NOT_READ = {"CI_COMMIT_BRANCH", "CI_DEFAULT_BRANCH", "CI_DEBUG_TRACE", "CI_REPOSITORY_URL", "CI_LABELS", "CI_TOPOLOGY"}
+NOT_READ = {"CI_COMMIT_BRANCH", "CI_DEBUG_TRACE", "CI_REPOSITORY_URL", "CI_LABELS", "CI_TOPOLOGY"}
 NOT_READ |= {"CI_MERGE_REQUEST_", "CI_REGISTRY_USER", "CI_REGISTRY_PASSWORD"}
 BUILT = {"CI_MERGE_REQUEST_PROJECT_PATH", "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH"}  # put together where they are read
 STRANGE = [
@@ -116,6 +118,7 @@ READERS: dict[str, Reader] = {
     "fit": lambda e: list(doctor.job_findings(e, tag="vmatrix", version="1.2.3")),
     "token": lambda e: list(doctor.token_findings(e)),
     "note": note.merge_request,
+    "issues": lambda e: issues.forge({**e, "MATRIX_ISSUE_TOKEN": "glpat-x"}),
     "withheld": lambda e: access.without_authority(BadInput("x", hint="y"), e),
     "origin": lambda e: where(Path("/"), e),
     "root": root,

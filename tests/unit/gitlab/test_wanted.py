@@ -11,8 +11,9 @@ import pytest
 
 from harness.errors import BadInput
 from harness.gitlab.variables import read_job, read_pipeline
-from harness.gitlab.wanted import Tiers, Wanted, compared, wanted
+from harness.gitlab.wanted import Tiers, Wanted, changed_checks, compared, on_change, wanted
 from harness.paths import project_dir
+from harness.plan.changed import Changes
 from harness.spec import Spec, load_spec
 
 TIERS = Tiers("smoke", "mr", "nightly")
@@ -186,3 +187,48 @@ def test_a_job_and_its_after_script_have_the_same_run_and_a_retry_another() -> N
     assert run("12345678901") == run("12345678901")
     assert len({run("12345678901"), run("12345678902"), run("12345678901", "other.example.org")}) == 3
     assert all(re.fullmatch("[a-z0-9]{6}", run(str(number))) for number in range(50))
+
+
+def test_the_week_runs_what_takes_longest(spec: Spec) -> None:
+    found = wish(spec, {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "weekly"})
+    assert (found.tier, *found.also) == ("performance", "conformance", "e2e")
+    assert {suite for tier in (found.tier, *found.also) for suite in spec.tiers[tier].suites} >= {
+        "performance",
+        "certification",
+        "e2e",
+    }
+
+
+def test_a_week_without_a_tier_is_refused(spec: Spec) -> None:
+    none = spec.model_copy(update={"tiers": {n: t for n, t in spec.tiers.items() if t.every_hours != 168}})
+    with pytest.raises(BadInput, match=r"no tier of matrix/tiers\.yml runs weekly"):
+        wish(none, {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "weekly"})
+
+
+@pytest.mark.parametrize(
+    ("path", "tiers"),
+    [
+        ("harness/operator/api/rules.py", ["operator"]),
+        ("deploy/operator/rbac.yml", ["operator"]),
+        ("matrix/products/operator.yml", ["operator"]),
+        ("harness/operators.py", []),
+        ("playbooks/site.yml", []),
+    ],
+)
+def test_a_change_of_the_operator_asks_for_its_smoke_cell(spec: Spec, path: str, tiers: list[str]) -> None:
+    assert on_change(spec, Changes(BASE, ("README.md", path))) == dict.fromkeys(tiers, path)
+    assert spec.tiers["operator"].pinned
+
+
+@pytest.mark.parametrize(
+    ("paths", "checks"),
+    [
+        (["tests/cells/network/test_dns.py"], {"network": ("test_dns",)}),
+        (["checks/ours/test_a.py", "checks/ours/test_b.py"], {"ours": ("test_a", "test_b")}),
+        (["tests/cells/network/conftest.py", "tests/unit/network/test_dns.py", "tests/cells/test_x.py"], {}),
+    ],
+)
+def test_checks_that_a_change_touches_are_known_by_their_suite(
+    paths: list[str], checks: dict[str, tuple[str, ...]]
+) -> None:
+    assert changed_checks(paths) == checks

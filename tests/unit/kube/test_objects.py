@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.kube.objects import dig, holds, quantity, with_condition
+from harness.kube.objects import dig, go_duration, holds, quantity, with_condition
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_quantity(text: str | int, value: Decimal) -> None:
     assert quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "2GiB", "x", "1 Gi"])
+@pytest.mark.parametrize("text", ["", "2GiB", "x", "1 Gi", "0.0.0.0", "1.2.3"])
 def test_nonsense_is_not_a_quantity(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity(text)
@@ -44,6 +44,23 @@ def test_condition_that_turned_has_a_new_transition_time() -> None:
     old = {"type": "Ready", "status": "False", "lastTransitionTime": "1"}
     new = {"type": "Ready", "status": "True", "lastTransitionTime": "2"}
     assert with_condition([old], new) == [new]
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("0", 0), ("0s", 0), ("60s", 60 * 10**9), ("1m0s", 60 * 10**9), ("1.5h", 5400 * 10**9), (".5s", 5 * 10**8),
+        ("1h2m3s", 3723 * 10**9), ("-2s", -2 * 10**9), ("1ms", 10**6), ("1us", 1000), ("1\u00b5s", 1000), ("3ns", 3),
+    ],
+)  # fmt: skip
+def test_durations_are_read_as_go_writes_them(text: str, nanoseconds: int) -> None:
+    assert go_duration(text) == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "1", "1 s", "1d", "1s2", "--1s", "1m ", "..5s"])
+def test_nonsense_is_not_a_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        go_duration(text)
 
 
 @pytest.mark.parametrize(

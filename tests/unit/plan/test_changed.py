@@ -9,7 +9,7 @@ import pytest
 from harness import proc
 from harness.errors import BadInput
 from harness.plan.cells import make_cell
-from harness.plan.changed import Changes, changed_since, effects, matches
+from harness.plan.changed import Changes, changed_since, effects, matches, owners_of
 from harness.spec import Spec, load_spec
 from tests.unit.spec.conftest import TODAY, edit, write
 
@@ -140,3 +140,40 @@ def test_histories_without_a_common_ancestor_are_bad_input(checkout: Path) -> No
     git(checkout, "commit", "-q", "-m", "x")
     with pytest.raises(BadInput, match="no common ancestor"):
         changed_since(checkout, "main")
+
+
+OWNERS = """\
+# comment
+*                     @all
+/playbooks/           @deploy @ops
+*.md                  @writers
+playbooks/roles/etcd/ @storage
+
+[Security] @sec
+harness/**            @harness
+tls
+^[Optional][2]
+docs/a\\ b.md          @spaces
+"""
+
+
+@pytest.mark.parametrize(
+    ("paths", "owners"),
+    [
+        (["Makefile"], ("@all",)),
+        (["playbooks/site.yml"], ("@deploy", "@ops")),
+        (["playbooks/README.md"], ("@writers",)),
+        (["playbooks/roles/etcd/tasks/main.yml"], ("@storage",)),
+        (["harness/x/y.py"], ("@all", "@harness")),
+        (["deploy/tls/key"], ("@all", "@sec")),
+        (["docs/a b.md"], ("@writers", "@spaces")),
+        (["Makefile", "playbooks/site.yml"], ("@all", "@deploy", "@ops")),
+        ([], ()),
+    ],
+)
+def test_owners_are_those_of_the_last_line_that_fits_in_each_section(
+    paths: list[str], owners: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert owners_of(tmp_path, paths) == ()
+    (tmp_path / "CODEOWNERS").write_text(OWNERS, encoding="utf-8")
+    assert owners_of(tmp_path, paths) == owners

@@ -14,11 +14,11 @@ from harness import proc
 from harness.errors import BadInput
 from harness.events import Recorder
 from harness.history.file import FileStore
-from harness.history.lines import forget
+from harness.history.lines import forget, once
 from harness.history.record import MachineRecord, Record, RunOrigin, from_line, to_line
 from harness.report import records, summary
 from harness.report.records import collect, keep, records_of
-from harness.report.results import load
+from harness.report.results import Culprit, load
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
@@ -55,6 +55,23 @@ def test_a_record_says_what_a_cell_came_to(run: Written) -> None:
     assert [(a.number, a.outcome, a.blame) for a in found.attempts] == [(1, "failed", "infra"), (2, "passed", "")]
     assert {s.name: s.seconds for s in found.steps if s.attempt == 2}["deploy"] == 40.0
     assert found.counts == {"passed": 1}
+
+
+def test_a_record_says_since_which_commit_its_cell_fails(run: Written) -> None:
+    run.start(CELL).fails(CELL, "deploy", blame="product", summary="no").end(1)
+    before = only(run)
+    run.seconds += 60
+    values = ("ip", "dual"), ("runtime", "crio")
+    culprit = Culprit(values, ("deploy",), "abc", "abc Route", "A <a@b>", "2026-11-20", ("@net",))
+    run.event("culprit", cell=CELL, **culprit.event)
+    found = only(run)
+    expected = {"values": "ip dual with runtime crio", "commit": "abc", "title": "abc Route", "owners": "@net"}
+    assert expected.items() <= found.culprit.items()
+    assert found.id == before.id
+    assert once([before, found]) == (found,)  # what was found out later replaces it in the history
+    (told,) = load(run.directory).culprits
+    assert told == culprit
+    assert told.said == "since abc Route (A <a@b>, 2026-11-20); owners: @net"
 
 
 def test_a_record_says_which_revision_of_a_product_was_tested(run: Written) -> None:

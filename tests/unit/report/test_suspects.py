@@ -6,7 +6,12 @@ from itertools import product
 
 import pytest
 
-from harness.report.suspects import Observation, Suspect, explained, lines_of, worth_showing
+from harness.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record
+from harness.model import Outcome
+from harness.plan.goal import Goal
+from harness.report.suspects import Observation, Suspect, explained, lines_of, since, worth_showing
+from harness.spec.models import Cover
+from harness.spec.rules import Rule
 
 CHECK, OTHER = "network: test_pods", "nodes: test_ready"
 AXES = {"runtime": ("containerd", "crio"), "ip": ("ipv4", "dual", "ipv6"), "os": ("d12", "d13"), "mode": ("a", "b")}
@@ -111,3 +116,58 @@ def test_lines_say_what_and_how_sure() -> None:
     (open_one,) = explained([seen(n, n == 5) for n in range(len(CELLS))])
     assert "or chance (" in lines_of(open_one)[0]
     assert Suspect((("a", "b"),), 1.0, 1, 1, 0, 1).said == "a b"
+
+
+GOAL = Goal(
+    {axis: tuple(values) for axis, values in AXES.items()},
+    {},
+    (Rule({"mode": frozenset({"b"})}, {"ip": frozenset({"dual"})}, "b is of both families"),),
+    Cover(strength=2),
+)
+
+
+def test_what_no_possible_cell_has_apart_is_one_suspect() -> None:
+    possible = [cell for cell in CELLS if GOAL.allows(cell)]
+    cells = [
+        Observation(f"c{n}", cell, frozenset({(CHECK, "x")} if bad else ()), frozenset(() if bad else {CHECK}))
+        for n, cell in enumerate(possible)
+        for bad in [cell["mode"] == "b" and cell["os"] == "d12"]
+    ]
+    (two,), (one,) = explained(cells), explained(cells, goal=GOAL)
+    assert {suspect.values for suspect in two.suspects} >= {(("ip", "dual"), ("os", "d12"), ("mode", "b"))}
+    assert [dict(suspect.values) for suspect in one.suspects] == [{"os": "d12", "mode": "b"}]
+
+
+def record(number: int, outcome: str, **axes: str) -> Record:
+    letter = "p" if outcome == "passed" else "f"
+    return Record(
+        f"r{number}",
+        f"r{number}",
+        f"c{number}",
+        f"2026-11-{number:02}T00:00:00Z",
+        f"2026-11-{number:02}T01:00:00Z",
+        Outcome(outcome),
+        axes=axes,
+        attempts=(AttemptRecord(1, Outcome(outcome)),),
+        checks=CheckTable((CHECK,), (CheckRow("deploy", letter),)),
+        notes=() if letter == "p" else (CheckNote((CHECK,), "x", blame="product"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "ends"),
+    [
+        (("passed", "passed", "failed", "failed"), ("r2", "r3")),
+        (("failed", "passed", "failed"), ("r2", "r3")),
+        (("passed", "failed", "passed"), None),
+        (("failed", "failed"), None),
+        ((), None),
+    ],
+)
+def test_since_when_values_fail_is_of_any_cell_that_has_them(
+    outcomes: tuple[str, ...], ends: tuple[str, str] | None
+) -> None:
+    own = [record(n, outcome, ip="dual", os=f"d{n}") for n, outcome in enumerate(outcomes, 1)]
+    others = [record(9, "failed", ip="ipv4"), record(10, "passed", ip="ipv4")]
+    found = since([*own, *others], [("ip", "dual")], [CHECK])
+    assert (found and tuple(one.run for one in found)) == ends

@@ -9,7 +9,7 @@ import pytest
 
 from harness.plan.goal import Goal
 from harness.report.suspects import Explained, Observation, Suspect, explained
-from harness.session.follow_up import further
+from harness.session.follow_up import further, why_none
 from harness.spec.models import Cover
 from harness.spec.rules import Rule
 
@@ -86,3 +86,29 @@ def test_no_cell_is_made_where_none_tells_more() -> None:
     assert further(GOAL, [sure], Random(1), lambda _: 1.0) is None  # noqa: S311 - candidates
     nobody = Explained((("a", "b"),), ("c",), (), 1.0)
     assert further(GOAL, [nobody], Random(1), lambda _: 1.0) is None  # noqa: S311 - candidates
+
+
+def open_failure(*suspects: Suspect) -> Explained:
+    return Explained((("network: test_pods", "x"),), ("c",), suspects, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (open_failure(), "it may well be chance, and no other cell can have what this one has"),
+        (
+            open_failure(Suspect((("node", "w"),), 0.5, 1, 1, 0, 5, around=True)),
+            "no cell chooses its node, runner or hour",
+        ),
+        (
+            open_failure(suspect(0.5, runtime="crio", ip="ipv6"), suspect(0.4, runtime="crio")),
+            "no possible cell tells more of runtime crio with ip ipv6 and runtime crio",
+        ),
+        (
+            open_failure(suspect(0.5, ip="ipv6"), suspect(0.4, runtime="containerd")),
+            "every possible cell with ip ipv6 has runtime containerd, too: no IPv6 with crio",
+        ),
+    ],
+)
+def test_why_no_cell_can_be_made_is_said(found: Explained, why: str) -> None:
+    assert why_none(GOAL, found) == f"network: test_pods: {why}"

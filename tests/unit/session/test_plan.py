@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,3 +129,32 @@ def test_shards_are_everything_once(both: tuple[Cell, Cell]) -> None:
         plan_run(RunRequest(patterns, shard="3/3"))
     with pytest.raises(BadInput, match="shard 3 of 2 does not exist"):
         plan_run(RunRequest(patterns, shard="3/2"))
+
+
+def test_a_further_cell_is_added_to_a_run_of_its_tier_and_night(written: Written, both: tuple[Cell, Cell]) -> None:
+    directory = written("abc123", failed=(1,))
+    recorder = Recorder(directory)
+    other = next(c for c in plan_run(RunRequest(tier="mr")).cells if c.id not in {one.id for one in both})
+    plan = plan_run(RunRequest(cells=(other.id,), into="last"))
+    assert (plan.run, plan.directory, plan.rerun, plan.tier) == ("abc123", directory, True, None)
+    assert [cell.id for cell in plan.cells] == [other.id]
+    recorder.write("rerun-start", run="abc123", cells=[other.id], values={other.id: dict(other.values)})
+    recorder.write("check", cell=other.id, attempt=1, name="n", suite="s", outcome="passed", seconds=0.1)
+    with pytest.raises(BadInput, match=f"run abc123 has {other.id} already"):
+        plan_run(RunRequest(cells=(other.id,), into="abc123"))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        RunRequest(into="last"),
+        *(
+            replace(RunRequest(cells=("c",), into="last"), **dict[str, Any]({name: "x"}))
+            for name in ("tier", "failed", "changed_since", "night", "shard", "run_id")
+        ),
+    ],
+)
+def test_only_cells_by_their_ids_are_added_to_a_run(request_: RunRequest, written: Written) -> None:
+    written("abc123")
+    with pytest.raises(BadInput, match="--into adds cells by their ids"):
+        plan_run(request_)

@@ -107,3 +107,15 @@ def test_earlier_minors_are_those_of_other_phases() -> None:
     assert expected_of(upgraded, guests.OURS).earlier_minors == frozenset({"1.35"})
     nobodys = replace(upgraded, environment=replace(upgraded.environment, namespace=""))
     assert expected_of(nobodys, guests.OURS).earlier_minors is None
+
+
+def test_former_control_planes_are_those_of_other_phases() -> None:
+    found = guests.guest()
+    environment = found.environment
+    third = replace(environment.cell.machines[0], name="cp-2")
+    less = replace(environment.cell, machines=(*environment.cell.machines, third))
+    after = replace(found, environment=replace(environment, cell=less))
+    assert expected_of(found, guests.OURS).former_control_planes == frozenset()
+    assert expected_of(after, guests.OURS).former_control_planes == frozenset({"cp-2"})
+    nobodys = replace(after, environment=replace(after.environment, namespace=""))
+    assert expected_of(nobodys, guests.OURS).former_control_planes is None

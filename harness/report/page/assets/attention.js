@@ -21,9 +21,48 @@ function showAttention(page) {
   const empty = document.getElementById("attention-empty");
   empty.hidden = groups.length > 0;
   empty.textContent = shown.length < report.cells.length ? `No cell that matches the filter failed in the last ${unitOf(report)}.` : `No cell failed in the last ${unitOf(report)}.`;
+  if (night >= 0 && !groups.length && report.week) empty.append(" ", weekOf(report));
+  showSuspects(page, new Set(shown.map((cell) => cell.number)));
   const more = document.getElementById("attention-more");
   more.hidden = all;
   more.textContent = `Show all ${groups.length} failures`;
+}
+
+/** Say how much of the matrix the last 7 days judged. */
+function weekOf(report) {
+  const { nights, cells, pairs, triples, possible } = report.week;
+  const share = possible ? `${pairs} of ${possible} pairs of values (${Math.floor((100 * pairs) / possible)} %)` : `${pairs} pairs of values`;
+  return `In the last 7 days, ${plural(nights, unitOf(report))} judged ${plural(cells, "different cell")}: ${share} and ${plural(triples, "triple")}.`;
+}
+
+/** Show what is named as the cause of failures, before these. */
+function showSuspects(page, visible) {
+  const { report } = page;
+  const named = report.suspects.filter((one) => one.named && one.cells.some((cell) => visible.has(cell)));
+  const place = document.getElementById("suspects-rows");
+  place.hidden = named.length === 0;
+  put(place, named.map((found) => el("li", { class: "cluster" },
+    el("p", { class: "message" }, found.suspects[0].around ? "Suspect, not of the matrix: " : "Suspect: ", suspectValues(found.suspects[0]),
+      el("span", { class: "quiet", text: ` · ${found.suspects[0].evidence}` })),
+    el("p", {}, "fails: ", el("span", { class: "where", text: `${found.what.slice(0, 3).join(", ")}${found.what.length > 3 ? ` and ${found.what.length - 3} more` : ""}` })),
+    culpritOf(report, found),
+    folded(plural(found.cells.length, "cell"), () => cellList(page, found.cells.map((number) => report.cells[number]), report.nights.length - 1)))));
+}
+
+function suspectValues(suspect) {
+  return suspect.values.map(({ axis, value }, index) => [index ? " with " : "", `${axis} `, el("b", { text: value })]);
+}
+
+/** Say since which commit a suspect fails: the one that bisection found, else those between its nights. */
+function culpritOf(report, { culprit, since }) {
+  if (culprit) {
+    const owners = culprit.owners ? ` · owners: ${culprit.owners}` : "";
+    return el("p", {}, "since ", el("b", { text: culprit.title }), el("span", { class: "quiet", text: ` · ${culprit.author}, ${culprit.date}${owners}` }));
+  }
+  if (!since) return el("p", { class: "quiet", text: "not known to have passed before" });
+  const range = since.good === since.bad ? ["same commit ", el("code", { text: short(since.bad) }), " passed before"]
+    : ["commits ", link(since.url, `${short(since.good)}..${short(since.bad)}`, { class: "mono" })];
+  return el("p", { class: "quiet" }, `since ${shortDate(since.date)}, `, range);
 }
 
 function byUrgency(one, other) {
@@ -104,9 +143,8 @@ function suspectsOf(report, cells) {
 }
 
 function suspectLine(found, one) {
-  const values = one.values.map(({ axis, value }, index) => [index ? " with " : "", `${axis} `, el("b", { text: value })]);
   const sure = `${Math.round(100 * one.share)} %`;
-  return el("p", { class: "quiet suspect" }, found.named ? "suspect: " : `perhaps (${sure}): `, one.around ? "not the matrix, but " : "", values, `; ${one.evidence}`);
+  return el("p", { class: "quiet suspect" }, found.named ? "suspect: " : `perhaps (${sure}): `, one.around ? "not the matrix, but " : "", suspectValues(one), `; ${one.evidence}`);
 }
 
 function otherFailures(report, cells, first, night) {

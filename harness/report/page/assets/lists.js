@@ -6,6 +6,8 @@ function showLists(page) {
   showFixed(page);
   showFlaky(page);
   showSlower(page, visible);
+  showWorse(page);
+  showSymptoms(page, visible);
   showNotRun(page, visible);
   showQuarantine(page, visible);
 }
@@ -70,6 +72,34 @@ function showSlower(page, visible) {
       el("td", { class: "number" }, duration(entry.now), " ", el("span", { class: "sub quiet", text: `usually ${duration(entry.usual)} (${plural(entry.n, "run")})` })),
       el("td", { class: "wide" }, sparkline(series, { width: 120 })));
   }));
+}
+
+/** Show what fails more often with a value than before, by more than chance; does not depend on the filter. */
+function showWorse({ report }) {
+  const share = (failed, judged) => `${failed} of ${judged}`;
+  rowsInto("worse", report.worse.map((one) => el("tr", {},
+    el("th", { scope: "row" }, `${one.axis} `, el("b", { text: one.value })),
+    el("td", { text: one.check }),
+    el("td", { class: "number", text: share(one.failed, one.judged) }),
+    el("td", { class: "number", text: share(one.failed_before, one.judged_before) }),
+    el("td", { class: "number", text: one.p < 0.0001 ? "under 0.01 %" : `${(100 * one.p).toFixed(2)} %` }))));
+  const against = report.worse.length && report.worse[0].against ? `the ${unitOf(report)}s of tag ${report.worse[0].against}` : `the 30 days before`;
+  document.getElementById("worse-said").textContent = `The last ${unitOf(report)} against ${against}, by Fisher's exact test.`;
+}
+
+/** Show lines that somebody knows the meaning of, and what is looked for in vain. */
+function showSymptoms(page, visible) {
+  const { report } = page;
+  const { seen, idle } = report.symptoms;
+  const rows = seen.filter((one) => one.cells.some((cell) => visible.has(cell)));
+  rowsInto("symptoms", rows.map((one) => el("li", {},
+    el("p", {}, el("b", { text: one.name }), `: ${one.means}`),
+    el("p", { class: "quiet" }, el("code", { text: one.line })),
+    folded(plural(one.cells.length, "cell"), () => cellList(page, one.cells.map((number) => report.cells[number]), report.nights.length - 1)))));
+  const place = document.getElementById("symptoms-idle");
+  place.hidden = idle.length === 0;
+  place.textContent = `Not seen in the last 60 ${unitOf(report)}s: ${idle.join(", ")}`;
+  document.getElementById("symptoms").hidden = rows.length === 0 && idle.length === 0;
 }
 
 /** Show, folded away, which cells did not run; the line that is in sight says how many, and why. */

@@ -119,3 +119,25 @@ def test_folders_that_programs_write_to_are_told_with_their_room(
     assert (room["closed"], room["locked"], room["runs"], room["passing"]) == ("", [], True, False)
     assert 0 < room["space"] <= 1
     assert 0 < room["files"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "judged"),
+    [
+        ("ext4", "volume", True),
+        ("tmpfs", "volume", True),
+        ("overlay", "volume", True),
+        *((kind, "namespaces/netns/1", False) for kind in sorted(machine_files.NO_FILES)),
+    ],
+)
+def test_mounts_below_a_folder_are_judged_unless_they_have_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, path: str, judged: bool
+) -> None:
+    there = tmp_path / path
+    there.mkdir(parents=True)
+    monkeypatch.setattr(machine_files, "WRITTEN", [str(tmp_path)])
+    monkeypatch.setattr(machine_files, "RUN", ())
+    monkeypatch.setattr(machine_files, "mounted", lambda: {"/": ("rw", "ext4"), str(there): ("rw", kind)})
+    found = machine_files.written([], "")
+    assert (str(there) in found) is judged
+    assert str(tmp_path) in found

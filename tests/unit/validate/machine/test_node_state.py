@@ -86,12 +86,62 @@ def test_a_file_that_is_open_and_gone_is_told(tmp_path: Path, monkeypatch: pytes
     assert node_state.removed([{"name": "etcd", "pid": os.getpid()}]) == []
 
 
+FLAGS = "--bootstrap-kubeconfig=/b --config=/c --kubeconfig=/k"
+KUBESPRAYS = """\
+# of kubespray
+KUBELET_ARGS="--bootstrap-kubeconfig=/b \\
+--config=/c \\
+--kubeconfig=/k \\
+  --extra=1"
+PATH=/usr/bin
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("A=b\n", {"A": "b"}),
+        ("A=b", {"A": "b"}),
+        ("A=\nB=c\n", {"A": "", "B": "c"}),
+        ("A=", {"A": ""}),
+        ("# A=b\n; B=c\n\nC=d\n", {"C": "d"}),
+        ("  A = b c  \n", {"A": "b c"}),
+        ('A="b  c"\n', {"A": "b  c"}),
+        ("A='b  c'\n", {"A": "b  c"}),
+        ("A='b\n\\c'\nB=d\n", {"A": "b\n\\c", "B": "d"}),
+        ('A="b\nc"\n', {"A": "b\nc"}),
+        ('A="b \\\nc"\nB=d\n', {"A": "b c", "B": "d"}),
+        ("A=b \\\nc\nB=d\n", {"A": "b c", "B": "d"}),
+        ('A="a\\"b\\\\c\\$d\\`e\\f"\n', {"A": 'a"b\\c$d`e\\f'}),
+        ('A=a\\ \\"b\n', {"A": 'a "b'}),
+        ('A=x"y"\n', {"A": 'x"y"'}),
+        ("A=\"x\" 'y' z\n", {"A": "xyz"}),
+        ("A=b # c\n", {"A": "b # c"}),
+        ("A=b\r\nB=c\r\n", {"A": "b", "B": "c"}),
+        ('A="b\n', {"A": "b\n"}),
+        ("A=b\\", {"A": "b"}),
+        ("1A=b\nno assignment\nB=c\n", {"B": "c"}),
+        ("A=b\nA=c\n", {"A": "c"}),
+        (
+            KUBESPRAYS,
+            {"KUBELET_ARGS": f"{FLAGS}   --extra=1", "PATH": "/usr/bin"},
+        ),
+    ],
+)
+def test_files_of_variables_are_read_as_systemd_does(text: str, given: dict[str, str]) -> None:
+    assert node_state.environment_file(text) == given
+
+
 @pytest.mark.parametrize(
     ("words", "given", "line"),
     [
         (["/bin/x", "$ARGS"], {"ARGS": "--a --b=1"}, ["/bin/x", "--a", "--b=1"]),
+        (["/bin/x", "$ARGS"], {"ARGS": "--a='b c' \"d\""}, ["/bin/x", "--a=b c", "d"]),
+        (["/bin/x", "$ARGS"], {"ARGS": "it's"}, ["/bin/x", "it's"]),
         (["/bin/x", "$ARGS"], {}, ["/bin/x"]),
         (["/bin/x", "--n=${NAME}"], {"NAME": "w-0"}, ["/bin/x", "--n=w-0"]),
+        (["/bin/x", "--n=$NAME"], {"NAME": "w-0"}, ["/bin/x", "--n=$NAME"]),
+        (["/bin/x", "--cost=$$5"], {}, ["/bin/x", "--cost=$5"]),
     ],
 )
 def test_variables_are_put_into_a_command_line_as_systemd_does(
@@ -100,16 +150,51 @@ def test_variables_are_put_into_a_command_line_as_systemd_does(
     assert node_state.expanded(words, given) == line
 
 
+KUBELET = {"name": "kubelet", "pid": 7, "cgroup": "/system.slice/kubelet.service"}
+
+
+def shown(tmp_path: Path, start: str, files: str = "", own: str = "") -> str:
+    """Return what systemctl shows of a kubelet."""
+    (tmp_path / "flags.env").write_text(files, encoding="utf-8")
+    return (
+        f"MainPID=7\nExecStart={{ path=/bin/k ; argv[]={start} ; ignore_errors=no }}\nEnvironment={own}\n"
+        f"EnvironmentFiles={tmp_path}/*.env (ignore_errors=yes)"
+    )
+
+
 def test_a_next_start_with_another_command_line_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "flags.env"
-    file.write_text('ARGS="--v=9 --node-ip=10.0.0.1"\n# x\n', encoding="utf-8")
-    start = "{ path=/bin/k ; argv[]=/bin/k --config=c $ARGS ; ignore_errors=no }"
-    shown = f"MainPID=7\nExecStart={start}\nEnvironmentFiles={file} (ignore_errors=yes)"
-    monkeypatch.setattr(node_state, "said", lambda argv: shown)
-    kubelet = {"name": "kubelet", "pid": 7, "cgroup": "/system.slice/kubelet.service"}
-    running = {**kubelet, "argv": ["/bin/k", "--config=c", "--node-ip=10.0.0.1"]}
+    text = shown(tmp_path, "/bin/k --config=c $ARGS", 'ARGS="--v=9 --node-ip=10.0.0.1"\n# x\n')
+    monkeypatch.setattr(node_state, "said", lambda argv: text)
+    running = {**KUBELET, "argv": ["/bin/k", "--config=c", "--node-ip=10.0.0.1"]}
     assert node_state.command_lines([running]) == {"kubelet": [["--v=9"], []]}
     assert node_state.command_lines([{**running, "pid": 8}]) == {}
+
+
+@pytest.mark.parametrize(
+    ("start", "files", "own", "argv"),
+    [
+        ("/bin/k $ARGS", KUBESPRAYS.replace("KUBELET_", ""), "", f"{FLAGS} --extra=1"),
+        # kubeadm's drop-in: variables of the unit itself, others in a file that may be missing
+        ("/bin/k $FROM $CONFIG $NONE", "", '"FROM=--bootstrap-kubeconfig=/b --kubeconfig=/k" CONFIG=--config=/c',
+         "--bootstrap-kubeconfig=/b --kubeconfig=/k --config=/c"),
+        ("/bin/k $ARGS", "ARGS=--of=file\n", "ARGS=--of=unit", "--of=file"),
+        ("/bin/k ${EMPTY} --v=2", "", "", "--v=2"),
+    ],
+)  # fmt: skip
+def test_a_next_start_with_the_same_command_line_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str, files: str, own: str, argv: str
+) -> None:
+    text = shown(tmp_path, start, files, own)
+    monkeypatch.setattr(node_state, "said", lambda argv: text)
+    assert node_state.command_lines([{**KUBELET, "argv": ["/bin/k", *argv.split()]}]) == {"kubelet": [[], []]}
+
+
+def test_an_argument_with_spaces_is_the_same_however_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_state, "said", lambda argv: shown(tmp_path, "/bin/k --labels=a b --v=2"))
+    running = {**KUBELET, "argv": ["/bin/k", "--labels=a b", "--v=2"]}
+    assert node_state.command_lines([running]) == {"kubelet": [[], []]}
 
 
 def test_addresses_are_told_with_their_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -437,6 +437,33 @@ def test_kubelets_know_the_api_server_by_a_group_in_some_minors(minor: str, grou
     assert bool(roles(path, without, variables=variables)) is grouped
 
 
+@pytest.mark.parametrize(
+    ("former", "further", "right"),
+    [
+        ((), ("10.222.1.9",), False),
+        (("cp-1",), ("10.222.1.9",), True),
+        (("cp-1",), ("10.222.1.9", "10.222.1.8"), False),
+        (("cp-1", "cp-2"), ("10.222.1.9", "10.222.1.8"), True),
+        (("cp-1",), ("10.222.1.3",), False),  # of the worker
+        (("cp-1",), ("example.com",), False),
+        (None, ("10.222.1.9", "10.222.1.8"), True),
+    ],
+)
+def test_addresses_of_control_planes_that_have_left_stay_in_an_api_servers_certificate(
+    former: tuple[str, ...] | None, further: tuple[str, ...], right: bool
+) -> None:
+    path, expected = (
+        whole("apiserver.crt"),
+        replace(EXPECTED, former_control_planes=None if former is None else frozenset(former)),
+    )
+    pem = made("CN=kube-apiserver", ("server",), (*right_names(ROLES["apiserver.crt"]), *further))
+    found = other_roles(guests.facts(lambda raw: raw["certificates"].update({path: pem})), expected)
+    assert (found == []) is right
+    etcd = whole("etcd/server.crt")
+    pem = made("CN=cp-0", ("server", "client"), (*right_names(ROLES["etcd/server.crt"]), *further))
+    assert other_roles(guests.facts(lambda raw: raw["certificates"].update({etcd: pem})), expected) != []
+
+
 def test_the_cell_may_ask_for_further_names() -> None:
     role = ROLES["apiserver.crt"]
     pem = made("CN=kube-apiserver", ("server",), (*right_names(role), "api.example.com"))

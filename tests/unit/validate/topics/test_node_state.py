@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,29 @@ STATE = "/var/lib/kubelet/cpu_manager_state"
 def test_what_keeps_a_program_from_starting_is_found(change: Change, words: str) -> None:
     (found,) = broken(change)
     assert words in str(found)
+
+
+@pytest.mark.parametrize(
+    ("in_file", "runs_with", "same"),
+    [
+        ("60s", "1m0s", True),
+        ("60s", "1m1s", False),
+        ("1.5h", "1h30m0s", True),
+        ("100ms", "0.1s", True),
+        ("1024Mi", "1Gi", True),
+        ("500m", "0.5", True),
+        ("10Mi", "10M", False),
+        ("systemd", "cgroupfs", False),
+        ({"cpu": "1000m"}, {"cpu": "1"}, True),
+        ([{"limits": {"memory": "1024Mi"}}], [{"limits": {"memory": "1Gi"}}], True),
+        ([{"limits": {"memory": "1024Mi"}}], [], False),
+        (True, "true", False),
+    ],
+)
+def test_kubelets_file_may_write_values_in_another_form(in_file: object, runs_with: object, same: bool) -> None:
+    setup = {**setups(), "w-0": replace(setups()["w-0"], kubelet={"one": in_file})}
+    running = {**RUNNING, "w-0": {**RUNNING["w-0"], "one": runs_with}}
+    assert (broken_state(states(), setup, running, WANTED) == []) is same
 
 
 def test_a_policy_that_kubelet_runs_with_is_right() -> None:

@@ -244,6 +244,7 @@ root = "/var/lib/containers/storage"
 default_ulimits = [
 ]
 pids_limit = -1
+enable_criu_support = true
 # [crio.runtime.runtimes.runtime-handler]
 # runtime_path = "/path/to/the/executable"
 # pids_limit = 7
@@ -252,6 +253,9 @@ default_sysctls = [
 ]
 [crio.runtime.runtimes.crun]
 runtime_path = "/usr/bin/crun"
+[crio.image]
+insecure_registries = []
+pinned_images = []
 [crio.network]
 # cni_default_network = ""
 """
@@ -261,7 +265,8 @@ def of_whole_crio(more: str) -> list[str]:
     """Return what is found of machines whose CRI-O runs with its defaults and these lines."""
     lines = CRIO_DEFAULTS.splitlines()
     lines = [line for line in lines if not more or not line.startswith(more.partition(" = ")[0])]
-    at = lines.index("[crio.network]" if more.startswith("cni") else "[crio.runtime]") + 1
+    sections = {"cni_default_network": "network", "insecure_registries": "image", "pinned_images": "image"}
+    at = lines.index(f"[crio.{sections.get(more.partition(' = ')[0], 'runtime')}]") + 1
     text = "\n".join([*lines[:at], more, *lines[at:]])
 
     def change(raw: guests.Json) -> None:
@@ -277,9 +282,23 @@ def of_whole_crio(more: str) -> list[str]:
     [
         ("pids_limit = 64", "crio.runtime.pids_limit -1; saw 64"),
         ('cni_default_network = "other"', "crio.network.cni_default_network ''; saw 'other'"),
+        ('insecure_registries = ["0.0.0.0/0"]', "crio.image.insecure_registries []; saw ['0.0.0.0/0']"),
+        ('pinned_images = ["*"]', "crio.image.pinned_images []; saw ['*']"),
     ],
 )
 def test_what_differs_from_the_defaults_of_crio_is_found(more: str, words: str) -> None:
     assert of_whole_crio("") == []
     (found,) = of_whole_crio(more)
     assert words in found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'insecure_registries = ["127.0.0.0/8"]',
+        f'pinned_images = ["{guests.expected().registry}/pause:3.10.2"]',
+        "enable_criu_support = false",
+    ],
+)
+def test_what_crio_decides_by_itself_is_its_default(more: str) -> None:
+    assert of_whole_crio(more) == []

@@ -1,0 +1,255 @@
+"""One issue for each suspect, and a merge request that puts a flaky check into quarantine: by the nightly job.
+
+Both are known by a mark in their description, so that nothing is opened twice and only what is ours is closed. Without
+a token nothing is tried. https://docs.gitlab.com/api/issues, https://docs.gitlab.com/api/merge_requests,
+https://docs.gitlab.com/api/commits, https://docs.gitlab.com/api/repository_files
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from harness.errors import BadInput
+from harness.gitlab.note import PAGE, ask_api, refused
+from harness.gitlab.variables import number
+from harness.paths import MATRIX
+from harness.plan.changed import owners_of
+from harness.report.analysis.analyse import Analysis
+from harness.report.analysis.nights import Night
+from harness.report.output.document import suspects_of
+from harness.report.output.note import code
+from harness.report.suspects import Explained, Suspect, flake_rates, of_night
+from harness.report.words import plural
+from harness.urls import wrong_token, wrong_url
+
+TOKEN = "MATRIX_ISSUE_TOKEN"  # noqa: S105 - a variable's name
+SUSPECT, QUARANTINE = "vmatrix::suspect", "vmatrix::quarantine"  # labels
+MARK = re.compile(r"<!-- vmatrix (?P<mark>\{.*?\}) -->")
+BRANCH = "vmatrix-quarantine-"
+FILE = f"{MATRIX}/quarantine.yml"
+PASSED_NIGHTS = 10  # in a row, after which a quarantine is not needed
+QUARANTINE_DAYS = 14
+FEWEST_NIGHTS = 10  # below which no rate is believed
+LAST_KEY = "its key `quarantine` must be the last one"
+MOST_CELLS = 20  # that an issue lists
+
+
+@dataclass(frozen=True)
+class Forge:
+    """A project of a GitLab, by the API's address and the project's number; and its default branch."""
+
+    api: str
+    project: str
+    branch: str
+    token: str
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send a request about the project; InfraError where GitLab refuses it."""
+        address = f"{self.api}/projects/{self.project}/{path}"
+        status, answer = ask_api(method, address, self.token, body)
+        if status >= 300:
+            raise refused(method, address.partition("?")[0], status, TOKEN)
+        return answer
+
+    def marked(self, what: str, label: str) -> dict[str, dict[str, Any]]:
+        """Return the open issues or merge requests with a mark of ours, by the mark."""
+        found: dict[str, dict[str, Any]] = {}
+        page = 1
+        while True:
+            query = f"{what}?state=opened&labels={quote(label)}&per_page={PAGE}&page={page}"
+            answer = self.ask("GET", query)
+            for one in answer:
+                if mark := MARK.search(one.get("description") or ""):
+                    found.setdefault(mark["mark"], one)
+            if len(answer) < PAGE:
+                return found
+            page += 1
+
+
+def forge(environment: Mapping[str, str]) -> tuple[Forge | None, str]:
+    """Return the job's project, or None and why; BadInput when a variable is wrong."""
+    if not environment.get(TOKEN):
+        return None, f"set {TOKEN} to a project access token with the scope api"
+    absent = [n for n in ("CI_API_V4_URL", "CI_PROJECT_ID", "CI_DEFAULT_BRANCH") if not environment.get(n)]
+    if absent:
+        raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
+    if wrong := wrong_url(environment["CI_API_V4_URL"]):
+        raise BadInput(f"CI_API_V4_URL is not a URL: {wrong}", hint="GitLab sets it in every job")
+    if wrong := wrong_token(environment[TOKEN]):
+        raise BadInput(f"{TOKEN} cannot be used: {wrong}", hint="a token is one word")
+    project, branch = number(environment, "CI_PROJECT_ID"), environment["CI_DEFAULT_BRANCH"]
+    return Forge(environment["CI_API_V4_URL"], project, branch, environment[TOKEN]), ""
+
+
+def sync_suspects(where: Forge, analysis: Analysis, url: str) -> list[str]:
+    """Open an issue for each named suspect, renew open ones, close those that no longer fail; say what was done.
+
+    Args:
+        url: of the report, "" without one.
+    """
+    night = analysis.last
+    if night is None or night.outage:
+        return []
+    named = {_mark(s.values): (one, s) for one in suspects_of(analysis) if (s := one.named) is not None}
+    known, done = where.marked("issues", SUSPECT), []
+    for mark, (found, suspect) in named.items():
+        text = _description(analysis, mark, found, suspect, url)
+        if mark not in known:
+            made = where.ask(
+                "POST", "issues", {"title": _title(found, suspect), "description": text, "labels": SUSPECT}
+            )
+            done.append(f"issue #{made['iid']} opened: {suspect.said}")
+        elif known[mark].get("description") != text:
+            where.ask("PUT", f"issues/{known[mark]['iid']}", {"description": text})
+            done.append(f"issue #{known[mark]['iid']} updated: {suspect.said}")
+    for mark, issue in known.items():
+        if mark not in named and _passes(night, json.loads(mark)):
+            where.ask("PUT", f"issues/{issue['iid']}", {"state_event": "close"})
+            done.append(f"issue #{issue['iid']} closed: it no longer fails")
+    return done
+
+
+def _mark(values: Sequence[tuple[str, str]]) -> str:
+    return json.dumps(dict(values), sort_keys=True)
+
+
+def _passes(night: Night, values: Mapping[str, str]) -> bool:
+    """Tell whether a night had cells with some values, none of which failed."""
+    own = [one for one in of_night(night) if values.items() <= one.values.items()]
+    return bool(own) and not any(one.failed for one in own)
+
+
+def _title(found: Explained, suspect: Suspect) -> str:
+    return f"{suspect.said}: {found.keys[0][0]} fails"[:255]
+
+
+def _description(analysis: Analysis, mark: str, found: Explained, suspect: Suspect, url: str) -> str:
+    night = analysis.last
+    culprits = (night.cells[cell].culprit for cell in found.cells if cell in night.cells) if night is not None else ()
+    culprit = next((one for one in culprits if one.get("values") == suspect.said), {})
+    lines = [f"<!-- vmatrix {mark} -->", f"{code(suspect.said)}: {suspect.evidence}.", ""]
+    lines += [f"- fails: {code(title)}" for title, _ in found.keys[:MOST_CELLS]]
+    lines += [f"- cell {code(cell)}" for cell in found.cells[:MOST_CELLS]]
+    lines += [f"- since {code(culprit['title'])}, {code(culprit['author'])}"] if culprit else []
+    lines += [f"- owners: {code(culprit['owners'])}"] if culprit.get("owners") else []
+    return "\n".join([*lines, *([f"- [report]({url})"] if url else [])]) + "\n"
+
+
+def sync_quarantine(where: Forge, analysis: Analysis, *, rate: float, project: Path, today: date) -> list[str]:
+    """Propose a quarantine of checks that fail by chance above a rate, withdraw it once they pass; say what was done.
+
+    A merge request adds a row to the file of the default branch: for all cells, with an issue, owners and a last day.
+
+    Args:
+        rate: of cell runs, from 0 to 1.  project: the checkout, whose CODEOWNERS say whose a check is.
+    """
+    nights = [night for night in analysis.nights if not night.outage]
+    known, done = where.marked("merge_requests", QUARANTINE), []
+    for mark, request in known.items():
+        title = str(json.loads(mark)["check"])
+        if _passed_nights(nights, title) >= PASSED_NIGHTS:
+            where.ask("PUT", f"merge_requests/{request['iid']}", {"state_event": "close"})
+            done.append(f"merge request !{request['iid']} closed: {title} passed {PASSED_NIGHTS} nights")
+    excused = {entry.entry.check for entry in analysis.quarantine}
+    for title, share in _flaky(analysis, nights, rate):
+        mark = json.dumps({"check": title})
+        if mark not in known and _glob(title) not in excused:
+            done.append(_propose(where, title, share, mark, project, today))
+    return done
+
+
+def _flaky(analysis: Analysis, nights: Sequence[Night], rate: float) -> Iterator[tuple[str, float]]:
+    """Yield the checks that fail by chance above a rate, and how often; not those that a named suspect explains."""
+    if len(nights) < FEWEST_NIGHTS:
+        return
+    named = {title for one in suspects_of(analysis) if one.named is not None for title, _ in one.keys}
+    for title, share in sorted(flake_rates(nights).items()):
+        if share > rate and title not in named and ": " in title and _passed_nights(nights, title) < PASSED_NIGHTS:
+            yield title, share
+
+
+def _passed_nights(nights: Sequence[Night], title: str) -> int:
+    """Return in how many last nights a check passed wherever it was judged; nights without it do not count."""
+    passed = 0
+    for night in reversed(nights):
+        seen = of_night(night)
+        if any(key[0] == title for one in seen for key in one.failed):
+            return passed
+        passed += any(title in one.passed for one in seen)
+    return passed
+
+
+def _propose(where: Forge, title: str, share: float, mark: str, project: Path, today: date) -> str:
+    suite = title.partition(": ")[0]
+    owners = owners_of(project, [f"tests/cells/{suite}/x.py", f"checks/{suite}/x.py"])
+    owner = f"; owner {' '.join(owners)}" if owners else ""
+    said = f"fails by chance in {100 * share:.0f} % of its runs"
+    issue = {"title": f"{title} is flaky"[:255], "description": f"{code(title)} {said}.", "labels": QUARANTINE}
+    ticket = where.ask("POST", "issues", issue)
+    until = today + timedelta(days=QUARANTINE_DAYS)
+    row = {"cell": "*", "check": _glob(title), "issue": ticket["web_url"], "reason": said + owner, "until": until}
+    branch = BRANCH + hashlib.sha256(title.encode()).hexdigest()[:8]
+    raw = where.ask("GET", f"repository/files/{quote(FILE, safe='')}?ref={quote(where.branch, safe='')}")
+    text = with_row(_decoded(raw), row)
+    action = {"action": "update", "file_path": FILE, "content": text}
+    message = f"Put {title} into quarantine"
+    where.ask(
+        "POST",
+        "repository/commits",
+        {"branch": branch, "start_branch": where.branch, "force": True, "commit_message": message, "actions": [action]},
+    )
+    description = f"<!-- vmatrix {mark} -->\n{code(title)} {said}: {ticket['web_url']}.\n"
+    made = where.ask(
+        "POST",
+        "merge_requests",
+        {
+            "source_branch": branch,
+            "target_branch": where.branch,
+            "title": message[:255],
+            "description": description,
+            "labels": QUARANTINE,
+            "remove_source_branch": True,
+        },
+    )
+    return f"merge request !{made['iid']} opened: {title} {said}, in {plural(QUARANTINE_DAYS, 'day')} it ends"
+
+
+def _glob(title: str) -> str:
+    """Return a glob that fits a title alone."""
+    return re.sub(r"([*?[])", r"[\1]", title)
+
+
+def _decoded(answer: Mapping[str, Any]) -> str:
+    return base64.b64decode(answer["content"]).decode()
+
+
+def with_row(text: str, row: Mapping[str, Any]) -> str:
+    """Return quarantine.yml with one more row; its comments and rows stay as they are.
+
+    Raises:
+        BadInput: the file is written in a way to which no row can be added.
+    """
+    added = yaml.safe_dump([dict(row)], sort_keys=False, allow_unicode=True, width=1000)
+    rows = "".join(f"  {line}\n" for line in added.splitlines())
+    emptied = re.sub(r"(?m)^quarantine:[ \t]*\[\][ \t]*$", "quarantine:", text)
+    made = f"{emptied.rstrip()}\n{rows}"
+    try:
+        before, after = yaml.safe_load(text)["quarantine"], yaml.safe_load(made)["quarantine"]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise BadInput(
+            f"{FILE} takes no further row: {error}", hint="its key `quarantine` must be the last one"
+        ) from error
+    if after != [*(before or []), dict(row)]:
+        raise BadInput(f"{FILE} takes no further row", hint=LAST_KEY)
+    return made

@@ -1,0 +1,211 @@
+"""Alerts: what happened in the last night, told once to a webhook and by e-mail.
+
+A receiver that hangs or refuses changes nothing but a sentence in the report; what it did not take is told next time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.errors import BadInput
+from harness.files import read_text, write_atomically
+from harness.http_client import NoAnswer, WebRequest, ask
+from harness.report.analysis.analyse import Analysis
+from harness.report.analysis.nights import Night
+from harness.report.output.document import suspects_of
+from harness.report.suspects import Key, of_night
+from harness.report.words import plural
+from harness.spec.settings import Settings
+
+SECONDS = 10.0  # for one answer of a receiver
+SHOWN = 8  # cells and checks of an event
+REMEMBERED = 2000  # events, of which each is told once
+RECENT_DAYS = 7  # a night that was missing longer ago is no news
+LEDGER = "alerts.json"
+PASSWORD = "MATRIX_ALERT_PASSWORD"  # noqa: S105 - a variable's name
+NEW, FIXED, MISSING, INFRA = "new-failure", "fixed", "night-missing", "infra-failures"
+KINDS = {
+    NEW: "a check or step fails that did not fail the night before",
+    FIXED: "what failed passes again",
+    MISSING: "a night that was due did not run",
+    INFRA: "more cells than usual failed by the infrastructure",
+}
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One event. id: the same whenever the same event is looked at.  suspect: what may explain it, "" if unknown."""
+
+    id: str
+    kind: str
+    title: str
+    cells: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    suspect: str = ""
+    night: str = ""
+    url: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """Return what is said below the title."""
+        found = [f"suspect: {self.suspect}"] if self.suspect else []
+        found += [_few("checks", self.checks), _few("cells", self.cells)]
+        return [*filter(None, found), *([self.url] if self.url else [])]
+
+
+def _few(what: str, names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{what}: {', '.join(names[:SHOWN])}{more}" if names else ""
+
+
+def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_missing: bool = False) -> list[Alert]:
+    """Return the events of the last night, and the nights that were due of late and did not run.
+
+    Args:
+        infra_rate: the share of cells that fail by the infrastructure, above which that is an event.
+        url: of the published report.
+    """
+    night = analysis.last
+    dates = [d for d in analysis.freshness.missing if (analysis.now.date() - d).days <= RECENT_DAYS]
+    found = [Alert(f"{MISSING} {d}", MISSING, f"the night of {d} did not run", url=url) for d in dates]
+    if night is None or only_missing:
+        return found
+    day, page = night.start.date().isoformat(), url or night.where.pipeline_url
+    by_infra = [c for c, r in night.cells.items() if r.outcome == "failed" and r.blame == "infra"]
+    if len(by_infra) > infra_rate * len(night.cells):
+        title = f"{plural(len(by_infra), 'cell')} of {len(night.cells)} failed by the infrastructure"
+        found.append(Alert(f"{INFRA} {night.key}", INFRA, title, tuple(by_infra), night=day, url=page))
+    if night.outage:
+        return found
+    opened, closed = _changes([one for one in analysis.nights if not one.outage])
+    suspects = {key: one for one in suspects_of(analysis) for key in one.keys}
+    for cells, keys in _by_cells(opened).items():
+        named = next((one.named for key in keys if (one := suspects.get(key)) is not None and one.named), None)
+        titles = tuple(dict.fromkeys(title for title, _ in keys))
+        title = f"new failure in {plural(len(cells), 'cell')}: {titles[0]}"
+        said = f"{named.said} ({named.evidence})" if named is not None else ""
+        found.append(Alert(f"{NEW} {night.key} {titles[0]} {cells[0]}", NEW, title, cells, titles, said, day, page))
+    for cells, keys in _by_cells(closed).items():
+        titles = tuple(dict.fromkeys(title for title, _ in keys))
+        key = f"{FIXED} {night.key} {titles[0]} {cells[0]}"
+        found.append(Alert(key, FIXED, f"fixed: {titles[0]}", cells, titles, night=day, url=page))
+    return found
+
+
+def _changes(nights: Sequence[Night]) -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
+    """Return what began to fail in the last night, and what ended failing in it, with the cells that failed.
+
+    Cells differ from night to night, so that a failure ends in a night in which its check or step passed somewhere and
+    failed so in no cell.
+    """
+    known: dict[Key, tuple[str, ...]] = {}
+    opened: dict[Key, tuple[str, ...]] = {}
+    closed: dict[Key, tuple[str, ...]] = {}
+    for night in nights:
+        failing: dict[Key, list[str]] = {}
+        passed: set[str] = set()
+        for seen in of_night(night):
+            passed |= seen.passed
+            for key in seen.failed:
+                failing.setdefault(key, []).append(seen.cell)
+        opened = {key: tuple(sorted(cells)) for key, cells in failing.items() if key not in known}
+        closed = {key: cells for key, cells in known.items() if key not in failing and key[0] in passed}
+        known = {key: cells for key, cells in {**known, **opened}.items() if key not in closed}
+    return opened, closed
+
+
+def _by_cells(found: Mapping[Key, tuple[str, ...]]) -> dict[tuple[str, ...], list[Key]]:
+    """Put what failed in the same cells together: one event."""
+    groups: dict[tuple[str, ...], list[Key]] = {}
+    for key, cells in sorted(found.items()):
+        groups.setdefault(cells, []).append(key)
+    return groups
+
+
+def _slack(alert: Alert) -> dict[str, Any]:
+    text = "\n".join((f"*{alert.title}*", *(f"• {line}" for line in alert.lines)))
+    return {"text": text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
+
+
+def _mattermost(alert: Alert) -> dict[str, Any]:
+    fenced = (f"- {line}" if line.startswith("http") else f"- `{line.replace('`', chr(39))}`" for line in alert.lines)
+    return {"username": "vmatrix", "text": "\n".join((f"**{alert.title}**", *fenced))}
+
+
+# https://docs.slack.dev/messaging/formatting-message-text, https://developers.mattermost.com/integrate/webhooks/incoming
+FORMS: Mapping[str, Callable[[Alert], dict[str, Any]]] = {"json": asdict, "slack": _slack, "mattermost": _mattermost}
+
+
+def tell(alerts: Sequence[Alert], settings: Settings) -> list[str]:
+    """Tell each receiver of the settings what it was not told yet; return a sentence for each that did not take it.
+
+    Raises:
+        BadInput: settings about e-mail do not go together.
+    """
+    receivers: dict[str, Callable[[Alert], None]] = {}
+    if settings.alert_webhook is not None:
+        receivers["webhook"] = lambda alert: _post(alert, settings)
+    if settings.alert_mail_to is not None:
+        if settings.alert_smtp is None or settings.alert_mail_from is None:
+            raise BadInput("alert_mail_to is set without alert_smtp and alert_mail_from", hint="set all three of them")
+        receivers["mail"] = lambda alert: _mail(alert, settings)
+    file = settings.runs / LEDGER
+    told = _told(file) if receivers else []
+    problems: list[str] = []
+    for name, send in receivers.items():
+        for number, alert in enumerate(alerts):
+            if f"{name} {alert.id}" in told:
+                continue
+            try:
+                send(alert)
+            except (OSError, smtplib.SMTPException) as error:
+                left = len(alerts) - number
+                problems.append(f"{plural(left, 'alert')} not sent by {name}: {error}; the next report tries again")
+                break
+            told.append(f"{name} {alert.id}")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, json.dumps({"told": told[-REMEMBERED:]}, indent=1) + "\n")
+    return problems
+
+
+def _told(file: Path) -> list[str]:
+    if not file.is_file():
+        return []
+    try:
+        return [str(one) for one in json.loads(read_text(file))["told"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{file} is not the list of alerts that were sent", hint=f"remove it: rm {file}") from error
+
+
+def _post(alert: Alert, settings: Settings) -> None:
+    url = settings.alert_webhook or ""
+    content = json.dumps(FORMS[settings.alert_form](alert)).encode()
+    headers = {"Content-Type": "application/json"}
+    reply = ask(WebRequest(url, "POST", headers=headers, content=content, redirects=False), SECONDS)
+    if not reply.ok:  # only the host is named: the rest of the address is what Slack knows its callers by
+        raise NoAnswer(f"{urlsplit(url).hostname} answered {reply.status}")
+
+
+def _mail(alert: Alert, settings: Settings) -> None:
+    host, _, port = (settings.alert_smtp or "").rpartition(":")
+    message = EmailMessage()
+    message["Subject"] = f"vmatrix: {' '.join(alert.title.split())}"
+    message["From"], message["To"] = settings.alert_mail_from, settings.alert_mail_to
+    message.set_content("\n".join((KINDS[alert.kind] + ":", "", alert.title, *alert.lines)) + "\n")
+    kind = smtplib.SMTP_SSL if port == str(smtplib.SMTP_SSL_PORT) else smtplib.SMTP
+    with kind(host.strip("[]"), int(port), timeout=SECONDS) as server:
+        server.ehlo()
+        if kind is smtplib.SMTP and server.has_extn("starttls"):
+            server.starttls()
+            server.ehlo()
+        if settings.alert_smtp_user is not None:
+            server.login(settings.alert_smtp_user, os.environ.get(PASSWORD, ""))
+        server.send_message(message)

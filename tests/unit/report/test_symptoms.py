@@ -1,0 +1,104 @@
+"""Symptoms: what is looked for where, what takes too long is given up and named, what is never seen is named."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from harness.report import summary
+from harness.report.records import records_of
+from harness.report.results import load
+from harness.report.symptoms import idle, lines_of, look
+from harness.spec.models import Symptom
+from tests.unit.report.written import Written
+
+CELL, TODAY = "k1363-fresh", date(2026, 11, 29)
+FULL = Symptom(name="disk full", pattern="No space left", means="raise disk_gib", blame="infra")
+
+
+def failed(run: Written, **logs: str) -> Path:
+    """Write down a cell that failed, with its logs by file name."""
+    run.start(CELL).fails(CELL, "deploy", blame="product", summary="task [copy]: No space left on device").end(1)
+    folder = run.directory / CELL / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in logs.items():
+        (folder / f"{name.replace('_', '-')}.log").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("where", "count", "file"),
+    [(("messages",), 1, ""), (("consoles",), 2, "cp-0-console.log"), (("logs",), 3, "deploy.log")],
+)
+def test_a_symptom_is_looked_for_where_it_says(run: Written, where: tuple[str, ...], count: int, file: str) -> None:
+    line = "x: No space left on device\n"
+    failed(run, deploy=line * 3, cp_0_console=f"boot\n{line * 2}")
+    seen, given_up = look(load(run.directory), [FULL.model_copy(update={"where": where})], TODAY)
+    (found,) = seen
+    assert (found.cell, found.name, found.count, Path(found.file).name) == (CELL, "disk full", count, file)
+    assert given_up == []
+    assert lines_of(seen)[0].startswith(f"disk full: raise disk_gib; blame infra (1 cell, {count} line")
+
+
+def test_what_was_seen_stands_in_summary_and_record(run: Written) -> None:
+    failed(run)
+    seen, _ = look(load(run.directory), [FULL], TODAY)
+    run.event("symptoms", sightings=[vars(one) for one in seen], given_up=["symptom 'x' took more than 2 s"])
+    text = summary.render(load(run.directory))
+    assert "## Symptoms\n\n- disk full: raise disk_gib; blame infra (1 cell, 1 line; k1363-fresh: " in text
+    assert "- symptom 'x' took more than 2 s" in text
+    (record,) = records_of(run.directory)
+    assert record.symptoms == {"disk full": "task [copy]: No space left on device"}
+
+
+def test_a_pattern_that_takes_too_long_is_given_up_and_others_are_not(run: Written) -> None:
+    failed(run, deploy=f"{'a' * 60}!\nNo space left on device\n")
+    slow = Symptom(name="slow", pattern="^(a+)+$", where=("logs",), means="x")
+    seen, given_up = look(load(run.directory), [slow, FULL], TODAY, seconds=0.05)
+    assert [one.name for one in seen] == ["disk full"]
+    (said,) = given_up
+    assert said.startswith("symptom 'slow' took more than 0.05 s on ")
+    assert said.endswith("deploy.log: simplify its pattern")
+
+
+@pytest.mark.parametrize(("until", "names"), [(date(2026, 11, 28), []), (TODAY, ["disk full"]), (None, ["disk full"])])
+def test_a_symptom_is_looked_for_until_its_last_day(run: Written, until: date | None, names: list[str]) -> None:
+    failed(run)
+    seen, _ = look(load(run.directory), [FULL.model_copy(update={"until": until})], TODAY)
+    assert [one.name for one in seen] == names
+
+
+def test_cells_that_passed_have_no_symptoms(run: Written) -> None:
+    run.start(CELL).passes(CELL).end(0)
+    assert look(load(run.directory), [FULL], TODAY) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("(", "is not a regular expression: missing"),
+        ("a**", "is not a regular expression: multiple repeat"),
+        ("x*", "fits the empty line"),
+        ("", "fits the empty line"),
+        ("(?P<a>x)(?P<a>y)", "is not a regular expression: redefinition"),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused(pattern: str, why: str) -> None:
+    with pytest.raises(ValidationError, match=why.replace("(", r"\(")):
+        Symptom(name="a", pattern=pattern, means="b")
+
+
+@pytest.mark.parametrize(
+    ("nights", "names"),
+    [
+        ([frozenset[str]()] * 59, []),
+        ([frozenset[str]()] * 60, ["disk full"]),
+        ([frozenset({"disk full"}), *[frozenset[str]()] * 59], []),
+        ([frozenset({"disk full"}), *[frozenset[str]()] * 60], ["disk full"]),
+    ],
+)
+def test_what_no_night_of_sixty_had_is_named(nights: list[frozenset[str]], names: list[str]) -> None:
+    assert idle([FULL], nights) == names
