@@ -58,6 +58,7 @@ def test_an_installed_package_gives_itself(checkout: Path) -> None:
     (packaged / "pyproject.toml").write_text(PYPROJECT)
     assert sorted(sources.collect(checkout / "harness", packaged)) == [
         "harness/__init__.py",
+        "harness/build/job.py",
         "harness/cli.py",
         "harness/packaged/pyproject.toml",
         "harness/runs/left.yml",  # nothing that git ignores is installed: the folder means what its name says
