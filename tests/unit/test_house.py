@@ -89,6 +89,12 @@ QUESTIONS = {
     "Where are an application's objects?": ("harness/operator/decide/application.py", "application_objects"),
     "Where does the phase of a Machine come from?": ("harness/operator/controllers/machine_phase.py", "phase_of"),
     "Where is an operation's Job made?": ("harness/operator/execute/objects.py", "objects_of"),
+    "Where is the Job of a Delivery's build made, and its end read?": (
+        "harness/operator/build/job.py",
+        "build_objects",
+    ),
+    "Where is it decided which base images a Dockerfile may name?": ("harness/operator/build/dockerfile.py", "outline"),
+    "Where is an image signed, and its signature checked?": ("harness/operator/build/signature.py", "verify"),
     "Where does an executor's pod run a playbook?": ("harness/operator/execute/operation_run.py", "OperationRun"),
     "Where is a command refused before anything is made?": ("harness/session/refusals.py", "refuse"),
     "Where does an error of the operating system become a message?": ("harness/system.py", "of"),
