@@ -309,8 +309,6 @@ PROBED = Cel(
     ),
 )
 MOVED = "delete the Delivery and create it again: the application would stay where it is"
-# A word that CEL reserves: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
-NAMESPACE_STAYS = Cel("self.__namespace__ == oldSelf.__namespace__", "namespace cannot change", MOVED, ".namespace")
 NamespaceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)]
 
 
@@ -323,7 +321,7 @@ class Application(ApiModel):
         INGRESS_NAMED,
         PROBED,
         unchanged(".cluster", MOVED),
-        NAMESPACE_STAYS,
+        unchanged(".namespace", MOVED),
     )
     cluster: Annotated[str, StringConstraints(pattern=r"^([a-z]([-a-z0-9]*[a-z0-9])?)?$", max_length=30)] = Field(
         default="", description="ClusterDeployment of the same namespace; empty: the cluster of this object."
