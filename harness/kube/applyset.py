@@ -90,11 +90,21 @@ class ApplySetLook:
     left: list[str] = field(default_factory=list)
 
 
-class MemberWriter:
-    """Applies objects of one set."""
+Leave = Callable[[Json, Json], Json]
 
-    def __init__(self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known) -> None:
-        self._cluster, self._manager, self._known = cluster, manager, known
+
+def leave_nothing(wanted: Json, _: Json) -> Json:
+    """Take all fields back."""
+    return wanted
+
+
+class MemberWriter:
+    """Applies objects of one set. leave: takes out of what is wanted what is left to whoever changed it there."""
+
+    def __init__(
+        self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known, leave: Leave = leave_nothing
+    ) -> None:
+        self._cluster, self._manager, self._known, self._leave = cluster, manager, known, leave
         self._labels = {PART_OF: parent.id}
 
     def bring(self, key: Ident, resource: Resource, obj: Json, found: Json | None, look: ApplySetLook) -> None:
@@ -126,7 +136,7 @@ class MemberWriter:
                 raise
             said = (f"{cause.get('field')}: {cause.get('message')}" for cause in failure.causes)
             by = f" ({', '.join(said) or failure.message})"
-            made = self._cluster.apply(resource, body, manager=self._manager)
+            made = self._cluster.apply(resource, self._leave(body, there), manager=self._manager)
         if found is None or content_of(made) != content_of(found):
             look.changed.append(f"{title(body)}{by}")
         return made
@@ -162,12 +172,17 @@ Members = Mapping[Ident, tuple[Resource, Json]]
 
 
 class ApplySet:
-    """A set in one cluster. known: what the last look has found, which the next one brings up to date."""
+    """A set in one cluster.
 
-    def __init__(self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known) -> None:
+    known: what the last look has found, which the next one brings up to date.  leave: as of MemberWriter.
+    """
+
+    def __init__(
+        self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known, leave: Leave = leave_nothing
+    ) -> None:
         self._cluster, self._parent, self._manager, self._known = cluster, parent, manager, known
         self._served = ServedKinds(cluster)
-        self._writer = MemberWriter(cluster, parent, manager, known)
+        self._writer = MemberWriter(cluster, parent, manager, known, leave)
         self.look = ApplySetLook()
 
     def bring(self, objects: Sequence[Json], labels: dict[str, str], kept: Callable[[str], bool]) -> ApplySetLook:

@@ -36,6 +36,7 @@ from harness.operator.decide.application import (
     application_objects,
     at_home,
     is_scaled,
+    left_to_autoscaler,
     rollout_state,
     selector,
     target_namespace,
@@ -229,7 +230,8 @@ class Rollouts:
         owner = owner_reference({"metadata": {"name": meta.name, "uid": meta.uid}}, DELIVERY)
         name = f"delivery-{meta.namespace}-{meta.name}"  # others of this name may be delivered into the same place
         parent = ApplySetParent(name, target_namespace(delivery), TOOLING, owner if at_home(delivery) else None)
-        return ApplySet(target, parent, name, self._known.setdefault((meta.namespace, meta.name), {}))
+        known = self._known.setdefault((meta.namespace, meta.name), {})
+        return ApplySet(target, parent, name, known, left_to_autoscaler)
 
     def _apply(self, target: Cluster, delivery: Delivery, entry: DeliveredRevision) -> ApplySetLook:
         there = target.get(DEPLOYMENT, delivery.metadata.name, target_namespace(delivery))

@@ -219,6 +219,13 @@ def is_scaled(deployment: Json | None) -> bool:
     )
 
 
+def left_to_autoscaler(wanted: Json, there: Json) -> Json:
+    """Return an object without the number of pods where an autoscaler has decided it meanwhile."""
+    if wanted["kind"] != DEPLOYMENT.kind or not is_scaled(there):
+        return wanted
+    return {**wanted, "spec": {name: value for name, value in wanted["spec"].items() if name != "replicas"}}
+
+
 # What a container waits for, or ended with, that says why a revision does not come up.
 WAITS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "InvalidImageName")
 PULLS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError")

@@ -12,6 +12,7 @@ from harness.operator.decide.application import (
     application_objects,
     at_home,
     is_scaled,
+    left_to_autoscaler,
     merged,
     rollout_state,
     url_of,
@@ -106,6 +107,14 @@ def field(manager: str, subresource: str = "scale") -> Json:
 def test_who_scales(entries: list[Json], scaled: bool) -> None:
     assert is_scaled({"metadata": {"managedFields": entries}}) == scaled
     assert not is_scaled(None)
+
+
+def test_what_an_autoscaler_has_decided_meanwhile_is_left_to_it() -> None:
+    made = objects(replicas=3)
+    there = {"metadata": {"managedFields": [field("kube-controller-manager")]}}
+    assert "replicas" not in left_to_autoscaler(made["Deployment"], there)["spec"]
+    assert left_to_autoscaler(made["Deployment"], {"metadata": {}}) == made["Deployment"]
+    assert left_to_autoscaler(made["Service"], there) == made["Service"]
 
 
 TEMPLATE: Json = {
