@@ -198,8 +198,9 @@ class ApplySet:
         wanted = dict(self._resolved(objects))
         kinds, spaces = {key[:2] for key in wanted}, {key[2] for key in wanted}
         # The parent names all kinds before there is an object of one: whatever happens, it can be found again.
-        self._tell(parent, kinds | kinds_of(parent), spaces | namespaces_of(parent), labels)
-        members = dict(self._members(kinds | kinds_of(parent), wanted))
+        known = spaces | namespaces_of(parent)
+        self._tell(parent, kinds | kinds_of(parent), known, labels)
+        members = dict(self._members(kinds | kinds_of(parent), wanted, known))
         if not self._apply(wanted, members) or len(wanted) < len(objects):
             return self.look
         self._prune({key: one for key, one in members.items() if key not in wanted}, kept)
@@ -241,15 +242,22 @@ class ApplySet:
                 return False
         return not self.look.failures
 
-    def _members(self, kinds: Collection[GroupKind], wanted: Members) -> Iterator[tuple[Ident, tuple[Resource, Json]]]:
-        """Yield what has the label of the set, in the versions in which it is wanted."""
+    def _members(
+        self, kinds: Collection[GroupKind], wanted: Members, spaces: Collection[str]
+    ) -> Iterator[tuple[Ident, tuple[Resource, Json]]]:
+        """Yield what has the label of the set, in the versions in which it is wanted.
+
+        Only the set's own namespaces are looked at: whoever applies it may have no right to others.
+        """
+        places = sorted({self._parent.namespace, *spaces} - {""})
         served = {key[:2]: resource for key, (resource, _) in wanted.items()}
         for group, kind in sorted(kinds):
             resource = served.get((group, kind)) or self._served.preferred(group, kind)
             if resource is None:  # its definition is gone, and all objects of it with that
                 continue
-            for obj in self._cluster.list(resource, labels=f"{PART_OF}={self._parent.id}").items:
-                yield (group, kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), (resource, obj)
+            for place in places if resource.namespaced else [None]:
+                for obj in self._cluster.list(resource, place, labels=f"{PART_OF}={self._parent.id}").items:
+                    yield (group, kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), (resource, obj)
 
     def _prune(self, extra: Members, kept: Callable[[str], bool]) -> None:
         for resource, obj in sorted(extra.values(), key=lambda one: -rank(one[1])):

@@ -16,7 +16,7 @@ from harness.artifacts.store import Store
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.infra.host.network import deliveries_of
 from harness.kube.client import ApiFailure, Cluster, Json
-from harness.kube.objects import dig, is_condition
+from harness.kube.objects import deleting, dig, is_condition
 from harness.kube.objects import ensure as ensure_object
 from harness.kube.resources import (
     CLUSTER_ROLE,
@@ -168,12 +168,8 @@ class World:
         found = self.api.get(DEPLOYMENT, name, self.namespace)
         labels = ",".join(f"{key}={value}" for key, value in dig(found, "spec", "selector", "matchLabels").items())
         pods = self.api.list(POD, self.namespace, labels=labels).items
-        return {
-            one["image"]
-            for pod in pods
-            for one in pod["spec"]["containers"]
-            if dig(pod, "status", "phase") == "Running"
-        }
+        running = [pod for pod in pods if dig(pod, "status", "phase") == "Running" and not deleting(pod)]
+        return {one["image"] for pod in running for one in pod["spec"]["containers"]}
 
     def jobs(self, name: str) -> list[Json]:
         """Return the Jobs of a Delivery."""
