@@ -151,9 +151,13 @@ class Program(Recipes):
 
 
 class Image(_Strict):
-    """One OCI image: a layer of Debian packages of a suite (when there are any) below a layer with our files."""
+    """One OCI image: a layer of Debian packages of a suite (when there are any) below a layer with our files.
+
+    `versions` are those of programs in it that are not of the version that its tag says.
+    """
 
     tags: Literal["kubernetes"] | dict[str, str]
+    versions: dict[str, str] = {}
     files: dict[str, str] = {}
     debian: list[str] = []
     suite: str = SUITE

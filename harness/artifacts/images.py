@@ -70,7 +70,7 @@ class Assembly:
         """Return the entry, and the recipes of the programs in it."""
         return {
             "format": FORMAT,
-            "image": self.image.model_dump(exclude={"tags", "suite", "suites"}),
+            "image": self.image.model_dump(exclude={"tags", "suite", "suites", "versions"}),
             "suite": self._suite if self.image.debian else "",
             "inputs": {str(ref): found for ref, (found, _) in self.inputs.items()},
             "arch": architecture(),

@@ -16,7 +16,7 @@ from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.mirror import mirror_argv
 from harness.artifacts.product.images import Upload
 from harness.artifacts.recipe import Progress, Ref, silent
-from harness.artifacts.registry import Published, ServiceCommand, publish_images, registry_command
+from harness.artifacts.registry import Published, ServiceCommand, command, publish_images, registry_command
 from harness.artifacts.store import Store
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
@@ -57,6 +57,10 @@ class Supply:
     def registry(self, address: str) -> ServiceCommand:
         """Return the service for images, at host:port. All instances of a machine share its storage."""
         return registry_command(address, _storage(), store=self.store, progress=self.progress)
+
+    def deliveries(self, address: str, root: Path) -> ServiceCommand:
+        """Return the registry at host:port that pods of one instance push to, with its storage in a folder."""
+        return command(address, root, self.store, self.progress, read_only=False)
 
     def publish(self, registry: str) -> tuple[Published, ...]:
         """Have the registry at host:port, one of ours, serve the images; those that are there are left alone."""

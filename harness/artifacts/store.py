@@ -202,7 +202,8 @@ class Store:
             return Stack(ref, image, self._inputs([one for one in layers if one.name.startswith(below)], choose))
         version = self.catalogue.tags(repository)[ref.version]
         names = dict.fromkeys(source.partition("/")[0] for source in image.files.values())
-        return Assembly(ref, image, self._inputs([Ref(name, version) for name in names], choose), self.limits)
+        programs = [Ref(name, image.versions.get(name, version)) for name in names]
+        return Assembly(ref, image, self._inputs(programs, choose), self.limits)
 
     def _layer(self, ref: Ref, choose: Callable[[Ref], Recipe]) -> DebianLayer | SiteLayer:
         repository, _, which = ref.name.removeprefix(LAYER_PREFIX).rpartition("/")

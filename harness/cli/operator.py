@@ -17,7 +17,7 @@ from harness.artifacts.own import push as pushing
 from harness.artifacts.own.push import check_name
 from harness.artifacts.recipe import ArtifactLimits
 from harness.artifacts.store import FILES, Store
-from harness.cli import operator_backup, operator_execute, operator_manifests, operator_run
+from harness.cli import operator_backup, operator_deliver, operator_execute, operator_manifests, operator_run
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
 from harness.cli.output import folding, wide_console
@@ -30,7 +30,7 @@ from harness.operator.decide.due import Wait
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
 from harness.operator.decide.variables import FILE, as_text, load_releases, of_matrix
-from harness.operator.execute.logs import show_log
+from harness.operator.execute.logs import show_log_of
 from harness.operator.usual import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir
 from harness.spec.project import timeouts_of
@@ -135,6 +135,9 @@ def image(
     publish: Annotated[
         bool, typer.Option("--publish", help="Serve it in the registries of this host's infra clusters.")
     ] = False,
+    builder: Annotated[
+        bool, typer.Option("--builder", help="Push or serve the image with BuildKit as well, which Deliveries need.")
+    ] = False,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="The registry speaks plain HTTP, or its certificate is not trusted.")
     ] = False,
@@ -144,6 +147,8 @@ def image(
     ] = "",
 ) -> None:
     """Make vmatrix's own image, for the operator, its executors and pipelines; print its name, size and digest."""
+    if builder and not (push or publish):
+        raise BadInput("--builder says what is pushed or served as well", hint="give --push or --publish, too")
     if (tag or insecure) and not push:
         raise BadInput("--tag and --insecure say how the image is pushed; --push says where")
     if push:
@@ -153,12 +158,16 @@ def image(
     store = Store(limits=ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings)))
     with showing(Console(stderr=True)) as progress:
         made = pushing.obtain_image(store, progress)
+        images = [made, *([pushing.obtain_builder(store, progress)] if builder else [])]
     name = f"{pushing.REPOSITORY}:{made.ref.version}"
     if push:
         login = pushing.Login(user, password)
-        pushing.push(made, push.rstrip("/"), [made.ref.version, *(tag or [])], store, login=login, insecure=insecure)
+        for one in images:
+            tags = [one.ref.version, *(tag or [] if one is made else [])]
+            pushing.push(one, push.rstrip("/"), tags, store, login=login, insecure=insecure)
     if publish:
-        pushing.publish(made, store)
+        for one in images:
+            pushing.publish(one, store)
     plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}", markup=False)
     plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB", markup=False)
     plain_out.print(f"digest     {made.facts['digest']}", markup=False)
@@ -167,17 +176,22 @@ def image(
 
 @app.command()
 def log(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the ClusterDeployment.")],
-    sequence: Annotated[
-        int | None, typer.Argument(metavar="SEQUENCE", help="Number of the operation; default: the newest.")
-    ] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A ClusterDeployment, or a Delivery, or delivery/NAME where both are.")
+    ],
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="NUMBER|REVISION", help="Operation, or what a revision begins with; default: the newest."
+        ),
+    ] = "",
     kubeconfig: OperatorKubeconfig = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace of the cluster; default: as kubectl's.")
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the object; default: as kubectl's.")
     ] = None,
 ) -> None:
-    """Print the log of an operation; while its executor runs, follow it to its end."""
-    show_log(open_usual(kubeconfig), namespace or usual_namespace(kubeconfig), cluster, sequence, typer.echo)
+    """Print the log of a cluster's operation or of a Delivery's build; while it runs, follow it to its end."""
+    show_log_of(open_usual(kubeconfig), namespace or usual_namespace(kubeconfig), name, which, typer.echo)
 
 
 @app.command()
@@ -201,5 +215,5 @@ def crds(
         typer.echo(path)
 
 
-for command in (operator_backup, operator_execute, operator_manifests, operator_run):
+for command in (operator_backup, operator_deliver, operator_execute, operator_manifests, operator_run):
     command.register(app)

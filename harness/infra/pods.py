@@ -87,6 +87,7 @@ class PodsMachine:
         host: the Node of this host, which runs machines only.
         pki: the folder of the instance's certificates.
         memory_mib: its memory.
+        deliveries: the registry that pods push to, HOST:PORT without TLS.
     """
 
     node: str
@@ -97,6 +98,7 @@ class PodsMachine:
     pki: Path
     host: str = ""
     memory_mib: int = MEMORY_MIB
+    deliveries: str = ""
 
     def issued(self, stem: str) -> tuple[str, str]:
         """Return a certificate of the instance and its key, as PEM."""
@@ -231,9 +233,10 @@ def _files(machine: PodsMachine) -> dict[str, str]:
             restrict=str(guest["cluster_containerd_restrict_oom_score_adj"]).lower(),
             systemd=str(guest["cluster_containerd_systemd_cgroup"]).lower(),
         ),
-        # any registry's name means the mirror: the machine reaches no other
+        # every other registry's name means the mirror: the machine reaches no other
         "/etc/containerd/certs.d/_default/hosts.toml": f'server = "http://{registry}"\n\n[host."http://{registry}"]\n'
         '  capabilities = ["pull", "resolve"]\n',
+        f"/etc/containerd/certs.d/{machine.deliveries}/hosts.toml": f'server = "http://{machine.deliveries}"\n',
         **{f"/etc/systemd/system/{unit}.service": _unit(unit, machine.node) for unit in UNITS},
     }
 

@@ -28,11 +28,15 @@ GroupKind = tuple[str, str]
 
 @dataclass(frozen=True)
 class ApplySetParent:
-    """A ConfigMap that stands for a set. tooling: who keeps the set, as NAME/VERSION."""
+    """A ConfigMap that stands for a set.
+
+    tooling: who keeps the set, as NAME/VERSION.  owner: reference to what the set goes with; None: it stays.
+    """
 
     name: str
     namespace: str
     tooling: str
+    owner: Json | None = None
 
     @property
     def id(self) -> str:
@@ -49,6 +53,8 @@ class ApplySetParent:
             KINDS: ",".join(sorted(f"{kind}.{group}" if group else kind for group, kind in kinds)),
             NAMESPACES: ",".join(sorted({*namespaces} - {self.namespace, ""})),
         }
+        if self.owner is not None:
+            made["metadata"]["ownerReferences"] = [self.owner]
         return made
 
 
@@ -84,11 +90,21 @@ class ApplySetLook:
     left: list[str] = field(default_factory=list)
 
 
-class MemberWriter:
-    """Applies objects of one set."""
+Leave = Callable[[Json, Json], Json]
 
-    def __init__(self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known) -> None:
-        self._cluster, self._manager, self._known = cluster, manager, known
+
+def leave_nothing(wanted: Json, _: Json) -> Json:
+    """Take all fields back."""
+    return wanted
+
+
+class MemberWriter:
+    """Applies objects of one set. leave: takes out of what is wanted what is left to whoever changed it there."""
+
+    def __init__(
+        self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known, leave: Leave = leave_nothing
+    ) -> None:
+        self._cluster, self._manager, self._known, self._leave = cluster, manager, known, leave
         self._labels = {PART_OF: parent.id}
 
     def bring(self, key: Ident, resource: Resource, obj: Json, found: Json | None, look: ApplySetLook) -> None:
@@ -120,7 +136,7 @@ class MemberWriter:
                 raise
             said = (f"{cause.get('field')}: {cause.get('message')}" for cause in failure.causes)
             by = f" ({', '.join(said) or failure.message})"
-            made = self._cluster.apply(resource, body, manager=self._manager)
+            made = self._cluster.apply(resource, self._leave(body, there), manager=self._manager)
         if found is None or content_of(made) != content_of(found):
             look.changed.append(f"{title(body)}{by}")
         return made
@@ -156,12 +172,17 @@ Members = Mapping[Ident, tuple[Resource, Json]]
 
 
 class ApplySet:
-    """A set in one cluster. known: what the last look has found, which the next one brings up to date."""
+    """A set in one cluster.
 
-    def __init__(self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known) -> None:
+    known: what the last look has found, which the next one brings up to date.  leave: as of MemberWriter.
+    """
+
+    def __init__(
+        self, cluster: Cluster, parent: ApplySetParent, manager: str, known: Known, leave: Leave = leave_nothing
+    ) -> None:
         self._cluster, self._parent, self._manager, self._known = cluster, parent, manager, known
         self._served = ServedKinds(cluster)
-        self._writer = MemberWriter(cluster, parent, manager, known)
+        self._writer = MemberWriter(cluster, parent, manager, known, leave)
         self.look = ApplySetLook()
 
     def bring(self, objects: Sequence[Json], labels: dict[str, str], kept: Callable[[str], bool]) -> ApplySetLook:
@@ -177,8 +198,9 @@ class ApplySet:
         wanted = dict(self._resolved(objects))
         kinds, spaces = {key[:2] for key in wanted}, {key[2] for key in wanted}
         # The parent names all kinds before there is an object of one: whatever happens, it can be found again.
-        self._tell(parent, kinds | kinds_of(parent), spaces | namespaces_of(parent), labels)
-        members = dict(self._members(kinds | kinds_of(parent), wanted))
+        known = spaces | namespaces_of(parent)
+        self._tell(parent, kinds | kinds_of(parent), known, labels)
+        members = dict(self._members(kinds | kinds_of(parent), wanted, known))
         if not self._apply(wanted, members) or len(wanted) < len(objects):
             return self.look
         self._prune({key: one for key, one in members.items() if key not in wanted}, kept)
@@ -220,15 +242,22 @@ class ApplySet:
                 return False
         return not self.look.failures
 
-    def _members(self, kinds: Collection[GroupKind], wanted: Members) -> Iterator[tuple[Ident, tuple[Resource, Json]]]:
-        """Yield what has the label of the set, in the versions in which it is wanted."""
+    def _members(
+        self, kinds: Collection[GroupKind], wanted: Members, spaces: Collection[str]
+    ) -> Iterator[tuple[Ident, tuple[Resource, Json]]]:
+        """Yield what has the label of the set, in the versions in which it is wanted.
+
+        Only the set's own namespaces are looked at: whoever applies it may have no right to others.
+        """
+        places = sorted({self._parent.namespace, *spaces} - {""})
         served = {key[:2]: resource for key, (resource, _) in wanted.items()}
         for group, kind in sorted(kinds):
             resource = served.get((group, kind)) or self._served.preferred(group, kind)
             if resource is None:  # its definition is gone, and all objects of it with that
                 continue
-            for obj in self._cluster.list(resource, labels=f"{PART_OF}={self._parent.id}").items:
-                yield (group, kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), (resource, obj)
+            for place in places if resource.namespaced else [None]:
+                for obj in self._cluster.list(resource, place, labels=f"{PART_OF}={self._parent.id}").items:
+                    yield (group, kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), (resource, obj)
 
     def _prune(self, extra: Members, kept: Callable[[str], bool]) -> None:
         for resource, obj in sorted(extra.values(), key=lambda one: -rank(one[1])):

@@ -17,18 +17,29 @@ from harness.kube.kubeconfig import Files
 from harness.kube.reconcile import Controller
 from harness.operator.metrics import Metrics
 
+GIT_PORT = 8082  # beside the port for health: one that a manager as a host process may have, too
+
 
 @dataclass(frozen=True)
 class OperatorOptions:
     """What a manager was told.
 
     Attributes: executor_image (of Jobs whose object names none), access (Auto, Direct or PortForward, for objects that
-    say Auto), stretch (factor for all waits, as of --timeout-scale).
+    say Auto), stretch (factor for all waits, as of --timeout-scale), builds (of Deliveries, at a time), buildkit_image
+    (of their Jobs; "" for the one beside the executor's), registries (that base images may come from; none: that of the
+    executor's image), insecure_registries (those of them without TLS), seccomp_profile (of builders, a file of the
+    nodes; "" for the runtime's own), git_port (on which git servers tell of commits; 0: any free one).
     """
 
     executor_image: str = ""
     access: str = "Auto"
     stretch: float = 1.0
+    builds: int = 4
+    buildkit_image: str = ""
+    registries: tuple[str, ...] = ()
+    insecure_registries: tuple[str, ...] = ()
+    seccomp_profile: str = ""
+    git_port: int = 0
 
 
 @dataclass(frozen=True)

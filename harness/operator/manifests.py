@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from harness.infra.cluster.rights import Right, binding, role
 from harness.kube.failures import Json
 from harness.kube.kinds.definition import as_yaml
-from harness.kube.resources import DEPLOYMENT, SERVICE_ACCOUNT, container_security, pod_security
+from harness.kube.resources import DEPLOYMENT, SERVICE, SERVICE_ACCOUNT, container_security, pod_security
 from harness.operator import rights
 from harness.operator.api import crds
+from harness.operator.context import GIT_PORT
 from harness.operator.execute.objects import TEMPORARY, USER
 from harness.operator.manager import HEALTH_PORT
 from harness.operator.registry import ALL, PARTS, WEBHOOKS
@@ -53,6 +54,7 @@ def deployment(
     words = [] if everywhere else ["--namespace=$(POD_NAMESPACE)"]
     words += [f"--controllers={','.join(controllers)}"] if controllers else []
     ports = {"health": HEALTH_PORT, **({WEBHOOK_PORT_NAME: WEBHOOK_PORT} if WEBHOOKS in controllers else {})}
+    ports |= {GIT: GIT_PORT} if _hears_git(controllers) else {}
     pod = {
         "serviceAccountName": name,
         "enableServiceLinks": False,
@@ -67,6 +69,10 @@ def deployment(
     template = {"metadata": {"labels": labels}, "spec": pod}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     return DEPLOYMENT.manifest(name, namespace, labels=LABELS, spec=spec)
+
+
+def _hears_git(controllers: Sequence[str]) -> bool:
+    return not controllers or ALL in controllers or GIT in controllers
 
 
 def _container(image: str, words: Sequence[str], ports: Mapping[str, int]) -> Json:
@@ -91,8 +97,10 @@ def _container(image: str, words: Sequence[str], ports: Mapping[str, int]) -> Js
     }
 
 
+GIT = "gitwebhooks"  # the controller, its port and its Service
 HEADER = "# Written by `vmatrix operator manifests --write` from harness/operator. Do not edit.\n"
 USERS = f"{NAME}-machine-user"  # the role of people whose ClusterDeployments may take Machines
+DELIVERERS = f"{NAME}-deliverer"  # the role of people whose Deliveries may go into guest clusters
 NAMESPACE, IMAGE = NAME, "vmatrix"  # in deploy/operator; kustomize replaces both
 
 
@@ -129,6 +137,7 @@ class Installation:
             made[f"rbac/{part.name}.yml"] = self._granted(part.name, rights.rights_of(part), accounts, where)
         served = (ALL, WEBHOOKS) if self.webhooks and not self.apart else ()
         made["manager.yml"] = [self._manager(name, runs or served) for name, runs in managers.items()]
+        made["manager.yml"].append(self._git_service(f"{NAME}-{GIT}" if self.apart else NAME))
         if self.webhooks:
             made |= self._webhooks(where, list(managers))
         return made
@@ -143,6 +152,7 @@ class Installation:
             *self._granted("webhooks", rights.WEBHOOKS, [server], where),
             *self._granted(f"everywhere-{about}", everywhere, [server], None),
             role(USERS, rights.USE, None, LABELS),
+            role(DELIVERERS, rights.INTO_GUESTS, None, LABELS),
         ]
         alone = [SERVICE_ACCOUNT.manifest(server, self.namespace, labels=LABELS)] if self.apart else []
         if self.apart:
@@ -150,6 +160,12 @@ class Installation:
         pod = {**LABELS, PART: server}
         called = webhook_objects(self.namespace, pod=pod, writers=managers, everywhere=self.everywhere, labels=LABELS)
         return {"rbac/webhooks.yml": granted, "webhooks.yml": [*alone, *called]}
+
+    def _git_service(self, manager: str) -> Json:
+        """Return the Service by which git servers, or an Ingress for them, reach the manager that hears them."""
+        ports = [{"name": "http", "port": 80, "targetPort": GIT}]
+        spec = {"selector": {**LABELS, PART: manager}, "ports": ports}
+        return SERVICE.manifest(f"{NAME}-{GIT}", self.namespace, labels=LABELS, spec=spec)
 
     def _manager(self, name: str, controllers: Sequence[str]) -> Json:
         return deployment(

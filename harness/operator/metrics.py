@@ -99,6 +99,15 @@ APPROVALS = Family(
     f"{_P}cluster_approval_pending", "gauge", "1: an operation waits for an approval.", (*_CLUSTER, "operation")
 )
 MACHINES = Family(f"{_P}machines", "gauge", "Machines by phase.", ("phase",))
+BUILDS = Family(f"{_P}builds_total", "counter", "Builds of Deliveries that ended, by how.", ("result",))
+BUILD_SECONDS = Family(f"{_P}build_duration_seconds", "histogram", "From the start of a build to its end.", ("result",))
+DELIVERED = Family(f"{_P}delivery_duration_seconds", "histogram", "From a commit until it was ready.")
+DELIVERIES = Family(
+    f"{_P}delivery_condition",
+    "gauge",
+    "1: a Delivery has this condition.",
+    ("delivery_namespace", "delivery", "condition", "status"),
+)
 WEBHOOKS = Family(f"{_P}webhook_requests_total", "counter", "Requests that webhooks judged.", ("webhook", "outcome"))
 WEBHOOK_SECONDS = Family(f"{_P}webhook_duration_seconds", "histogram", "Time to judge a request.", ("webhook",))
 EXPIRES = Family(
@@ -108,9 +117,11 @@ FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
     *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, FRESH, RUNNING, APPROVALS),
     *(QUOTA_USED, FREE, ALARMS, FSYNC, TRIPS),
-    *(MACHINES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
+    *(MACHINES, BUILDS, BUILD_SECONDS, DELIVERED, DELIVERIES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
 OPERATION_BOUNDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)  # a deployment takes one to five minutes
+BUILD_BOUNDS = (5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0, 1800.0)  # one with a cache takes some ten seconds
+DELIVERY_BOUNDS = (10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 120.0, 300.0, 600.0, 1800.0)  # 40 s is what is aimed at
 WEBHOOK_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # as of most libraries
 
 
@@ -122,6 +133,9 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._ended = Counter(OPERATIONS.name, OPERATIONS.text, OPERATIONS.labels, registry=self._registry)
         self._seconds = self._histogram(SECONDS, OPERATION_BOUNDS)
+        self._built = Counter(BUILDS.name, BUILDS.text, BUILDS.labels, registry=self._registry)
+        self._building = self._histogram(BUILD_SECONDS, BUILD_BOUNDS)
+        self._delivered = self._histogram(DELIVERED, DELIVERY_BOUNDS)
         self._judged = Counter(WEBHOOKS.name, WEBHOOKS.text, WEBHOOKS.labels, registry=self._registry)
         self._judging = self._histogram(WEBHOOK_SECONDS, WEBHOOK_BOUNDS)
 
@@ -133,6 +147,17 @@ class Metrics:
         self._ended.labels(operation, outcome).inc()
         if seconds is not None:
             self._seconds.labels(operation, outcome).observe(seconds)
+
+    def build_ended(self, result: str, seconds: float | None) -> None:
+        """Tally a build that ended: succeeded, or one word for why not."""
+        self._built.labels(result).inc()
+        if seconds is not None:
+            self._building.labels(result).observe(seconds)
+
+    def delivered(self, seconds: float | None) -> None:
+        """Tally a revision that is ready, so many seconds after its commit."""
+        if seconds is not None:
+            self._delivered.observe(seconds)
 
     def webhook_answered(self, path: str, outcome: str, seconds: float) -> None:
         """Tally what a webhook was asked, by its path."""
@@ -158,12 +183,14 @@ class DeclaredObjects:
     clusters: Sequence[Json] = ()
     machines: Sequence[Json] = ()
     backups: Sequence[Json] = ()
+    deliveries: Sequence[Json] = ()
 
     def text(self) -> str:
         """Return how they are."""
         phases = Tally((phase(machine) or "Pending",) for machine in self.machines)
         return text_of(
-            CLUSTERS.of(self._conditions()),
+            CLUSTERS.of(_conditions(self.deployments)),
+            DELIVERIES.of(_conditions(self.deliveries)),
             VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
             CERTIFICATES.of(self._certificates()),
             BACKUPS.of(self._newest_backups()),
@@ -197,13 +224,6 @@ class DeclaredObjects:
             TRIPS.of(_in_seconds(known, "roundTripMilliseconds")),
         ]
 
-    def _conditions(self) -> dict[tuple[str, ...], float]:
-        return {
-            (*_named(one), said["type"], said["status"]): 1
-            for one in self.deployments
-            for said in _of(one, "conditions") or ()
-        }
-
     def _fresh(self) -> dict[tuple[str, ...], float]:
         """Return whether backups are fresh, of the clusters whose schedule promises it."""
         told = {_named(one): condition(one, BACKUP_FRESH) or {} for one in self.deployments}
@@ -230,6 +250,10 @@ class DeclaredObjects:
 
 def _in_seconds(states: Mapping[tuple[str, ...], Json], name: str) -> dict[tuple[str, ...], float]:
     return {key: one[name] / 1000 for key, one in states.items() if one.get(name)}
+
+
+def _conditions(objects: Sequence[Json]) -> dict[tuple[str, ...], float]:
+    return {(*_named(one), said["type"], said["status"]): 1 for one in objects for said in _of(one, "conditions") or ()}
 
 
 def _named(obj: Json) -> tuple[str, str]:

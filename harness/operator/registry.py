@@ -14,8 +14,10 @@ from harness.errors import BadInput
 from harness.kube.resources import (
     CONFIG_MAP,
     DATA_VOLUME,
+    DEPLOYMENT,
     ENDPOINT_SLICE,
     EVENT,
+    INGRESS,
     JOB,
     POD,
     PVC,
@@ -28,7 +30,15 @@ from harness.kube.resources import (
     VMI,
     Resource,
 )
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    DELIVERY,
+    ETCD_BACKUP,
+    ETCD_RESTORE,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.context import OperatorContext
 from harness.until import Deadline
 
@@ -66,6 +76,13 @@ PARTS = (
     Part("executions", (*OURS, *OF_ETCD, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
     Part("backups", (*OURS, *OF_ETCD, JOB, POD, PVC), (CLUSTER, ETCD_BACKUP, EVENT)),
     Part("restores", (*OURS, *OF_ETCD, JOB, POD), (ETCD_RESTORE, EVENT)),
+    Part("builds", (DELIVERY, JOB, POD), (DELIVERY, JOB, CONFIG_MAP, EVENT)),
+    Part(
+        "rollouts",
+        (DELIVERY, CLUSTER_DEPLOYMENT, MACHINE, DEPLOYMENT, SERVICE, INGRESS),
+        (DELIVERY, DEPLOYMENT, SERVICE, INGRESS, CONFIG_MAP, EVENT),
+    ),
+    Part("gitwebhooks", (), (DELIVERY,)),
 )
 NAMES = tuple(part.name for part in PARTS)
 

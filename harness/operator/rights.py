@@ -13,8 +13,10 @@ from harness.kube.resources import (
     CONFIG_MAP,
     CRD,
     DATA_VOLUME,
+    DEPLOYMENT,
     ENDPOINT_SLICE,
     EVENT,
+    INGRESS,
     JOB,
     LEASE,
     MUTATING_WEBHOOK,
@@ -32,18 +34,20 @@ from harness.kube.resources import (
     VM,
     VMI,
 )
+from harness.operator.api.crds import KINDS
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    DELIVERY,
     ETCD_BACKUP,
     ETCD_RESTORE,
-    GROUP,
     MACHINE,
     MACHINE_SET,
 )
 from harness.operator.controllers.remediation import SWITCH
-from harness.operator.registry import OF_ETCD, OURS, Part
+from harness.operator.registry import Part
 from harness.operator.webhooks.configurations import SECRET_NAME
+from harness.operator.webhooks.deliveries import VERB as DELIVER
 from harness.operator.webhooks.deployments import VERB
 
 WATCH = ("list", "watch")
@@ -56,10 +60,11 @@ MANAGER = (
     Right(POD, ("get",), "executors have the image of the manager's own pod"),
 )
 # Of every manager, everywhere.
-_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in (*OURS, *OF_ETCD))
+_OURS = tuple(f"{kind.resource.plural}.{kind.resource.group}" for kind in KINDS)
 DEFINITIONS = (
     Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
     Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),
+    Right(SUBJECT_ACCESS_REVIEW, ("create",), "a namespace says whose Deliveries may deploy into it"),
 )
 # Of managers that serve webhooks: in their own namespace, in those that they look at, and everywhere.
 WEBHOOKS_OWN = (
@@ -77,7 +82,7 @@ def webhooks_everywhere(configuration: str) -> tuple[Right, ...]:
     """Return what a manager that serves webhooks may do in the whole cluster, with configurations of a name."""
     told = "API servers are told which authority signs the certificate"
     return (
-        Right(SUBJECT_ACCESS_REVIEW, ("create",), "who takes Machines must be allowed to use them"),
+        Right(SUBJECT_ACCESS_REVIEW, ("create",), "who takes Machines, or delivers, must be allowed to"),
         *(
             Right(kind, ("get", "update"), told, names=(configuration,))
             for kind in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)
@@ -87,6 +92,8 @@ def webhooks_everywhere(configuration: str) -> tuple[Right, ...]:
 
 # Of people whose ClusterDeployments may take Machines.
 USE = (Right(MACHINE, (VERB,), "a ClusterDeployment takes Machines for its author"),)
+# Of people whose Deliveries may go into guest clusters; elsewhere, rights on Deployments and Secrets count.
+INTO_GUESTS = (Right(CLUSTER, (DELIVER,), "a Delivery deploys into a guest cluster for its author"),)
 # Of controllers that write events.
 EVENTS = (Right(EVENT, ("create", "get", "patch"), "events say what was done, and how often"),)
 # Of the executors: what the role of each allows, of its own objects only (`execute.objects`).
@@ -96,6 +103,8 @@ EXECUTOR = (
     Right(JOB, ("patch",), "its play and task are told", inside=True),
     Right(PORT_FORWARD, ("get",), "machines are reached through the API", "portforward", inside=True),
 )
+# What an application consists of: the ConfigMap names all of its objects.
+APPLICATION = (DEPLOYMENT, SERVICE, INGRESS, CONFIG_MAP)
 OWN: Mapping[str, tuple[Right, ...]] = {
     "clusterdeployment": (
         Right(CLUSTER, ("create", "delete", "get", "update"), "one with each ClusterDeployment, until the reset"),
@@ -197,6 +206,28 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(CLUSTER_DEPLOYMENT, ("update",), "it may own backups", FINALIZERS, inside=True),
     ),
     "restores": (Right(ETCD_RESTORE, ("update",), "what became of them", STATUS),),
+    "builds": (
+        Right(DELIVERY, ("update",), "which revision is built, and what became of it", STATUS),
+        Right(DELIVERY, ("update",), "it owns its builds", FINALIZERS, inside=True),
+        Right(SECRET, ("get",), "what opens a repository; others are mounted by Jobs, and have to be there"),
+        Right(JOB, ("create", "delete", "get"), "builds are Jobs"),
+        Right(CONFIG_MAP, ("create", "delete", "get", "patch"), "inputs and logs of builds"),
+        Right(POD, ("get",), "what a build says is kept", "log"),
+    ),
+    "rollouts": (
+        Right(DELIVERY, ("update",), "which revision runs, and whether it is ready", STATUS),
+        Right(DELIVERY, ("patch",), "a finalizer where the application lies elsewhere"),
+        Right(DELIVERY, ("update",), "it owns its application", FINALIZERS, inside=True),
+        *(Right(kind, ("delete", "get", "patch"), "applications") for kind in APPLICATION),
+        *(Right(kind, ("create",), "applications are applied", inside=True) for kind in APPLICATION),
+        Right(POD, ("list",), "why a revision is not ready"),
+        Right(SECRET, ("get",), "a guest's kubeconfig, and by which key an image has to be signed"),
+        _TUNNEL,
+    ),
+    "gitwebhooks": (
+        Right(DELIVERY, ("get", "patch"), "a git server tells of commits"),
+        Right(SECRET, ("get",), "what it signs that with"),
+    ),
 }
 
 

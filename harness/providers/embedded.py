@@ -25,7 +25,7 @@ from harness.infra.findings import Finding
 from harness.infra.host import control_plane, firewall, preflight, processes, program
 from harness.infra.host.instance import Occupant
 from harness.infra.host.layout import Layout, layout_of, load_record
-from harness.infra.host.network import PORTS, address_of, mirror_of
+from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of
 from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, with_problems
 from harness.infra.pods import MEMORY_MIB, BootDisk, PodsMachine
@@ -103,6 +103,7 @@ class EmbeddedProvider(Occupant):
             layout.pki,
             host=layout.node,
             memory_mib=self._pods_mib,
+            deliveries=deliveries_of(index),
         )
         pods.ensure(Cluster.from_kubeconfig(layout.kubeconfig), machine, seconds=seconds)
 
@@ -149,6 +150,7 @@ class EmbeddedProvider(Occupant):
         return (
             *program.mirror(config, index),
             *program.mirror_over_ipv6(config, index),
+            *((program.deliveries(config, index),) if self.runs_pods else ()),
             *control_plane.programs(self.layout, index, config.binaries, config.api_flags),
             program.kubevirt(
                 config,

@@ -113,6 +113,7 @@ def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Ti
         mirror=supply.mirror,
         registry=supply.registry,
         publish=supply.publish,
+        deliveries=supply.deliveries,
         prepare=lambda: store.ensure(needed, supply.progress),
         prepared=lambda: all(store.cached(ref) is not None for ref in needed),
         up_seconds=UP_SECONDS if timeouts is None else timeouts.instance_up,

@@ -22,6 +22,7 @@ from harness.cell.steps import flatten
 from harness.errors import BadInput, VmatrixError
 from tests.bench import (
     cells,
+    deliver,
     deploy,
     infra,
     lifecycle,
@@ -135,6 +136,8 @@ def _measure(ground: Ground, ledger: Ledger, given: argparse.Namespace) -> None:
         _attempt("infra", lambda: infra.measure(ground, ledger, runs), ledger)
     if "pods" in only:
         _attempt("pods", lambda: pods.measure(ground, ledger, runs), ledger)
+    if "deliver" in only:
+        _attempt("deliver", lambda: deliver.measure(ground, ledger, runs), ledger)
     if not _attempt("infra for the cells", lambda: infra.command(ground, "up"), ledger):
         return
     for name in (n for n in MEASUREMENTS if n in only):
@@ -164,7 +167,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1, help="how often each thing is measured; the median counts")
     parser.add_argument("--json", type=Path, help="where the figures go; runs/bench-TIME.json without it")
     parser.add_argument("--record", action="store_true", help="add the figures to history.csv and docs/benchmarks.md")
-    every = (*COMPUTED, "infra", "pods", *MEASUREMENTS)
+    every = (*COMPUTED, "infra", "pods", "deliver", *MEASUREMENTS)
     usual = [name for name in every if name not in ASKED]
     parser.add_argument("--only", nargs="+", choices=every, default=usual, help="measure nothing else")
     parser.add_argument("--cells", nargs="+", default=[], help="of `lifecycle`, chosen as by `vmatrix run`")

@@ -110,7 +110,16 @@ def _running(ground: Ground, namespace: str, name: str) -> Iterator[Running]:
     """Run a manager with all controllers as a process of its own."""
     log = ground.directory / f"many-{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    words = ["--kubeconfig", str(ground.layout.kubeconfig), "--namespace", namespace, "--health-port", "0"]
+    words = [
+        "--kubeconfig",
+        str(ground.layout.kubeconfig),
+        "--namespace",
+        namespace,
+        "--health-port",
+        "0",
+        "--git-port",
+        "0",
+    ]
     command = [sys.executable, "-m", "tests.bench.many_manager", "operator", "run", *words, "--executor-image", IMAGE]
     service = proc.spawn(command, log=log)
     try:

@@ -1,4 +1,4 @@
-"""Push vmatrix's image to a registry anywhere, or to those of the infra clusters of this host; explain refusals."""
+"""Push vmatrix's images to a registry anywhere, or to those of the infra clusters of this host; explain refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.errors import BadInput, InfraError, VmatrixError
 from harness.proc import CommandFailed
 from harness.urls import is_registry, is_tag
 
-REPOSITORY = "vmatrix"
+REPOSITORY, BUILDER = "vmatrix", "buildkit"
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,14 @@ def obtain_image(store: Store, progress: Progress = silent) -> Artifact:
     return store.obtain(wanted.name, wanted.version, progress)
 
 
+def obtain_builder(store: Store, progress: Progress = silent) -> Artifact:
+    """Return the image with BuildKit's programs, which build what a Delivery names. Raises as `Store.obtain` does."""
+    wanted = refs.newest(store.catalogue, IMAGE_PREFIX + BUILDER)
+    return store.obtain(wanted.name, wanted.version, progress)
+
+
 def push(image: Artifact, registry: str, tags: Sequence[str], store: Store, *, login: Login, insecure: bool) -> None:
-    """Push the image as REGISTRY/vmatrix:TAG, under each of the tags.
+    """Push an image as REGISTRY/REPOSITORY:TAG, under each of the tags.
 
     Args:
         registry: HOST[:PORT][/PATH].
@@ -64,12 +70,16 @@ def push(image: Artifact, registry: str, tags: Sequence[str], store: Store, *, l
     with TemporaryDirectory() as folder:
         environment = logged_in(registry.partition("/")[0], login, Path(folder))
         for tag in tags:
-            name = f"{registry}/{REPOSITORY}:{tag}"
+            name = f"{registry}/{_repository(image)}:{tag}"
             argv: list[str | Path] = [crane(store), "push", *words, image.directory / FILES, name]
             try:
                 proc.run(argv, timeout=store.limits.push, env=environment)
             except proc.CommandFailed as failed:
                 raise explained(name, login.user, failed) from failed
+
+
+def _repository(image: Artifact) -> str:
+    return image.ref.name.removeprefix(IMAGE_PREFIX)
 
 
 def logged_in(host: str, login: Login, folder: Path) -> Mapping[str, str]:
@@ -82,10 +92,10 @@ def logged_in(host: str, login: Login, folder: Path) -> Mapping[str, str]:
 
 
 def publish(image: Artifact, store: Store) -> bool:
-    """Have the registries of this host's infra clusters serve the image; tell whether they had to be given it."""
+    """Have the registries of this host's infra clusters serve an image; tell whether they had to be given it."""
     tag = image.ref.version
     with writable(paths.cache_dir() / "registry", store) as writer:
-        if digest_in(writer, REPOSITORY, tag) == image.facts["digest"]:
+        if digest_in(writer, _repository(image), tag) == image.facts["digest"]:
             return False
         push(image, writer, [tag], store, login=Login(), insecure=True)
     return True

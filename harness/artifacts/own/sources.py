@@ -88,10 +88,10 @@ def _pyproject(shipped: Path) -> Mapping[str, Any]:
 
 
 def _ignored(shipped: Path) -> list[str]:
-    """Return what git does not keep either, by name, in the folder of a checkout."""
+    """Return what git does not keep either, by name; a name that begins with / is of the checkout's own folder."""
     path = shipped / ".gitignore"
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return ["__pycache__", "*.pyc", *(line.strip("/") for line in lines if line and not line.startswith("#"))]
+    return ["__pycache__", "*.pyc", *(line.strip("/") for line in lines if line and not line.startswith(("#", "/")))]
 
 
 def _below(folder: Path, prefix: str, ignored: list[str]) -> dict[str, Path]:

@@ -18,8 +18,10 @@ PODS_NETWORK = MAX_NAMESPACES  # of the machine that runs the infra cluster's po
 API_PORT = 6443
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
+DELIVERIES_PORT = 5001  # the registry that pods of the infra cluster push to
 UNIQUE_LOCAL = IPv6Network("fd76:6d78::/32")  # of all instances (RFC 4193)
 GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # all that guests may connect to on their host
+PODS_PORTS = (API_PORT, DELIVERIES_PORT)  # what the machine that runs pods may connect to besides
 _ID = re.compile(r"[0-9a-f]{1,9}")
 
 
@@ -103,7 +105,7 @@ class Names:
     @staticmethod
     def open_ports(namespace_index: int) -> tuple[int, ...]:
         """Return the ports of the instance's address that machines of a VM namespace may connect to."""
-        return (*GUEST_PORTS, API_PORT) if namespace_index == PODS_NETWORK else GUEST_PORTS
+        return (*GUEST_PORTS, *PODS_PORTS) if namespace_index == PODS_NETWORK else GUEST_PORTS
 
     def bridge_netns(self, namespace_index: int) -> str:
         """Return the network namespace that holds a VM namespace's bridge."""

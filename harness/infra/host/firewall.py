@@ -1,9 +1,10 @@
 """Packet filter of the host: the instance's table, what tables of others drop, and whether guests reach the mirror.
 
 Of the host, guests reach the mirror and the registry alone. The machine that runs the infra cluster's own pods is not a
-guest of a cell: it reaches the API, too. The bridges' own filters (harness/embedded/machines/netns.py) say the same
-where guests' packets come from. The table holds when one of them does not: a guest is root, and its netlink reaches the
-namespace of its bridge, not the host's. It judges only what comes in from, or goes out to, the instance's own links.
+guest of a cell: it reaches the API and the registry of deliveries, too. The bridges' own filters
+(harness/embedded/machines/netns.py) say the same where guests' packets come from. The table holds when one of them does
+not: a guest is root, and its netlink reaches the namespace of its bridge, not the host's. It judges only what comes in
+from, or goes out to, the instance's own links.
 
 Tables of others are read and never changed. Whether guests get through them is tried as a guest does it: from a network
 namespace of its own, over a link that is named as guests' are.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.embedded.machines.names import API_PORT, GUEST_PORTS, PODS_NETWORK, Names, ipv6_address
+from harness.embedded.machines.names import GUEST_PORTS, PODS_NETWORK, PODS_PORTS, Names, ipv6_address
 from harness.embedded.machines.netns import ANSWER, ICMP, ICMP6, NEIGHBOUR
 from harness.errors import InfraError
 from harness.infra.host.network import bridge_of
@@ -40,7 +41,8 @@ def rules(index: int) -> str:
     host sends and receives, in a table that can be full.
     """
     names, table, links = Names(index), f"{FAMILY} {table_of(index)}", f'"{bridge_of(index)}h*"'
-    ports = ", ".join(map(str, GUEST_PORTS))
+    ports, of_pods = (", ".join(map(str, known)) for known in (GUEST_PORTS, PODS_PORTS))
+    pods = names.host_link(PODS_NETWORK)
     return f"""
 table {table}
 delete table {table}
@@ -51,7 +53,7 @@ table {table} {{
     }}
     chain from_guests {{
         ip daddr {names.instance_address} tcp dport {{ {ports} }} accept
-        iifname "{names.host_link(PODS_NETWORK)}" ip daddr {names.instance_address} tcp dport {API_PORT} accept
+        iifname "{pods}" ip daddr {names.instance_address} tcp dport {{ {of_pods} }} accept
         ip daddr {names.instance_network} {ICMP} accept
         ip daddr {names.instance_network} {ANSWER} accept
         {NEIGHBOUR} accept

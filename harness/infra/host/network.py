@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.embedded.machines.names import API_PORT, MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
+from harness.embedded.machines.names import API_PORT, DELIVERIES_PORT, MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
 from harness.errors import InfraError
 from harness.infra.host.layout import Layout
 from harness.model import Mirror
@@ -36,6 +36,7 @@ PORTS = {  # by program
     "kube-scheduler": (SCHEDULER_PORT,),
     "mirror": (MIRROR_PORT,),
     "registry": (REGISTRY_PORT,),
+    "deliveries": (DELIVERIES_PORT,),
     "kubevirt": (WEBHOOK_PORT, SUBRESOURCES_PORT, KUBELET_PORT),
 }
 
@@ -82,6 +83,11 @@ def _service_range(index: int) -> IPv4Network:
 def mirror_of(index: int) -> Mirror:
     """Return the addresses of an instance's mirror."""
     return replace(_mirror_at(address_of(index)), ipv6=_mirror_at(address6_of(index)))
+
+
+def deliveries_of(index: int) -> str:
+    """Return the registry that the infra cluster's pods push to, and pull from."""
+    return joined(address_of(index), DELIVERIES_PORT)
 
 
 def _mirror_at(address: str) -> Mirror:

@@ -17,7 +17,7 @@ from harness.embedded.machines.names import MIRROR_PORT, REGISTRY_PORT
 from harness.errors import VmatrixError
 from harness.http_client import WebRequest, ask, reason
 from harness.infra.host.layout import Layout
-from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of
+from harness.infra.host.network import SUBRESOURCES_PORT, WEBHOOK_PORT, address6_of, address_of, deliveries_of
 from harness.infra.host.pki import Issued
 from harness.kube import Cluster
 from harness.until import NotYet
@@ -153,6 +153,7 @@ class HostConfig:
         publish: puts the images into the registry at host:port; called when that answers.
         prepare: obtains everything the above need; may take long, so it is called before anything is started.
         prepared: tells whether `prepare` has nothing to do.
+        deliveries: returns how to run a registry at host:port that pods push to, with its storage in a folder.
         up_seconds: how long the programs may take together to become ready.
         api_flags: flags of kube-apiserver by name, besides its usual ones: an audit log, another way to log in.
     """
@@ -164,11 +165,13 @@ class HostConfig:
     publish: Callable[[str], object]
     prepare: Callable[[], object]
     prepared: Callable[[], bool]
+    deliveries: Callable[[str, Path], HostCommand]
     up_seconds: float = UP_SECONDS
     api_flags: Mapping[str, object] = field(default_factory=dict)
 
 
 KUBEVIRT = "kubevirt"
+DELIVERIES = "deliveries"
 KUBEVIRT_MODULE = "harness.embedded"
 KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
 
@@ -189,6 +192,13 @@ def _mirror(config: HostConfig, address: str, suffix: str) -> tuple[HostProgram,
         HostProgram(f"mirror{suffix}", lambda: config.mirror(mirror), accepts(address, MIRROR_PORT)),
         HostProgram(f"registry{suffix}", lambda: config.registry(registry), answers(f"http://{registry}/v2/")),
     )
+
+
+def deliveries(config: HostConfig, index: int) -> HostProgram:
+    """Return the registry that the infra cluster's pods push to. Its images go with the instance."""
+    address = deliveries_of(index)
+    folder = config.layout.root / DELIVERIES
+    return HostProgram(DELIVERIES, lambda: config.deliveries(address, folder), answers(f"http://{address}/v2/"))
 
 
 def kubevirt(

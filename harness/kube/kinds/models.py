@@ -44,10 +44,18 @@ class Cel:
         return made
 
 
+# Words of CEL, and how a field with such a name is written:
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
+RESERVED = frozenset(
+    ("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop")
+) | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
+
+
 def unchanged(field: str, remedy: str = "delete the object and create it again to change this") -> Cel:
     """Return the rule that a required field stays as it is."""
     name = field.removeprefix(".")
-    return Cel(f"self.{name} == oldSelf.{name}", f"{name} cannot change", remedy, field)
+    called = f"__{name}__" if name in RESERVED else name
+    return Cel(f"self.{called} == oldSelf.{called}", f"{name} cannot change", remedy, field)
 
 
 VALIDATIONS = "x-kubernetes-validations"

@@ -8,11 +8,13 @@ from harness.kube.kinds.definition import KindOfObject, as_yaml, column, conditi
 from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.delivery import Delivery
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    DELIVERY,
     ETCD_BACKUP,
     ETCD_RESTORE,
     GROUP,
@@ -93,6 +95,16 @@ ETCD_RESTORE_COLUMNS = (
     column("Ended", ".status.ended", "date", wide=True),
     column("Says", condition_path("Restored", "message"), wide=True),
 )
+DELIVERY_COLUMNS = (
+    column("Commit", ".status.commit"),
+    column("Ready", condition_path("Ready")),
+    column("Doing", condition_path("Ready", "reason")),
+    column("Cluster", ".spec.deploy.cluster"),
+    column("URL", ".status.url"),
+    AGE,
+    column("Image", ".status.image", wide=True),
+    column("Reason", condition_path("Ready", "message"), wide=True),
+)
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
@@ -100,6 +112,7 @@ KINDS = (
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
     KindOfObject(EtcdRestore, ETCD_RESTORE, "ver", CATEGORY, ETCD_RESTORE_COLUMNS, (".spec.cluster", ".status.phase")),
+    KindOfObject(Delivery, DELIVERY, "vdl", CATEGORY, DELIVERY_COLUMNS),
 )
 
 

@@ -15,6 +15,18 @@ MACHINE_SET = Resource(GROUP, VERSION, "machinesets", "MachineSet")
 MACHINE = Resource(GROUP, VERSION, "machines", "Machine")
 ETCD_RESTORE = Resource(GROUP, VERSION, "etcdrestores", "EtcdRestore")
 ETCD_BACKUP = Resource(GROUP, VERSION, "etcdbackups", "EtcdBackup")
+DELIVERY_GROUP = "delivery.vmatrix.dev"
+DELIVERY = Resource(DELIVERY_GROUP, VERSION, "deliveries", "Delivery")
+DELIVERY_LABEL, REVISION_LABEL = f"{DELIVERY_GROUP}/delivery", f"{DELIVERY_GROUP}/revision"
+# On what an application consists of, whose namespace may be another than its Delivery's.
+DELIVERY_NAMESPACE_LABEL, APPLICATION_LABEL = f"{DELIVERY_GROUP}/namespace", f"{DELIVERY_GROUP}/application"
+REVISION_ANNOTATION = f"{DELIVERY_GROUP}/revision"
+APPLICATION_FINALIZER = f"{DELIVERY_GROUP}/application"
+# Of a Delivery: look at the repository now, whatever the value is, and try a build that failed once more.
+RECONCILE_ANNOTATION = f"{DELIVERY_GROUP}/reconcile"
+PUSHED_BY_ANNOTATION = f"{DELIVERY_GROUP}/pushed-by"  # who pushed what a git server told of
+# Of a Delivery, written by the webhooks: who changed its spec last.
+AUTHOR_ANNOTATION = f"{DELIVERY_GROUP}/requested-by"
 CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"
 UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its MachineSets
 BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: digest of what it was made before

@@ -1,11 +1,11 @@
-"""Logs of an operation: followed while its executor runs, kept in a ConfigMap after its Job is gone."""
+"""Logs of operations and builds: followed while a pod runs, kept in a ConfigMap after its Job is gone."""
 
 from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from harness.errors import BadInput
@@ -13,7 +13,7 @@ from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.objects import dig, is_condition, phase
 from harness.kube.resources import CONFIG_MAP, JOB, POD
-from harness.operator.api.resources import CLUSTER_LABEL
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, DELIVERY
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.objects import CONTAINER, KEEPS_LABEL
 from harness.operator.execute.termination import Termination, waits_for
@@ -57,20 +57,47 @@ def read(cluster: Cluster, namespace: str, job: str) -> KeptLog | None:
     return kept_in(found) if found is not None else None
 
 
+def text_in(found: Json | None) -> str | None:
+    """Return the text that a log's ConfigMap has; None where there is none."""
+    data: Mapping[str, str] = (found or {}).get("binaryData") or {}
+    return gzip.decompress(base64.b64decode(data[FILE])).decode("utf-8", "replace") if FILE in data else None
+
+
 def kept_in(found: Json) -> KeptLog | None:
     """Return what a log's ConfigMap has; None where nothing was written into it."""
-    data: Mapping[str, str] = found.get("binaryData") or {}
-    if FILE not in data:
-        return None
-    text = gzip.decompress(base64.b64decode(data[FILE])).decode("utf-8", "replace")
-    return KeptLog(text, Termination.parse((found.get("data") or {}).get(END, "")))
+    text = text_in(found)
+    return KeptLog(text, Termination.parse((found.get("data") or {}).get(END, ""))) if text is not None else None
 
 
 STARTED = frozenset({"Running", "Succeeded", "Failed"})
 # After a Job's deadline: its controller notices, its pod ends within its grace period.
 OVER = timedelta(minutes=5)
+DELIVERY_PREFIX = "delivery/"
 LOOK_SECONDS = 1.0  # between looks at an executor that has not started
 Show = Callable[[str], None]
+
+
+def show_log_of(cluster: Cluster, namespace: str, name: str, which: str, show: Show) -> None:
+    """Show the log of an operation of a ClusterDeployment, or of a build of a Delivery.
+
+    Args:
+        name: of the object; `delivery/NAME` for a Delivery, also where there is a cluster of the name.
+        which: number of the operation, or what the revision begins with; "" for the newest.
+
+    Raises:
+        BadInput: there is nothing of it, or `which` is neither.
+    """
+    wanted = name.removeprefix(DELIVERY_PREFIX)
+    is_cluster = wanted == name and cluster.get(CLUSTER_DEPLOYMENT, name, namespace) is not None
+    delivery = cluster.get(DELIVERY, wanted, namespace) if not is_cluster else None
+    if delivery is not None:
+        show_build_log(cluster, namespace, delivery, which.lower(), show)
+    elif wanted != name:
+        raise BadInput(f"there is no Delivery {wanted} in {namespace}", hint="`kubectl get deliveries -A` lists them")
+    elif which and not which.isdecimal():
+        raise BadInput(f"{which} is not the number of an operation", hint="`kubectl get vcl -o yaml` has the history")
+    else:
+        show_log(cluster, namespace, name, int(which) if which else None, show)
 
 
 def show_log(cluster: Cluster, namespace: str, name: str, sequence: int | None, show: Show) -> None:
@@ -96,6 +123,41 @@ def show_log(cluster: Cluster, namespace: str, name: str, sequence: int | None, 
             f"nothing is kept of the log of {name_of_job}: its executor was killed, or has not started",
             hint=f"`kubectl get clusters.cluster.vmatrix.dev {name} -o yaml` shows the history",
         )
+
+
+def show_build_log(cluster: Cluster, namespace: str, delivery: Json, revision: str, show: Show) -> None:
+    """Show all that the build of a Delivery's revision says, to its end.
+
+    Args:
+        revision: what its SHA begins with; "" for the latest.
+        show: gets each line.
+
+    Raises:
+        BadInput: there is nothing of it.
+    """
+    entries = [one for one in dig(delivery, "status", "history") or () if one["revision"].startswith(revision)]
+    name = delivery["metadata"]["name"]
+    if not entries or not entries[0].get("job"):
+        known = ", ".join(one["revision"][:12] for one in dig(delivery, "status", "history") or ()) or "none"
+        what = f"revision {revision}" if revision else "any revision"
+        raise BadInput(f"nothing is known of {what} of Delivery {name} in {namespace}", hint=f"known: {known}")
+    entry = entries[0]
+    job = cluster.get(JOB, entry["job"], namespace)
+    if job is not None and not _over(job) and _follow(cluster, job, show):
+        return
+    text = text_in(cluster.get(CONFIG_MAP, entry["log"], namespace)) if entry.get("log") else None
+    if text is not None:
+        for line in text.splitlines():
+            show(line)
+    elif job is None or not _follow(cluster, job, show):
+        told = f"`kubectl get deliveries.delivery.vmatrix.dev {name} -o yaml` shows the history"
+        raise BadInput(f"nothing is kept of the log of {entry['job']}", hint=told)
+
+
+def containers_of(spec: Json) -> list[str]:
+    """Return the containers of a pod's spec that come to an end, in the order in which they run."""
+    first = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") != "Always"]
+    return [one["name"] for one in (*first, *(spec.get("containers") or ()))]
 
 
 def _over(job: Json) -> bool:
@@ -124,7 +186,8 @@ def _number(obj: Json) -> tuple[int, int]:
 def _follow(cluster: Cluster, job: Json, show: Show) -> bool:
     """Show what a Job's pods say, until the Job has ended; tell whether they said anything."""
     seconds = float(dig(job, "spec", "activeDeadlineSeconds") or 0) + OVER.total_seconds()
-    following = _Following(cluster, job["metadata"]["namespace"], job["metadata"]["name"], show)
+    containers = containers_of(dig(job, "spec", "template", "spec") or {}) or [CONTAINER]
+    following = _Following(cluster, job["metadata"]["namespace"], job["metadata"]["name"], show, containers)
     what = f"the end of {following.job}"
     until(following.look, deadline=Deadline.after(seconds), what=what, interval=LOOK_SECONDS)
     return bool(following.pod)
@@ -138,8 +201,9 @@ class _Following:
     namespace: str
     job: str
     show: Show
+    containers: Sequence[str]
     pod: str = ""
-    shown: int = 0
+    shown: dict[str, int] = field(default_factory=dict)
     said: str = ""
 
     def look(self) -> bool | NotYet:
@@ -147,19 +211,31 @@ class _Following:
         labels = f"batch.kubernetes.io/job-name={self.job}"
         pods = self.cluster.list(POD, self.namespace, labels=labels).items
         newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
-        if newest is not None and phase(newest) in STARTED:
-            self._show_rest(newest["metadata"]["name"])
-        elif newest is not None and (why := waits_for(newest)) is not None and why != self.said:
-            self.said = why
-            self.show(f"[the executor cannot start: {why}]")
+        if newest is not None:
+            for container in self.containers:
+                if _has_begun(newest, container):
+                    self._show_rest(newest["metadata"]["name"], container)
+            why = waits_for(newest) if phase(newest) not in STARTED else None
+            if why is not None and why != self.said:
+                self.said = why
+                self.show(f"[the executor cannot start: {why}]")
         job = self.cluster.get(JOB, self.job, self.namespace)
         return job is None or _over(job) or NotYet("it has not ended")
 
-    def _show_rest(self, pod: str) -> None:
+    def _show_rest(self, pod: str, container: str) -> None:
         if pod != self.pod:
-            self.pod, self.shown = pod, 0
-        lines = self.cluster.follow_pod_log(self.namespace, pod, container=CONTAINER)
+            self.pod, self.shown = pod, {}
+        lines = self.cluster.follow_pod_log(self.namespace, pod, container=container)
         for number, line in enumerate(lines, 1):
-            if number > self.shown:
-                self.shown = number
+            if number > self.shown.get(container, 0):
+                self.shown[container] = number
                 self.show(line)
+
+
+def _has_begun(pod: Json, container: str) -> bool:
+    """Tell whether a container has written something, or may have."""
+    if phase(pod) in STARTED:
+        return True
+    statuses = dig(pod, "status", "initContainerStatuses") or ()
+    states = [one.get("state") or {} for one in statuses if one["name"] == container]
+    return any("running" in state or "terminated" in state for state in states)

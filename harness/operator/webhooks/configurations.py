@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from harness.kube.failures import Json
-from harness.kube.resources import MUTATING_WEBHOOK, SERVICE, VALIDATING_WEBHOOK
-from harness.operator.api.resources import (
-    CLUSTER,
-    CLUSTER_DEPLOYMENT,
-    GROUP,
-    MACHINE,
-    MACHINE_SET,
-    VERSION,
-)
+from harness.kube.resources import MUTATING_WEBHOOK, SERVICE, VALIDATING_WEBHOOK, Resource
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, GROUP, MACHINE, MACHINE_SET
 
 NAME = "vmatrix-operator"
 SECRET_NAME = SERVICE_NAME = f"{NAME}-webhooks"
@@ -25,6 +18,7 @@ TIMEOUT_SECONDS = 10  # of an answer for which the API is asked three times; the
 DELETION_SECONDS = 3  # of an answer about a deletion, which goes on without one
 DEFAULTS, DEPLOYMENTS, SETS = "/default", "/clusterdeployments", "/machinesets"
 DELETIONS, CLAIMS, CLUSTERS = "/machines", "/claims", "/clusters"
+AUTHORS, DELIVERIES = "/authors", "/deliveries"
 # Whoever deletes what is in a namespace, or what has lost its owner: a kube-controller-manager with or without separate
 # accounts for its controllers.
 COLLECTORS = (
@@ -71,8 +65,11 @@ def webhook_objects(
 
 
 def _mutating() -> list[Json]:
-    rule = _rule(CLUSTER_DEPLOYMENT.plural, "CREATE", "UPDATE")
-    return [_hook("defaults", DEFAULTS, rule, {"wishes": SAYS}, closed=False)]
+    written = ("CREATE", "UPDATE")
+    return [
+        _hook("defaults", DEFAULTS, _rule(CLUSTER_DEPLOYMENT, *written), {"wishes": SAYS}, closed=False),
+        _hook("authors", AUTHORS, _rule(DELIVERY, *written), {"wishes": SAYS}, closed=False),
+    ]
 
 
 def _validating(users: Iterable[str]) -> list[Json]:
@@ -81,19 +78,18 @@ def _validating(users: Iterable[str]) -> list[Json]:
     claims = {"claims": "has(oldObject.spec.claim) && object.spec.?claim != oldObject.spec.?claim"}
     deletion = {"timeoutSeconds": DELETION_SECONDS}
     return [
-        _hook(
-            "clusterdeployments", DEPLOYMENTS, _rule(CLUSTER_DEPLOYMENT.plural, "CREATE", "UPDATE"), {"wishes": WISHES}
-        ),
-        _hook("machinesets", SETS, _rule(MACHINE_SET.plural, "CREATE", "UPDATE"), {**not_by_them, **changes}),
-        _hook("machines-claimed", CLAIMS, _rule(MACHINE.plural, "UPDATE"), {**not_by_them, **claims}, closed=False),
-        _hook("machines-in-use", DELETIONS, _rule(MACHINE.plural, "DELETE"), not_by_them, closed=False) | deletion,
-        _hook("clusters-deployed", CLUSTERS, _rule(CLUSTER.plural, "DELETE"), not_by_them, closed=False) | deletion,
+        _hook("clusterdeployments", DEPLOYMENTS, _rule(CLUSTER_DEPLOYMENT, "CREATE", "UPDATE"), {"wishes": WISHES}),
+        _hook("deliveries", DELIVERIES, _rule(DELIVERY, "CREATE", "UPDATE"), {"wishes": WISHES}),
+        _hook("machinesets", SETS, _rule(MACHINE_SET, "CREATE", "UPDATE"), {**not_by_them, **changes}),
+        _hook("machines-claimed", CLAIMS, _rule(MACHINE, "UPDATE"), {**not_by_them, **claims}, closed=False),
+        _hook("machines-in-use", DELETIONS, _rule(MACHINE, "DELETE"), not_by_them, closed=False) | deletion,
+        _hook("clusters-deployed", CLUSTERS, _rule(CLUSTER, "DELETE"), not_by_them, closed=False) | deletion,
     ]
 
 
-def _rule(plural: str, *operations: str) -> Json:
-    about = {"apiGroups": [GROUP], "apiVersions": [VERSION], "resources": [plural], "scope": "Namespaced"}
-    return {**about, "operations": list(operations)}
+def _rule(kind: Resource, *operations: str) -> Json:
+    about = {"apiGroups": [kind.group], "apiVersions": [kind.version], "resources": [kind.plural]}
+    return {**about, "scope": "Namespaced", "operations": list(operations)}
 
 
 def _hook(name: str, path: str, rule: Json, only: Mapping[str, str], *, closed: bool = True) -> Json:

@@ -78,7 +78,7 @@ class DeploymentJudge:
         world = observed(state, machines, datetime.now(UTC), self._backups(new))
         found = judged(new, machines, world, self._image)[1]
         if found and old is not None:
-            found = _without(found, judged(old, machines, world, self._image)[1])
+            found = without(found, judged(old, machines, world, self._image)[1])
         if found:
             return refused(found)
         denied = not_permitted(self._cluster, request["userInfo"], new, old)
@@ -101,6 +101,7 @@ class DeploymentJudge:
         return [EtcdBackup.model_validate(one) for one in found.items]
 
 
-def _without(mistakes: Sequence[SpecMistake], known: Sequence[SpecMistake]) -> list[SpecMistake]:
+def without(mistakes: Sequence[SpecMistake], known: Sequence[SpecMistake]) -> list[SpecMistake]:
+    """Return the mistakes that are not among those that are known already."""
     texts = {one.text for one in known}
     return [one for one in mistakes if one.text not in texts]

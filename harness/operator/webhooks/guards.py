@@ -17,6 +17,7 @@ from harness.kube.objects import deleting, dig
 from harness.operator.api.resources import (
     APPROVE_ANNOTATION,
     APPROVED_BY_ANNOTATION,
+    AUTHOR_ANNOTATION,
     CLUSTER,
     CLUSTER_DEPLOYMENT,
     REMOVE_SETS_ANNOTATION,
@@ -78,6 +79,21 @@ def guard_set(request: Json, trusted: Collection[str]) -> AdmissionResponse:
     if request["userInfo"].get("username") in trusted or (new and old and new.get("spec") == old.get("spec")):
         return ALLOWED
     return forbidden(derived(new or old or {}))
+
+
+def default_delivery(request: Json) -> AdmissionResponse:
+    """Write down who changed the spec; nobody can write another's name there."""
+    new, old, user = request["object"], request.get("oldObject"), request["userInfo"].get("username", "")
+    if deleting(new):
+        return ALLOWED
+    told = user if old is None or old.get("spec") != new.get("spec") else _annotated(old).get(AUTHOR_ANNOTATION)
+    said = {name: value for name, value in _annotated(new).items() if name != AUTHOR_ANNOTATION}
+    annotations = {**said, **({AUTHOR_ANNOTATION: told} if told else {})}
+    return change(request, {"metadata": {**new["metadata"], **({"annotations": annotations} if annotations else {})}})
+
+
+def _annotated(obj: Json) -> dict[str, str]:
+    return dict(dig(obj, "metadata", "annotations") or {})
 
 
 def default_deployment(request: Json) -> AdmissionResponse:

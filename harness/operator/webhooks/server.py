@@ -17,9 +17,26 @@ from harness.kube.client import Cluster, own_name
 from harness.kube.serving import HttpsServer, ServingPair, expires
 from harness.machines.keys import PrivateFiles
 from harness.operator.webhooks.certificates import Certificates
-from harness.operator.webhooks.configurations import CLAIMS, CLUSTERS, DEFAULTS, DELETIONS, DEPLOYMENTS, SETS
+from harness.operator.webhooks.configurations import (
+    AUTHORS,
+    CLAIMS,
+    CLUSTERS,
+    DEFAULTS,
+    DELETIONS,
+    DELIVERIES,
+    DEPLOYMENTS,
+    SETS,
+)
+from harness.operator.webhooks.deliveries import DeliveryJudge
 from harness.operator.webhooks.deployments import DeploymentJudge
-from harness.operator.webhooks.guards import default_deployment, guard_claim, guard_cluster, guard_machine, guard_set
+from harness.operator.webhooks.guards import (
+    default_delivery,
+    default_deployment,
+    guard_claim,
+    guard_cluster,
+    guard_machine,
+    guard_set,
+)
 from harness.until import grown
 
 log = logging.getLogger(__name__)
@@ -32,6 +49,8 @@ def judges(cluster: Cluster, image: str, user: str) -> Mapping[str, Judge]:
     return {
         DEFAULTS: default_deployment,
         DEPLOYMENTS: DeploymentJudge(cluster, image),
+        AUTHORS: default_delivery,
+        DELIVERIES: DeliveryJudge(cluster),
         SETS: partial(guard_set, trusted=(user,)),
         DELETIONS: partial(guard_machine, cluster=cluster),
         CLAIMS: partial(guard_claim, cluster=cluster),

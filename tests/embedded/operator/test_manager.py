@@ -77,7 +77,7 @@ def begin(infra: EmbeddedProvider, namespace: str, tmp_path: Path) -> Iterator[C
         log = tmp_path / f"manager-{len(started)}.log"
         command = [sys.executable, "-c", "from harness.cli import main; main()", "operator", "run"]
         options = ["--kubeconfig", str(infra.kubeconfig()), "--namespace", namespace, "--executor-image", IMAGE]
-        options += ["--controllers", ",".join(MINE), "--health-port", "0", "--timeout-scale", "10"]
+        options += ["--controllers", ",".join(MINE), "--health-port", "0", "--git-port", "0", "--timeout-scale", "10"]
         with log.open("wb") as sink:
             process = subprocess.Popen([*command, *options, *more], stdout=sink, stderr=subprocess.STDOUT)
         started.append(Running(process, log))

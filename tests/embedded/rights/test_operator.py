@@ -24,7 +24,9 @@ from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, JOB, LEASE, NAMESPACE, POD, SECRET, VM, VMI, Resource
 from harness.operator import rights
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
+from harness.operator.api.crds import crds
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, MACHINE_SET
+from harness.operator.build.job import BuildReport
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import machine
 from harness.operator.controllers.machine import Probe, ssh_probe
@@ -40,6 +42,8 @@ from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
 from tests.embedded.operator.world import NAME, OPTIONS, SUCCEEDED, World, failed
 from tests.embedded.rights.audit import Ask, Witness, granted
 from tests.embedded.rights.conftest import DEPLOY, Ground, Person
+from tests.unit.operator.api.deliveries import IMAGE as BUILT
+from tests.unit.operator.api.deliveries import delivery
 from tests.unit.operator.api.objects import deployment, wanted_set
 
 # A guest that nobody answers for, as a kubeconfig.
@@ -117,10 +121,37 @@ ELSEWHERE: dict[str, set[Ask]] = {
         *(Ask(verb, GROUP, "etcdbackups") for verb in ("create", "delete", "patch")),
         Ask("update", GROUP, "etcdbackups/status"),
     },
+    # Its repository and registry are open, and it is delivered once: tests/embedded/operator/test_deliveries.py.
+    "builds": {
+        Ask("get", "", "secrets"),
+        Ask("delete", "batch", "jobs"),
+        *(Ask(verb, "", "configmaps") for verb in ("delete", "get", "patch")),
+    },
+    "rollouts": {
+        Ask("get", "", "secrets"),
+        Ask("list", "", "pods"),
+        Ask("patch", "delivery.vmatrix.dev", "deliveries"),
+        Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward"),
+        Ask("get", "", "services"),
+        *(
+            Ask("delete", group, kind)
+            for group, kind in (("apps", "deployments"), ("", "services"), ("", "configmaps"))
+        ),
+        *(Ask(verb, "networking.k8s.io", "ingresses") for verb in ("delete", "get", "patch")),
+    },
+    # No git server tells it anything: tests/unit/operator/controllers/test_gitwebhooks.py.
+    "gitwebhooks": {
+        *(Ask(verb, "delivery.vmatrix.dev", "deliveries") for verb in ("get", "patch")),
+        Ask("get", "", "secrets"),
+    },
 }
 # Kinds that every manager watches from its start: virtual machines only once a Machine is one, as in `live`.
 FROM_THE_START = tuple(dict.fromkeys(kind for part in PARTS for kind in part.watches if kind not in (VM, VMI)))
-PENDING_CLAIMS = {Ask("get", "storage.k8s.io", "storageclasses")}  # there is none
+# There is no claim for backups, and no Delivery into another namespace.
+NOT_HERE = {
+    Ask("get", "storage.k8s.io", "storageclasses"),
+    Ask("create", "authorization.k8s.io", "subjectaccessreviews"),
+}
 
 
 @dataclass
@@ -163,8 +194,8 @@ def install(ground: Ground, **options: bool) -> str:
     bodies = [body for body in installation.objects() if body["kind"] != "Deployment"]  # nothing pulls that image
     file.write_text(text(bodies), encoding="utf-8")
     ground.kubectl("apply", "--server-side", "-f", file)
-    for kind in ("clusterdeployments", "clusters", "machinesets", "machines", "etcdbackups"):
-        ground.kubectl("wait", "--for=condition=Established", f"crd/{kind}.cluster.vmatrix.dev", "--timeout=60s")
+    for body in crds():
+        ground.kubectl("wait", "--for=condition=Established", f"crd/{body['metadata']['name']}", "--timeout=60s")
     return namespace
 
 
@@ -257,6 +288,27 @@ def live(operator: Operator) -> None:
     world.gone(CLUSTER_DEPLOYMENT)
     world.gone(CLUSTER)
     declared.phase("m-0", "Idle")
+    be_delivered(world)
+
+
+def be_delivered(world: World) -> None:
+    """Have an application built, deployed and deleted; it has no pods."""
+    revision = "a" * 40
+    body = delivery(namespace=world.namespace, source={"revision": revision}, deploy={"replicas": 0})
+    body["metadata"] = {"name": "shop", "namespace": world.namespace}
+    world.api.create(DELIVERY, body)
+    job = f"shop-{revision[:12]}"
+    world.kubelet.job(job)
+    report = BuildReport("succeeded", revision, stage="Pushed", image=f"{BUILT}@sha256:{'a' * 64}")
+    world.kubelet.end(job, message=report.to_text())
+
+    def ready() -> bool | NotYet:
+        said = condition(world.get(DELIVERY, "shop"), "Ready") or {}
+        return said.get("status") == "True" or NotYet(f"it says {said}")
+
+    world.wait(ready, "the application")
+    world.api.delete(DELIVERY, "shop", world.namespace)
+    world.wait(lambda: world.get(JOB, job) is None or NotYet("it is there"), "its Job to go with it")
 
 
 def test_every_controller_uses_all_of_its_rights_and_needs_no_other(operator: Operator) -> None:
@@ -294,6 +346,8 @@ def test_a_manager_uses_its_rights_besides_those_of_controllers_and_needs_no_oth
         namespace,
         "--health-port",
         "0",
+        "--git-port",
+        "0",
     ]
     environment = {"POD_NAME": "manager-1", "POD_NAMESPACE": namespace}
     argv: list[str | Path] = [Path(sys.executable).with_name("vmatrix"), *words, "--lease-seconds", "3"]
@@ -315,7 +369,7 @@ def test_a_manager_uses_its_rights_besides_those_of_controllers_and_needs_no_oth
     followed = {Ask(verb, kind.group, kind.plural) for kind in FROM_THE_START for verb in rights.WATCH}
     expected = granted((*rights.MANAGER, *rights.DEFINITIONS)) | followed
     asked = {Ask(one.verb, one.group, one.resource) for one in seen.asked}
-    assert (sorted(asked - expected), sorted(expected - asked - PENDING_CLAIMS)) == ([], [])
+    assert (sorted(asked - expected), sorted(expected - asked - NOT_HERE)) == ([], [])
     assert seen.forbidden == frozenset()
     lease = ground.admin.get(LEASE, LEASE_NAME, namespace)
     assert lease is not None

@@ -67,9 +67,11 @@ def test_coredns_has_what_kubeadm_writes_into_its_corefile_and_no_client_of_a_cl
 
 @pytest.mark.parametrize("repository", CATALOGUE.images)
 def test_every_file_of_an_image_is_a_file_of_a_program(repository: str) -> None:
-    for version in CATALOGUE.tags(repository).values():
-        for source in CATALOGUE.image(repository).files.values():
+    image = CATALOGUE.image(repository)
+    for tagged in CATALOGUE.tags(repository).values():
+        for source in image.files.values():
             name, _, file = source.partition("/")
+            version = image.versions.get(name, tagged)
             assert version in CATALOGUE.versions(name)
             recipe = CATALOGUE.program(name).recipes(version).gomod
             assert file in {**recipe.packages, **recipe.copies, **recipe.c_programs}

@@ -172,6 +172,12 @@ def test_how_to_push_needs_where(pushed: list[Any], words: list[str]) -> None:
     assert pushed == []
 
 
+def test_the_image_with_buildkit_is_for_registries(pushed: list[Any]) -> None:
+    refused = CliRunner().invoke(app, ["operator", "image", "--builder"])
+    assert "--builder says what is pushed" in str(refused.exception)
+    assert pushed == []
+
+
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what is asked for; kubectl's context names the namespace `clusters`."""
@@ -180,7 +186,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     (tmp_path / "config").write_text(yaml.safe_dump({"current-context": "c", "contexts": [context]}), encoding="utf-8")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.setattr(Cluster, "from_kubeconfig", lambda path: path)
-    monkeypatch.setattr(operator, "show_log", lambda *words: calls.append(words[:4]))
+    monkeypatch.setattr(operator, "show_log_of", lambda *words: calls.append(words[:4]))
     return calls
 
 
@@ -192,9 +198,9 @@ def test_it_looks_where_kubectl_does(shown: list[Any], tmp_path: Path) -> None:
     CliRunner().invoke(app, words, catch_exceptions=False)
     config, other = tmp_path / "config", tmp_path / "other"
     assert shown == [
-        (config, "clusters", "guest", None),
-        (config, "here", "guest", 3),
-        (other, "default", "guest", None),
+        (config, "clusters", "guest", ""),
+        (config, "here", "guest", "3"),
+        (other, "default", "guest", ""),
     ]
 
 

@@ -109,7 +109,8 @@ def machine(tmp_path: Path) -> PodsMachine:
     pki.ensure(tmp_path, addresses=["10.213.0.1"], names=["kubernetes"], node="vmatrix-a")
     versions = {**{name: f"1.{number}" for number, name in enumerate(PROGRAMS)}, PAUSE: "3.10.2"}
     disk = BootDisk("debian-13-0.qcow2", "0" * 64)
-    return PodsMachine("vmatrix-a-pods", "https://10.213.0.1:6443", MIRROR, disk, versions, tmp_path)
+    own = "10.213.0.1:5001"
+    return PodsMachine("vmatrix-a-pods", "https://10.213.0.1:6443", MIRROR, disk, versions, tmp_path, deliveries=own)
 
 
 @pytest.fixture
@@ -166,6 +167,8 @@ def test_images_of_any_registry_come_from_the_mirror(told: dict[str, Any]) -> No
     assert pinned == {"sandbox": "10.213.0.1:5000/pause:3.10.2"}
     hosts = tomllib.loads(written(told, "/etc/containerd/certs.d/_default/hosts.toml"))
     assert list(hosts["host"]) == ["http://10.213.0.1:5000"]
+    own = tomllib.loads(written(told, "/etc/containerd/certs.d/10.213.0.1:5001/hosts.toml"))
+    assert own == {"server": "http://10.213.0.1:5001"}
 
 
 def test_the_kubelet_lets_only_the_api_in_and_says_that_it_runs_pods(told: dict[str, Any]) -> None:

@@ -9,11 +9,13 @@ import pytest
 import yaml
 
 from harness.operator.api.crds import files as definitions
+from harness.operator.api.delivery import read_delivery
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
+from harness.operator.context import GIT_PORT
 from harness.operator.decide.variables import load_releases
 from harness.operator.manager import HEALTH_PORT
-from harness.operator.manifests import GRACE_SECONDS, USERS, Installation, committed, deployment, text
+from harness.operator.manifests import DELIVERERS, GRACE_SECONDS, USERS, Installation, committed, deployment, text
 from harness.operator.registry import END_SECONDS, NAMES
 from tests.unit.pages import ROOT
 
@@ -51,7 +53,7 @@ def test_every_role_is_bound_to_accounts_that_managers_have(apart: bool, everywh
     }
     bindings = [o for o in objects if o["kind"] in ("RoleBinding", "ClusterRoleBinding")]
     bound = {(b["roleRef"]["kind"], b["roleRef"]["name"]) for b in bindings}
-    of_people = {("ClusterRole", USERS)} if webhooks else set()
+    of_people = {("ClusterRole", name) for name in (USERS, DELIVERERS)} if webhooks else set()
     roles = {(kind, name) for kind in ("Role", "ClusterRole") for name in names[kind]}
     assert roles - bound == of_people, "an administrator gives it to people"
     assert bound <= roles
@@ -105,7 +107,12 @@ def test_the_service_of_webhooks_leads_to_the_pods_that_serve_them(apart: bool) 
     (container,) = chosen["spec"]["containers"]
     assert {"name": port["targetPort"], "containerPort": 9443} in container["ports"]
     assert ("--controllers=webhooks" if apart else "--controllers=all,webhooks") in container["args"]
-    told = [word for pod in pods for word in pod["spec"]["containers"][0]["args"] if "webhooks" in word]
+    told = [
+        word
+        for pod in pods
+        for word in pod["spec"]["containers"][0]["args"]
+        if word.endswith(("=webhooks", ",webhooks"))
+    ]
     assert len(told) == 1
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         for hook in served("ns", apart=apart)[kind]["webhooks"]:
@@ -130,6 +137,18 @@ def test_two_operators_with_webhooks_share_no_configuration_and_no_role_about_on
     assert len(names("a")) == 4
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_git_servers_reach_the_manager_that_hears_them(apart: bool) -> None:
+    objects = Installation("ns", "image", apart=apart).objects()
+    (service,) = [o for o in objects if o["kind"] == "Service"]
+    (port,) = service["spec"]["ports"]
+    pods = [o["spec"]["template"] for o in objects if o["kind"] == "Deployment"]
+    (chosen,) = [pod for pod in pods if service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()]
+    (container,) = chosen["spec"]["containers"]
+    assert {"name": port["targetPort"], "containerPort": GIT_PORT} in container["ports"]
+    assert apart == ("--controllers=gitwebhooks" in container["args"])
+
+
 def test_a_dead_operator_can_only_hold_up_what_people_wish() -> None:
     found = served("ns")
     closed = [
@@ -141,6 +160,7 @@ def test_a_dead_operator_can_only_hold_up_what_people_wish() -> None:
     ]
     assert sorted(closed) == [
         (["clusterdeployments"], ["CREATE", "UPDATE"]),
+        (["deliveries"], ["CREATE", "UPDATE"]),
         (["machinesets"], ["CREATE", "UPDATE"]),
     ]
     judged = found["ValidatingWebhookConfiguration"]["webhooks"]
@@ -163,6 +183,8 @@ def test_the_samples_are_accepted() -> None:
         cd, mistakes = read(obj, load_releases().kubernetes, [])
         assert [mistake.text for mistake in mistakes] == []
         assert cd is not None
+    for obj in (one for one in found if one["kind"] == "Delivery"):
+        assert read_delivery(obj)[1] == []
     machines = [DeclaredMachine.model_validate(obj) for obj in found if obj["kind"] == "Machine"]
     names = {machine.metadata.name for machine in machines}
     assert len(names) == 3
@@ -207,7 +229,10 @@ def test_it_passes_pod_security_restricted() -> None:
 
 def test_it_is_looked_at_where_it_answers() -> None:
     (container,) = pod()["containers"]
-    assert container["ports"] == [{"name": "health", "containerPort": HEALTH_PORT}]
+    assert container["ports"] == [
+        {"name": "health", "containerPort": HEALTH_PORT},
+        {"name": "gitwebhooks", "containerPort": GIT_PORT},
+    ]
     probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness", "startup")}
     assert {probe["port"] for probe in probes.values()} == {"health"}
     assert probes["readiness"]["path"] == "/readyz"

@@ -7,7 +7,7 @@ import pytest
 from harness.infra.cluster.rights import Right, rules
 from harness.kube.resources import CONFIG_MAP, JOB, PORT_FORWARD, SECRET
 from harness.operator import rights
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, MACHINE_SET
 from harness.operator.execute.objects import rules_of
 from harness.operator.registry import NAMES, PARTS
 from tests.unit.operator.execute.operations import execution, host
@@ -42,6 +42,7 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
         (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
         # Who begins an operation, who ends it, who tells of what is in the guest, and of times of a schedule.
         (CLUSTER, {"clusterinstall", "executions", "addons", "backups"}),
+        (DELIVERY, {"builds", "rollouts"}),
     ],
 )
 def test_a_status_has_its_writers_and_no_other(kind: object, writers: set[str]) -> None:
@@ -82,6 +83,7 @@ def test_nobody_but_who_opens_machines_reads_secrets() -> None:
     assert readers == {
         *("machine", "nodehealth", "inspection", "infrastructure", "addons"),
         *("clusterinstall", "executions"),
+        *("builds", "rollouts", "gitwebhooks"),  # of a repository, of a guest cluster, and of git servers
     }
     listers = [right for part in PARTS for right in rights.rights_of(part) if right.resource == SECRET]
     assert not [right for right in listers if {"list", "watch"} & set(right.verbs)]

@@ -10,7 +10,7 @@ from harness import memory
 from harness.infra.host import processes
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
 from harness.infra.host.program import HostConfig, PlainCommand
-from harness.infra.pods import MEMORY_MIB
+from harness.infra.pods import MEMORY_MIB, BootDisk
 from harness.model import Cell, PlannedMachine
 from harness.providers import Opening, named
 from harness.providers.embedded import EmbeddedDefinition, EmbeddedProvider
@@ -79,15 +79,26 @@ def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.Monke
     ]
 
 
+def config(tmp_path: Path) -> HostConfig:
+    """Return an instance whose programs do nothing."""
+    none = PlainCommand(())
+    layout = Layout("unit", tmp_path / "unit")
+    return HostConfig(
+        layout,
+        binaries=lambda _: Path(),
+        mirror=lambda _: none,
+        registry=lambda _: none,
+        publish=lambda _: None,
+        prepare=lambda: None,
+        prepared=lambda: True,
+        deliveries=lambda *_: none,
+    )
+
+
 @pytest.fixture
 def after(tmp_path: Path) -> dict[str, tuple[str, ...]]:
     """Return what each program waits for before it is started."""
-    none = PlainCommand(())
-    layout = Layout("unit", tmp_path / "unit")
-    config = HostConfig(
-        layout, lambda _: Path(), lambda _: none, lambda _: none, lambda _: None, lambda: None, lambda: True
-    )
-    return {program.name: program.after for program in EmbeddedProvider(config).programs(0)}
+    return {program.name: program.after for program in EmbeddedProvider(config(tmp_path)).programs(0)}
 
 
 def test_a_program_comes_after_those_that_it_waits_for(after: dict[str, tuple[str, ...]]) -> None:
@@ -101,3 +112,9 @@ def test_the_embedded_kubevirt_is_loaded_while_the_api_server_starts(after: dict
 
 def test_components_with_roles_are_started_once_the_api_server_has_them(after: dict[str, tuple[str, ...]]) -> None:
     assert after["kube-controller-manager"] == after["kube-scheduler"] == ("kube-apiserver",)
+
+
+def test_pods_have_a_registry_to_push_to(tmp_path: Path) -> None:
+    for pods, expected in ((None, 0), (lambda: BootDisk("d", "0"), 1)):
+        provider = EmbeddedProvider(config(tmp_path), pods_disk=pods)
+        assert [program.name for program in provider.programs(0)].count("deliveries") == expected

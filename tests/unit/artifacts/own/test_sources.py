@@ -24,11 +24,12 @@ entry-points = {pytest11 = {plugin = "harness.plugin"}}
 def checkout(tmp_path: Path) -> Path:
     files = {
         "pyproject.toml": PYPROJECT,
-        ".gitignore": "# comment\nruns/\n*.log\n",
+        ".gitignore": "# comment\nruns/\n*.log\n/build/\n",
         "harness/__init__.py": "",
         "harness/cli.py": "def main(): ...\n",
         "harness/__pycache__/cli.cpython-311.pyc": "stale",
         "harness/runs/left.yml": "of a run",
+        "harness/build/job.py": "a package with the name of a folder of the checkout",
         "matrix/axes.yml": "axes: []\n",
         "matrix/own.log": "noise",
         "notes.md": "not in a wheel",
@@ -43,6 +44,7 @@ def test_a_checkout_gives_what_its_wheel_would_have(checkout: Path) -> None:
     found = sources.collect(checkout / "harness", checkout)
     assert sorted(found) == [
         "harness/__init__.py",
+        "harness/build/job.py",
         "harness/cli.py",
         "harness/packaged/matrix/axes.yml",
         "harness/packaged/pyproject.toml",
@@ -56,6 +58,7 @@ def test_an_installed_package_gives_itself(checkout: Path) -> None:
     (packaged / "pyproject.toml").write_text(PYPROJECT)
     assert sorted(sources.collect(checkout / "harness", packaged)) == [
         "harness/__init__.py",
+        "harness/build/job.py",
         "harness/cli.py",
         "harness/packaged/pyproject.toml",
         "harness/runs/left.yml",  # nothing that git ignores is installed: the folder means what its name says

@@ -137,7 +137,9 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     def none(_: str) -> PlainCommand:
         return PlainCommand(())
 
-    config = HostConfig(layout, lambda _: Path(), none, none, lambda _: None, nothing, lambda: True)
+    config = HostConfig(
+        layout, lambda _: Path(), none, none, lambda _: None, nothing, lambda: True, lambda *_: none("")
+    )
     made = Programs(config)
     save_record(layout, InstanceRecord("unit", 0, "", boot_id()))
     for directory in (layout.run, layout.logs):

@@ -19,6 +19,7 @@ KINDS = {
     "Machine": "vma",
     "EtcdBackup": "veb",
     "EtcdRestore": "ver",
+    "Delivery": "vdl",
 }
 
 Json = dict[str, Any]
@@ -101,6 +102,7 @@ def test_free_form_is_what_is_meant_to_be() -> None:
         "ClusterDeployment.spec.kubernetes.kubelet.config",
         "ClusterDeployment.spec.kubernetes.kubeProxy.config",
         "ClusterDeployment.spec.variables",
+        "Delivery.spec.deploy.template",
         "Cluster.status.applied.variables",
         "Cluster.status.operation.applies.variables",
     }

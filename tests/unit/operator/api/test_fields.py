@@ -76,7 +76,7 @@ def shown(path: tuple[str, ...]) -> str:
 
 
 def test_every_kind_with_a_spec_is_walked() -> None:
-    assert set(SPECS) == {"ClusterDeployment", "MachineSet", "Machine", "EtcdBackup", "EtcdRestore"}
+    assert set(SPECS) == {"ClusterDeployment", "MachineSet", "Machine", "EtcdBackup", "EtcdRestore", "Delivery"}
     assert len(FIELDS) > 120
 
 

@@ -1,0 +1,333 @@
+"""Rollouts: the revision that is to run is applied in its target, waited for, and put back where somebody changes it.
+
+What was ready keeps running until the next revision is: a Deployment never has fewer pods than it is to have, and one
+whose pods do not become ready in time gets the last good image back.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from harness.errors import VmatrixError
+from harness.kube.applyset import ApplySet, ApplySetLook, ApplySetParent, Known
+from harness.kube.client import Cluster, Json, allowed
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import deleting, dig, owner_reference, parse_time
+from harness.kube.reconcile import Controller, follow
+from harness.kube.resources import DEPLOYMENT, INGRESS, POD, SECRET, SERVICE
+from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.delivery import DEPLOYED, DeliveredRevision, Delivery, DeliveryStatus, read_delivery
+from harness.operator.api.resources import (
+    APPLICATION_FINALIZER,
+    CLUSTER_DEPLOYMENT,
+    DELIVERY,
+    DELIVERY_LABEL,
+    DELIVERY_NAMESPACE_LABEL,
+)
+from harness.operator.build.signature import verify
+from harness.operator.context import OperatorContext
+from harness.operator.controllers.addons import TOOLING
+from harness.operator.controllers.guest import GuestAccess, NoKubeconfig
+from harness.operator.decide.application import (
+    application_objects,
+    at_home,
+    is_scaled,
+    left_to_autoscaler,
+    rollout_state,
+    selector,
+    target_namespace,
+    url_of,
+)
+from harness.operator.decide.delivery import (
+    RolloutState,
+    Said,
+    entry_of,
+    rolled,
+    rolling,
+    short,
+    to_run,
+    waits_for_cluster,
+    written,
+)
+
+COMPONENT = "rollouts"
+GUEST_SECONDS = 10.0  # pacing: of a guest nothing is heard; what is deleted by hand is put back within it
+HOME_SECONDS = 60.0  # pacing: of what lies in the cluster of the Delivery, every change is heard at once
+SOON_SECONDS = 2.0  # pacing: while a rollout goes on
+WORKERS = 4  # a guest that does not answer holds one for some seconds
+VERIFY_SECONDS = 30.0  # of the registry, to hand out a signature
+KINDS = (DEPLOYMENT, SERVICE, INGRESS)
+
+
+class Looked(NamedTuple):
+    """What a look has come to: the status after it, condition Deployed, and when to look next."""
+
+    status: DeliveryStatus
+    said: Said
+    seconds: float | None
+
+
+class NotDeployable(VmatrixError):
+    """Nothing can be applied now. reason: as one word."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Targets:
+    """Opens what a Delivery is deployed into."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._cluster = context.cluster
+        self._access = GuestAccess(context)
+        self.deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+
+    @contextmanager
+    def open(self, delivery: Delivery) -> Iterator[Cluster]:
+        """Give a client of the target. Raises NotDeployable: it is not ready, or not to be used."""
+        name, namespace = delivery.spec.deploy.cluster, delivery.metadata.namespace
+        if not name:
+            self._permitted(delivery)
+            yield self._cluster
+            return
+        wait = waits_for_cluster(name, self.deployments.get(namespace, name))
+        if wait is not None:
+            raise NotDeployable(wait.reason, wait.message)
+        with self._guest((namespace, name)) as guest:
+            yield guest
+
+    @contextmanager
+    def _guest(self, key: Key) -> Iterator[Cluster]:
+        try:
+            with self._access.open(key) as guest:
+                yield guest
+        except NoKubeconfig as error:
+            raise NotDeployable("WaitingForCluster", error.summary) from error
+
+    def last(self, delivery: Delivery) -> bool:
+        """Tell whether the target is gone for good, and all that is in it."""
+        name = delivery.spec.deploy.cluster
+        if not name:
+            return False
+        found = self.deployments.get(delivery.metadata.namespace, name)
+        return found is None or deleting(found)
+
+    def _permitted(self, delivery: Delivery) -> None:
+        """Refuse a namespace that does not let those of the Delivery's in, whoever has written it."""
+        mine, target = delivery.metadata.namespace, target_namespace(delivery)
+        if mine == target:
+            return
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{mine}"]
+        asked = {"group": DEPLOYMENT.group, "resource": DEPLOYMENT.plural, "verb": "create", "namespace": target}
+        if not allowed(self._cluster, {"groups": groups}, asked)[0]:
+            raise NotDeployable(
+                "NotPermitted",
+                f"namespace {target} does not let Deliveries of namespace {mine} in: bind a Role that may create "
+                f"deployments to the group {groups[1]} there",
+            )
+
+
+class Rollouts:
+    """Keeps applications as Deliveries want them."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._deliveries = context.informers.of(DELIVERY)
+        self._targets = Targets(context)
+        self._known: dict[Key, Known] = {}
+        self._verified: set[str] = set()
+        self.controller = Controller("rollouts", self.reconcile, workers=WORKERS)
+        follow(self._deliveries, self.controller.queue)
+        for kind in KINDS:
+            context.informers.of(kind, labels=DELIVERY_LABEL).subscribe(self._changed)
+        self._targets.deployments.subscribe(self._cluster_changed)
+
+    def _changed(self, _: str, obj: Json) -> None:
+        """Have the Delivery of an object looked at."""
+        labels = labels_of(obj)
+        self.controller.queue.add((labels.get(DELIVERY_NAMESPACE_LABEL, ""), labels[DELIVERY_LABEL]))
+
+    def _cluster_changed(self, _: str, deployment: Json) -> None:
+        namespace, name = key_of(deployment)
+        for obj in self._deliveries.list(namespace):
+            if dig(obj, "spec", "deploy", "cluster") == name:
+                self.controller.queue.add(key_of(obj))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one Delivery."""
+        obj = self._deliveries.get(*key)
+        if obj is None:
+            self._known.pop(key, None)
+            return None
+        delivery, mistakes = read_delivery(obj, creating=False)
+        if delivery is not None and deleting(obj):
+            return self._remove(obj, delivery)
+        if delivery is None or mistakes or delivery.spec.paused:
+            return None
+        if not at_home(delivery) and APPLICATION_FINALIZER not in (obj["metadata"].get("finalizers") or ()):
+            finalizers = [*(obj["metadata"].get("finalizers") or ()), APPLICATION_FINALIZER]
+            self._deliveries.merge(obj, {"metadata": {"finalizers": finalizers}})
+            return 0.0
+        wanted = to_run(delivery)
+        if wanted is not None and (wanted.outcome in ("Built", "RolledBack")):
+            begun = rolling(delivery, wanted, datetime.now(UTC))
+            self._write(obj, delivery, begun, (DEPLOYED, False, "Deploying", f"{short(wanted.revision)} is deployed"))
+            return 0.0
+        looked = self._look(delivery, wanted)
+        self._write(obj, delivery, looked.status, looked.said)
+        return looked.seconds
+
+    def _look(self, delivery: Delivery, wanted: DeliveredRevision | None) -> Looked:
+        """Bring the application up to date, and tell how it is."""
+        if wanted is None:
+            return Looked(delivery.status, (DEPLOYED, False, "NoImage", "no revision has an image yet"), None)
+        try:
+            with self._targets.open(delivery) as target:
+                self._verify(delivery, wanted)
+                look = self._apply(target, delivery, wanted)
+                state = self._state(target, delivery, wanted, look)
+        except VmatrixError as error:
+            reason = getattr(error, "reason", "") or "Unreachable"
+            return Looked(delivery.status, (DEPLOYED, False, reason, error.summary), GUEST_SECONDS)
+        after = rolled(delivery, wanted, state, datetime.now(UTC))
+        if after.revision == wanted.revision:
+            after = after.model_copy(update={"url": url_of(delivery)})
+        over = entry_of(after, wanted.revision)
+        again = HOME_SECONDS if not delivery.spec.deploy.cluster else GUEST_SECONDS
+        seconds = SOON_SECONDS if state.waits and over is not None and over.outcome == "Deploying" else again
+        return Looked(after, _deployed(delivery, after, wanted, state), 0.0 if _turned(wanted, over) else seconds)
+
+    def _verify(self, delivery: Delivery, entry: DeliveredRevision) -> None:
+        """Refuse an image that is not signed by the key that it is to be signed by; what was ready was signed."""
+        build = delivery.spec.build
+        if build.signing_secret_ref is None or entry.image is None:
+            return
+        if entry.image in self._verified or entry.outcome == "Ready":
+            return
+        public = self._secret(delivery, build.signing_secret_ref.name).get("cosign.pub")
+        if public is None:
+            raise NotDeployable("NoPublicKey", f"Secret {build.signing_secret_ref.name} has no key cosign.pub")
+        config = None
+        if build.push_secret_ref is not None:
+            config = self._secret(delivery, build.push_secret_ref.name).get(".dockerconfigjson")
+        verify(entry.image, public, docker_config=config, insecure=build.insecure, seconds=VERIFY_SECONDS)
+        self._verified.add(entry.image)
+
+    def _secret(self, delivery: Delivery, name: str) -> dict[str, bytes]:
+        found = self._cluster.get(SECRET, name, delivery.metadata.namespace)
+        if found is None:
+            raise NotDeployable("SecretMissing", f"there is no Secret {name}")
+        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+
+    def _set(self, target: Cluster, delivery: Delivery) -> ApplySet:
+        meta = delivery.metadata
+        owner = owner_reference({"metadata": {"name": meta.name, "uid": meta.uid}}, DELIVERY)
+        name = f"delivery-{meta.namespace}-{meta.name}"  # others of this name may be delivered into the same place
+        parent = ApplySetParent(name, target_namespace(delivery), TOOLING, owner if at_home(delivery) else None)
+        known = self._known.setdefault((meta.namespace, meta.name), {})
+        return ApplySet(target, parent, name, known, left_to_autoscaler)
+
+    def _apply(self, target: Cluster, delivery: Delivery, entry: DeliveredRevision) -> ApplySetLook:
+        there = target.get(DEPLOYMENT, delivery.metadata.name, target_namespace(delivery))
+        objects = application_objects(delivery, entry, scaled=is_scaled(there))
+        labels = {LABEL_MANAGED: MANAGED_BY, DELIVERY_LABEL: delivery.metadata.name}
+        look = self._set(target, delivery).bring(objects, labels, lambda _: True)
+        if look.changed and entry.outcome == "Ready" and there is not None:
+            self._context.events.normal(
+                self._about(delivery), "PutBack", f"put back: {', '.join(look.changed)}", component=COMPONENT
+            )
+        return look
+
+    def _state(self, target: Cluster, delivery: Delivery, entry: DeliveredRevision, look: ApplySetLook) -> RolloutState:
+        """Return how far what was applied is."""
+        if look.failures:
+            return RolloutState("; ".join(look.failures), "", "NotApplied")
+        namespace = target_namespace(delivery)
+        found = target.get(DEPLOYMENT, delivery.metadata.name, namespace)
+        if found is None:
+            return RolloutState("the Deployment was deleted just now")
+        state = rollout_state(found, entry.image or "", ())
+        if not state.waits:
+            return RolloutState("; ".join([*look.waits, *(f"{one} is to go" for one in look.left)]))
+        chosen = ",".join(f"{key}={value}" for key, value in selector(delivery).items())
+        return rollout_state(found, entry.image or "", target.list(POD, namespace, labels=chosen).items)
+
+    def _remove(self, obj: Json, delivery: Delivery) -> float | None:
+        """Take the application away where it does not go with its Delivery, then let that go."""
+        if APPLICATION_FINALIZER not in (obj["metadata"].get("finalizers") or ()):
+            return None
+        if not self._targets.last(delivery):
+            try:
+                with self._targets.open(delivery) as target:
+                    if self._set(target, delivery).bring([], {}, lambda _: True).left:
+                        return SOON_SECONDS
+            except NotDeployable as error:
+                if error.reason != "NotPermitted":
+                    self._context.events.warning(obj, "DeletionWaits", error.summary, component=COMPONENT)
+                    return GUEST_SECONDS
+        rest = [one for one in obj["metadata"]["finalizers"] if one != APPLICATION_FINALIZER]
+        self._deliveries.merge(obj, {"metadata": {"finalizers": rest or None}})
+        return None
+
+    def _about(self, delivery: Delivery) -> Json:
+        return self._deliveries.get(delivery.metadata.namespace, delivery.metadata.name) or {}
+
+    def _write(self, obj: Json, delivery: Delivery, status: DeliveryStatus, said: Said) -> None:
+        """Write what is told, if it is something else, and say what has come to its end."""
+        body = written(delivery, status, [said], datetime.now(UTC))
+        if body == (obj.get("status") or {}):
+            return
+        self._deliveries.replace_status(obj, body)
+        for one in status.history:
+            before = entry_of(delivery.status, one.revision)
+            if _turned(before, one):
+                self._tell(obj, one)
+
+    def _tell(self, obj: Json, entry: DeliveredRevision) -> None:
+        say, name = self._context.events, short(entry.revision)
+        if entry.outcome == "Ready":
+            say.normal(obj, "Delivered", f"{name} is ready after {entry.seconds} s", component=COMPONENT)
+            self._context.metrics.delivered(_since_commit(entry))
+        elif entry.outcome in ("RolledBack", "Failed"):
+            say.warning(obj, entry.outcome, f"{name}: {entry.message}", component=COMPONENT)
+
+
+def _turned(before: DeliveredRevision | None, after: DeliveredRevision | None) -> bool:
+    """Tell whether a rollout has come to its end."""
+    return (
+        before is not None
+        and after is not None
+        and before.outcome != after.outcome
+        and after.outcome in ("Ready", "RolledBack", "Failed")
+    )
+
+
+def _since_commit(entry: DeliveredRevision) -> float | None:
+    """Return the seconds from a commit until it was ready; from when it was seen where nobody knows more."""
+    first = entry.committed or entry.seen
+    return (parse_time(entry.ended) - parse_time(first)).total_seconds() if first and entry.ended else None
+
+
+def _deployed(delivery: Delivery, status: DeliveryStatus, entry: DeliveredRevision, state: RolloutState) -> Said:
+    """Return condition Deployed after a look at a revision."""
+    newest: Sequence[DeliveredRevision] = [one for one in status.history if one.image is not None]
+    back = newest[0] if newest and newest[0].outcome == "RolledBack" else None
+    if back is not None:
+        return DEPLOYED, False, "RolledBack", f"{short(back.revision)}: {back.message}; {short(entry.revision)} runs"
+    name = short(entry.revision)
+    if state.failed:
+        return DEPLOYED, False, state.reason, f"{name}: {state.failed}"
+    if state.waits:
+        return DEPLOYED, False, state.reason, f"{name}: {state.waits}"
+    return DEPLOYED, True, "Applied", f"{name} runs in namespace {target_namespace(delivery)}"
+
+
+def start(context: OperatorContext) -> None:
+    """Hand the controller to the manager."""
+    context.run(Rollouts(context).controller)

@@ -1,0 +1,169 @@
+"""From a commit to an answer, on a real cluster: two applications, bad revisions, and what is taken away meanwhile."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from harness import proc
+from harness.infra.host.program import DELIVERIES
+from harness.kube.objects import condition, dig, is_condition
+from harness.kube.resources import DEPLOYMENT, POD, SERVICE
+from harness.operator.api.resources import DELIVERY
+from harness.until import NotYet
+from tests.embedded.deliveries.git_servers import Repository
+from tests.embedded.deliveries_live import applications
+from tests.embedded.deliveries_live.world import World
+
+SMALL, SNAKE = "small", "snake"
+AWAY_SECONDS = 20.0
+
+
+@pytest.fixture(scope="session")
+def small(world: World) -> Repository:
+    """Return the repository of a static binary, delivered over SSH."""
+    made = Repository.create(world.servers, SMALL)
+    made.commit(applications.static("first"))
+    world.secret("small-git", world.servers.ssh_secret())
+    world.deliver(SMALL, {"git": world.servers.ssh(SMALL), "branch": "main", "secretRef": {"name": "small-git"}}, {})
+    return made
+
+
+def delivered(world: World, name: str, repository: Repository, text: str) -> str:
+    """Wait until the newest revision runs and answers; return it."""
+    revision = repository.head()
+    world.wait(f"{name} to run {revision[:12]}", lambda: world.ready(name, revision))
+    world.wait(f"{name} to answer {text}", lambda: world.answers(name, text), 20.0)
+    return revision
+
+
+def image_of(world: World, name: str, revision: str) -> str:
+    """Return the image that the registry has for a revision."""
+    return f"{world.registry}/{name}@{world.digest(name, revision[:12])}"
+
+
+def test_a_static_binary_goes_from_a_commit_to_an_answer(world: World, small: Repository) -> None:
+    revision = delivered(world, SMALL, small, "first")
+    seen = world.seen(SMALL)
+    assert seen.status.image == image_of(world, SMALL, revision)
+    assert world.running_image(SMALL) == {seen.status.image}
+
+
+def test_the_next_commit_takes_its_place(world: World, small: Repository) -> None:
+    delivered(world, SMALL, small, "first")
+    small.commit(applications.static("second"))
+    revision = delivered(world, SMALL, small, "second")
+    assert world.running_image(SMALL) == {image_of(world, SMALL, revision)}
+    (entry, *_) = world.seen(SMALL).status.history
+    assert entry.committed is not None
+    assert entry.pushed is not None
+
+
+def test_python_with_a_wheel_is_built_upon_an_image_of_the_mirror(world: World) -> None:
+    repository = Repository.create(world.servers, SNAKE)
+    repository.commit(applications.python("python"))
+    world.secret("snake-git", world.servers.https_secret())
+    source = {"git": world.servers.https(SNAKE), "secretRef": {"name": "snake-git"}}
+    world.deliver(SNAKE, source, {"args": {"BASE": world.image}})
+    revision = delivered(world, SNAKE, repository, "python")
+    assert world.seen(SNAKE).status.image == image_of(world, SNAKE, revision)
+
+
+def test_of_five_commits_in_ten_seconds_the_last_one_runs(world: World, small: Repository) -> None:
+    delivered(world, SMALL, small, small.tree.joinpath("answer.txt").read_text())
+    before = {job["metadata"]["name"] for job in world.jobs(SMALL)}
+    for number in range(5):
+        small.commit(applications.static(f"five-{number}"))
+        time.sleep(2.0)
+    delivered(world, SMALL, small, "five-4")
+    made = {job["metadata"]["name"] for job in world.jobs(SMALL)} - before
+    assert 1 <= len(made) <= 3, made  # what was under way, and the last; one more where the first was very quick
+
+
+def outcome(world: World, name: str, revision: str) -> Any:
+    """Return what became of a revision, once it has ended."""
+
+    def probe() -> Any:
+        found = [one for one in world.seen(name).status.history if one.revision == revision and one.ended]
+        return found[0] if found else NotYet(str(world.seen(name).status.history[:1]))
+
+    return world.wait(f"the end of {revision[:12]}", probe)
+
+
+def test_a_revision_that_does_not_build_leaves_the_old_one_answering(world: World, small: Repository) -> None:
+    text = small.tree.joinpath("answer.txt").read_text()
+    good = delivered(world, SMALL, small, text)
+    broken = small.commit({"Dockerfile": applications.STATIC.replace("COPY answer /", "COPY none /").encode()})
+    ended = outcome(world, SMALL, broken)
+    assert (ended.outcome, ended.reason) == ("BuildFailed", "FileNotFound")
+    assert ended.line.startswith("Dockerfile:2: COPY none")
+    assert world.answer(SMALL) == text
+    assert world.seen(SMALL).status.revision == good
+    assert not world.digest(SMALL, broken[:12])
+
+
+def test_a_revision_that_does_not_start_is_rolled_back(world: World, small: Repository) -> None:
+    small.commit(applications.static("before"))
+    good = delivered(world, SMALL, small, "before")
+    bad = small.commit({"Dockerfile": applications.STATIC.replace('"/answer.txt"]', '"/none"]').encode()})
+    deadline = time.monotonic() + 30.0
+    while time.monotonic() < deadline:
+        assert world.answer(SMALL) == "before"
+        if [one for one in world.seen(SMALL).status.history if one.revision == bad and one.deployed]:
+            break
+        time.sleep(0.5)
+    ended = outcome(world, SMALL, bad)
+    assert ended.outcome == "RolledBack"
+    assert world.answer(SMALL) == "before"
+    assert world.seen(SMALL).status.revision == good
+
+
+def test_what_is_deleted_or_edited_comes_back(world: World, small: Repository) -> None:
+    small.commit(applications.static("stays"))
+    delivered(world, SMALL, small, "stays")
+    uid = world.api.get(SERVICE, SMALL, world.namespace)["metadata"]["uid"]  # type: ignore[index]
+    world.api.delete(SERVICE, SMALL, world.namespace)
+
+    def other() -> bool | NotYet:
+        found = world.api.get(SERVICE, SMALL, world.namespace)
+        return dig(found, "metadata", "uid") not in (None, uid) or NotYet("it is not there")
+
+    world.wait("the Service to come back", other, 30.0)
+    world.wait("it to answer", lambda: world.answers(SMALL, "stays"), 30.0)
+    world.api.delete(DEPLOYMENT, SMALL, world.namespace)
+    world.wait("the Deployment to come back", lambda: world.answers(SMALL, "stays"), 60.0)
+
+
+def test_a_builder_that_is_killed_is_followed_by_another(world: World, small: Repository) -> None:
+    small.commit(applications.static("killed"))
+    revision = small.head()
+
+    def started() -> Any:
+        jobs = [one for one in world.jobs(SMALL) if one["metadata"]["name"].endswith(revision[:12])]
+        pods = [
+            pod
+            for one in jobs
+            for pod in world.api.list(POD, world.namespace, labels=f"job-name={one['metadata']['name']}").items
+        ]
+        return pods[0]["metadata"]["name"] if pods else NotYet("it has no pod")
+
+    world.api.delete(POD, world.wait("a pod that builds", started), world.namespace, grace=0)
+    delivered(world, SMALL, small, "killed")
+    assert world.digest(SMALL, revision[:12])
+
+
+def test_a_registry_that_is_away_is_waited_for(world: World, small: Repository) -> None:
+    service = proc.Service.load(world.infra.layout.pidfile(DELIVERIES))
+    assert service is not None
+    service.stop(grace=2.0)
+    try:
+        small.commit(applications.static("late"))
+        time.sleep(AWAY_SECONDS)
+        found = world.api.get(DELIVERY, SMALL, world.namespace)
+        assert dig(found, "status", "revision") != small.head()
+        assert not is_condition(found, "Pushed", "True") or condition(found, "Pushed")
+    finally:
+        world.infra.host.start(world.infra.programs(world.index))
+    delivered(world, SMALL, small, "late")
