@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -17,12 +18,21 @@ from harness.cli.run import checks_of, options_of, refuse_expression
 from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
+from harness.session import RunPlan
 from harness.session.choice import project_of
 from harness.session.exit_codes import repeated
 from harness.session.given_cluster import given_cluster, plan_foreign
 from harness.session.recheck import plan_recheck
 from harness.spec.options import RunRequest
 from harness.spec.settings import RESOLVED
+
+Repeat = Annotated[
+    int, typer.Option(min=1, max=1000, help="Run them N times, and say how often they failed.", metavar="N")
+]
+Facts = Annotated[Path | None, typer.Option(metavar="FILE", help="With --inventory: what the cluster must look like.")]
+Suites = Annotated[
+    list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,17 +57,11 @@ def check(
             help="Instead of CELL: check the cluster of --kubeconfig, with these machines; can be repeated.",
         ),
     ] = None,
-    facts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --inventory: what the cluster must look like.")
-    ] = None,
-    suite: Annotated[
-        list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
-    ] = None,
+    facts: Facts = None,
+    suite: Suites = None,
     select: Annotated[str | None, typer.Option("-k", help="Only matching checks (as pytest -k).")] = None,
     run: OfRun = None,
-    repeat: Annotated[
-        int, typer.Option(min=1, max=1000, help="Run them N times, and say how often they failed.", metavar="N")
-    ] = 1,
+    repeat: Repeat = 1,
 ) -> None:
     """Check a kept cell again, any number of times: after a repair by hand, or with changed checks.
 
@@ -68,11 +72,7 @@ def check(
     refuse_expression(select)
     _refuse_unclear(cell, inventory, facts, run)
     if inventory:
-        if named_project() is None and enclosing_project() is None:
-            os.environ[PROJECT] = str(packaged_dir())  # a cluster can be checked from anywhere
-        plan = plan_foreign(given_cluster(given, inventory, facts), suite or ()).plan
-        files = (*(("--inventory", path) for path in inventory), ("--facts", facts))
-        what = [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
+        plan, what = _foreign(given, inventory, facts, suite or ())
     else:
         resolved = RunRequest.of(given).sourced()
         os.environ[RESOLVED] = resolved.dump()
@@ -81,10 +81,26 @@ def check(
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []
+    _begin(argv, repeat)
+
+
+def _foreign(
+    given: Given, inventory: list[Path], facts: Path | None, suites: Sequence[str]
+) -> tuple[RunPlan, list[str]]:
+    """Return the plan for a cluster that vmatrix did not make, and the words that name it to pytest."""
+    if named_project() is None and enclosing_project() is None:
+        os.environ[PROJECT] = str(packaged_dir())  # a cluster can be checked from anywhere
+    plan = plan_foreign(given_cluster(given, inventory, facts), suites).plan
+    files = (*(("--inventory", path) for path in inventory), ("--facts", facts))
+    return plan, [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
+
+
+def _begin(argv: Sequence[str], repeat: int) -> NoReturn:
+    """Become the call of pytest, which signals then reach; or make it several times."""
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=False))
-    os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
+    os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606
 
 
 def _refuse_unclear(cell: str | None, inventory: list[Path] | None, facts: Path | None, run: str | None) -> None:

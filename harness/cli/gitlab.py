@@ -49,9 +49,11 @@ from harness.schedule.durations import Durations
 from harness.session import refusals
 from harness.session.choice import profile_of
 from harness.session.exit_codes import worst
+from harness.session.recheck import OF_PHASES
 from harness.session.reporting import Asked, looked_at
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
+from harness.spec.suites import LIFE
 
 app = CommandSet(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
 MARK = "vmatrix"
@@ -215,18 +217,23 @@ def checks_(
     context, pipeline = job_context(os.environ), read_pipeline(os.environ)
     if not pipeline.base:
         raise BadInput(f"no check is known to have changed: {pipeline.no_base}", hint="run it in a merge request")
-    changed = changed_checks(changed_since(context.job.directory, pipeline.base).paths)
+    paths = changed_since(context.job.directory, pipeline.base).paths
+    changed = changed_checks(path for path in paths if (context.job.directory / path).is_file())  # not deleted
+    for suite in (LIFE, OF_PHASES):
+        if changed.pop(suite, ()):
+            out.print(f"suite {suite} cannot be repeated over a cell: the smoke cell and others run it", markup=False)
     if not changed:
-        out.print("no module of checks changed", markup=False)
+        out.print("no module of checks changed that can be repeated", markup=False)
         return
     annotate(context)
     if providers.of(context.project.settings).per_job:
         _ready(context.project.settings.provider)
     names = ("provider", "infra_profile", "infra_name", "kubeconfig", "namespace", "runs")
     words = [*run.options_of({name: getattr(context.project.settings, name) for name in names})]
+    kept = [*run.options_of({"keep": "always"})]
     program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
     tier = os.environ.get("MATRIX_TIER") or "smoke"
-    done = proc.attend([*program, "run", "--tier", tier, "--keep", "always", "--run-id", context.job.run, *words])
+    done = proc.attend([*program, "run", "--tier", tier, *kept, "--run-id", context.job.run, *words])
     cells = [one.id for one in load(context.files.path).cells]
     if proc.by_signal(done) or not cells:
         raise typer.Exit(done)
@@ -306,7 +313,7 @@ def issues(
     try:
         done = issue_tracker.sync_suspects(where, analysis, url)
         done += issue_tracker.sync_quarantine(where, analysis, rate=rate, project=project.directory, today=now.date())
-    except InfraError as error:  # what GitLab refuses changes nothing of the night's result
+    except (InfraError, BadInput) as error:  # neither GitLab nor its file's form changes the night's result
         out.print(f"not all issues are up to date: {error.summary}; {error.hint}", markup=False)
         return
     for line in done or ["no issue changed"]:

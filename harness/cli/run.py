@@ -20,7 +20,7 @@ from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
 from harness.session.choice import words_of_own
-from harness.session.exit_codes import repeated
+from harness.session.exit_codes import repeated, worst
 from harness.session.follow_up import Pursuit, pursue
 from harness.spec.options import OPTIONS, RUN, RunRequest, settings_in
 from harness.spec.project import checks_dir
@@ -102,7 +102,7 @@ def followed(plan: RunPlan, given: Given, argv: Sequence[str]) -> int:
     What follows changes it only by a leak, a bug in vmatrix or a signal.
     """
     tier = plan.project.spec.tiers[plan.tier or ""]
-    code = proc.attend(call(PYTEST, *argv))
+    code = worst([proc.attend(call(PYTEST, *argv))])
     if proc.by_signal(code) or code in (EXIT_OK, EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED):
         return code
     os.environ.pop(RESOLVED, None)  # is about this run's cells
@@ -110,7 +110,7 @@ def followed(plan: RunPlan, given: Given, argv: Sequence[str]) -> int:
     options = [*options_of(settings_in(given))]
     pursuit = Pursuit(plan.project, plan.run, options, lambda line: console.print(line, markup=False))
     try:
-        return pursue(pursuit, tier.follow_up, bisect=tier.bisect) or code
+        return worst([pursue(pursuit, tier.follow_up, bisect=tier.bisect)]) or code
     except VmatrixError as error:
         console.print(f"the failures were not followed up: {error.summary}; {error.hint}", markup=False)
         return code

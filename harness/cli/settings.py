@@ -9,15 +9,17 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.options import AsJson
 from harness.cli.output import folding
 from harness.errors import BadInput
+from harness.history.record import MASK
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir, settings_dir
 from harness.spec.project import files_used, write_in_project
 from harness.spec.schemas import schemas
-from harness.spec.settings import load_settings
+from harness.spec.settings import SECRET, load_settings
 from harness.spec.shape import unknown
 
 
@@ -32,6 +34,7 @@ def config(as_json: AsJson = False) -> None:
     """Print every setting, its value and where it comes from."""
     sourced = load_settings(settings_dir())
     values = json.loads(sourced.settings.model_dump_json())
+    values |= {name: MASK for name in SECRET if values[name] is not None}
     console = Console(highlight=False)
     if as_json:
         console.print_json(
@@ -40,7 +43,7 @@ def config(as_json: AsJson = False) -> None:
         return
     table = Table("setting", "value", "from", box=None)
     for name, value in values.items():
-        table.add_row(name, "-" if value is None else str(value), sourced.origin[name])
+        table.add_row(name, "-" if value is None else escape(str(value)), sourced.origin[name])
     console.print(table)
     project = named_project() or enclosing_project()
     if project is None:

@@ -27,7 +27,7 @@ from harness.paths import MATRIX
 from harness.plan.changed import owners_of
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
-from harness.report.output.document import suspects_of
+from harness.report.output.document import culprit_of, suspects_of
 from harness.report.output.note import code
 from harness.report.suspects import Explained, Suspect, flake_rates, of_night
 from harness.report.words import plural
@@ -70,11 +70,21 @@ class Forge:
             query = f"{what}?state=opened&labels={quote(label)}&per_page={PAGE}&page={page}"
             answer = self.ask("GET", query)
             for one in answer:
-                if mark := MARK.search(one.get("description") or ""):
+                mark = MARK.search(one.get("description") or "")
+                if mark is not None and _ours(mark["mark"]):
                     found.setdefault(mark["mark"], one)
             if len(answer) < PAGE:
                 return found
             page += 1
+
+
+def _ours(mark: str) -> bool:
+    """Tell whether a mark is as it was written; people edit descriptions."""
+    try:
+        read = json.loads(mark)
+    except ValueError:
+        return False
+    return isinstance(read, dict) and bool(read) and all(isinstance(text, str) for text in read.values())
 
 
 def forge(environment: Mapping[str, str]) -> tuple[Forge | None, str]:
@@ -135,9 +145,7 @@ def _title(found: Explained, suspect: Suspect) -> str:
 
 
 def _description(analysis: Analysis, mark: str, found: Explained, suspect: Suspect, url: str) -> str:
-    night = analysis.last
-    culprits = (night.cells[cell].culprit for cell in found.cells if cell in night.cells) if night is not None else ()
-    culprit = next((one for one in culprits if one.get("values") == suspect.said), {})
+    culprit = culprit_of(analysis, found) or {}
     lines = [f"<!-- vmatrix {mark} -->", f"{code(suspect.said)}: {suspect.evidence}.", ""]
     lines += [f"- fails: {code(title)}" for title, _ in found.keys[:MOST_CELLS]]
     lines += [f"- cell {code(cell)}" for cell in found.cells[:MOST_CELLS]]
@@ -157,8 +165,8 @@ def sync_quarantine(where: Forge, analysis: Analysis, *, rate: float, project: P
     nights = [night for night in analysis.nights if not night.outage]
     known, done = where.marked("merge_requests", QUARANTINE), []
     for mark, request in known.items():
-        title = str(json.loads(mark)["check"])
-        if _passed_nights(nights, title) >= PASSED_NIGHTS:
+        title = json.loads(mark).get("check", "")
+        if title and _passed_nights(nights, title) >= PASSED_NIGHTS:
             where.ask("PUT", f"merge_requests/{request['iid']}", {"state_event": "close"})
             done.append(f"merge request !{request['iid']} closed: {title} passed {PASSED_NIGHTS} nights")
     excused = {entry.entry.check for entry in analysis.quarantine}
@@ -195,14 +203,16 @@ def _propose(where: Forge, title: str, share: float, mark: str, project: Path, t
     owners = owners_of(project, [f"tests/cells/{suite}/x.py", f"checks/{suite}/x.py"])
     owner = f"; owner {' '.join(owners)}" if owners else ""
     said = f"fails by chance in {100 * share:.0f} % of its runs"
-    issue = {"title": f"{title} is flaky"[:255], "description": f"{code(title)} {said}.", "labels": QUARANTINE}
-    ticket = where.ask("POST", "issues", issue)
+    raw = where.ask("GET", f"repository/files/{quote(FILE, safe='')}?ref={quote(where.branch, safe='')}")
+    with_row(_decoded(raw), {})  # refused before there is an issue about it
+    known = where.marked("issues", QUARANTINE).get(mark)  # of a night in which GitLab refused what follows
+    text = f"<!-- vmatrix {mark} -->\n{code(title)} {said}.\n"
+    issue = {"title": f"{title} is flaky"[:255], "description": text, "labels": QUARANTINE}
+    ticket = known or where.ask("POST", "issues", issue)
     until = today + timedelta(days=QUARANTINE_DAYS)
     row = {"cell": "*", "check": _glob(title), "issue": ticket["web_url"], "reason": said + owner, "until": until}
     branch = BRANCH + hashlib.sha256(title.encode()).hexdigest()[:8]
-    raw = where.ask("GET", f"repository/files/{quote(FILE, safe='')}?ref={quote(where.branch, safe='')}")
-    text = with_row(_decoded(raw), row)
-    action = {"action": "update", "file_path": FILE, "content": text}
+    action = {"action": "update", "file_path": FILE, "content": with_row(_decoded(raw), row)}
     message = f"Put {title} into quarantine"
     where.ask(
         "POST",
@@ -247,9 +257,7 @@ def with_row(text: str, row: Mapping[str, Any]) -> str:
     try:
         before, after = yaml.safe_load(text)["quarantine"], yaml.safe_load(made)["quarantine"]
     except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise BadInput(
-            f"{FILE} takes no further row: {error}", hint="its key `quarantine` must be the last one"
-        ) from error
+        raise BadInput(f"{FILE} takes no further row: {error}", hint=LAST_KEY) from error
     if after != [*(before or []), dict(row)]:
         raise BadInput(f"{FILE} takes no further row", hint=LAST_KEY)
     return made

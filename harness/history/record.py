@@ -292,7 +292,7 @@ def _mistake(record: Record) -> str:
 
 MASK = "[masked]"
 SHORTEST = 8  # characters of a value that is masked; GitLab masks from the same length on
-NAMED = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|_PAT|JWT)($|_)", re.IGNORECASE)
+NAMED = re.compile(r"(TOKEN|PASSWORD|PASSWD|SECRET|PRIVATE_KEY|_PAT|JWT|WEBHOOK)($|_)", re.IGNORECASE)
 PATTERNS = (
     (re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(-----END \1-----|\Z)", re.DOTALL), MASK),
     (re.compile(r"(?<=://)[^/\s:@]{1,200}:[^/\s@]{1,500}(?=@)"), MASK),

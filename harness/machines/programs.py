@@ -145,6 +145,15 @@ CERTIFICATES = (
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
     "/var/lib/kubelet/pki/kubelet-server-current.pem",
 )
+ETCD_SECONDS = 5  # it answers about itself within milliseconds, unless its disk hangs
+ETCD_METRICS = (  # https://etcd.io/docs/v3.6/metrics/
+    "etcd_mvcc_db_total_size_in_bytes ",
+    "etcd_mvcc_db_total_size_in_use_in_bytes ",
+    "etcd_server_quota_backend_bytes ",
+    "etcd_server_has_leader ",
+    "etcd_disk_wal_fsync_duration_seconds_bucket{",
+    "etcd_network_peer_round_trip_time_seconds_bucket{",
+)
 KUBECONFIGS = "/etc/kubernetes/*.conf"
 INSPECTION_PROGRAM = f"""\
 LC_ALL=C; export LC_ALL
@@ -161,17 +170,38 @@ for file in {KUBECONFIGS}; do
     say certificate "$(sed -n 's/^ *client-certificate-data: *//p' "$file" | head -n 1) $file"
 done
 say kubelet "$(systemctl is-active kubelet.service 2>/dev/null)"
+[ -z "$(pidof etcd)" ] || python3 - <<'PROGRAM'
+import urllib.error, urllib.request
+def get(path):
+    for host in ("127.0.0.1", "[::1]"):
+        try:
+            return urllib.request.urlopen("http://" + host + ":2381" + path, timeout={ETCD_SECONDS}).read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError:
+            pass
+    return ""
+print("{MARK} health=" + get("/health").replace("\\n", ""))
+for line in get("/metrics").splitlines():
+    if line.startswith({ETCD_METRICS!r}):
+        print("{MARK} etcd=" + line)
+PROGRAM
 say end ok
 """
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """What was found: digests of files by path, certificates (PEM) by path, and the state of the kubelet's unit."""
+    """What was found: digests of files by path, certificates (PEM) by path, and the state of the kubelet's unit.
+
+    health, etcd: the answer of the machine's etcd to /health, and lines of its metrics; "" where none runs.
+    """
 
     files: Mapping[str, str] = field(default_factory=dict)
     certificates: Mapping[str, bytes] = field(default_factory=dict)
     kubelet: str = ""
+    health: str = ""
+    etcd: str = ""
 
 
 def inspection_command() -> str:
@@ -191,7 +221,9 @@ def inspected(printed: str) -> Inspected | None:
             files[path] = content
         elif name == "certificate" and content and path:
             certificates[path] = _decoded(content)
-    return Inspected(files, certificates, dict(said).get("kubelet", ""))
+    lines = [value for name, value in said if name == "etcd"]
+    single = dict(said)
+    return Inspected(files, certificates, single.get("kubelet", ""), single.get("health", ""), "\n".join(lines))
 
 
 def _decoded(content: str) -> bytes:

@@ -83,6 +83,12 @@ BACKUPS = Family(
 FRESH = Family(
     f"{_P}cluster_backup_fresh", "gauge", "Whether the newest backup is as young as its schedule promises.", _CLUSTER
 )
+_MEMBER = (*_CLUSTER, "machine")
+QUOTA_USED = Family(f"{_P}etcd_quota_used_ratio", "gauge", "How much of its quota a member's file fills.", _MEMBER)
+FREE = Family(f"{_P}etcd_free_bytes", "gauge", "What a defragmentation of the member would give back.", _MEMBER)
+ALARMS = Family(f"{_P}etcd_alarm", "gauge", "1: the member has this alarm.", (*_MEMBER, "alarm"))
+FSYNC = Family(f"{_P}etcd_fsync_seconds", "gauge", "Within which 99 in 100 writes to its disk ended.", _MEMBER)
+TRIPS = Family(f"{_P}etcd_round_trip_seconds", "gauge", "Within which 99 in 100 round trips to peers ended.", _MEMBER)
 RUNNING = Family(
     f"{_P}cluster_operation_started_timestamp_seconds",
     "gauge",
@@ -110,6 +116,7 @@ EXPIRES = Family(
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
     *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, FRESH, RUNNING, APPROVALS),
+    *(QUOTA_USED, FREE, ALARMS, FSYNC, TRIPS),
     *(MACHINES, BUILDS, BUILD_SECONDS, DELIVERED, DELIVERIES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
 OPERATION_BOUNDS = (30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)  # a deployment takes one to five minutes
@@ -198,8 +205,24 @@ class DeclaredObjects:
             APPROVALS.of(
                 {(*_named(one), wait["operation"]): 1 for one in self.clusters if (wait := _of(one, "approval"))}
             ),
+            *self._members(),
             MACHINES.of(dict(sorted(phases.items()))),
         )
+
+    def _members(self) -> list[Metric]:
+        """Return what members of etcd say of themselves."""
+        known: dict[tuple[str, ...], Json] = {
+            (*_named(one)[:1], dig(one, "spec", "claim", "cluster"), _named(one)[1]): state
+            for one in self.machines
+            if (state := _of(one, "etcd")) and dig(one, "spec", "claim", "cluster")
+        }
+        return [
+            QUOTA_USED.of({key: one["sizeMiB"] / one["quotaMiB"] for key, one in known.items() if one.get("quotaMiB")}),
+            FREE.of({key: one["freeMiB"] * (1 << 20) for key, one in known.items()}),
+            ALARMS.of({(*key, one["alarm"]): 1 for key, one in known.items() if one.get("alarm")}),
+            FSYNC.of(_in_seconds(known, "fsyncMilliseconds")),
+            TRIPS.of(_in_seconds(known, "roundTripMilliseconds")),
+        ]
 
     def _fresh(self) -> dict[tuple[str, ...], float]:
         """Return whether backups are fresh, of the clusters whose schedule promises it."""
@@ -227,6 +250,10 @@ class DeclaredObjects:
 
 def _conditions(objects: Sequence[Json]) -> dict[tuple[str, ...], float]:
     return {(*_named(one), said["type"], said["status"]): 1 for one in objects for said in _of(one, "conditions") or ()}
+
+
+def _in_seconds(states: Mapping[tuple[str, ...], Json], name: str) -> dict[tuple[str, ...], float]:
+    return {key: one[name] / 1000 for key, one in states.items() if one.get(name)}
 
 
 def _named(obj: Json) -> tuple[str, str]:

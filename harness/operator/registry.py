@@ -30,7 +30,15 @@ from harness.kube.resources import (
     VMI,
     Resource,
 )
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, ETCD_BACKUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    DELIVERY,
+    ETCD_BACKUP,
+    ETCD_RESTORE,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.context import OperatorContext
 from harness.until import Deadline
 
@@ -51,9 +59,10 @@ class Part:
 
 
 OURS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
+OF_ETCD = (ETCD_BACKUP, ETCD_RESTORE)
 EXECUTION = (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET, CONFIG_MAP, JOB)
 PARTS = (
-    Part("clusterdeployment", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET)),
+    Part("clusterdeployment", (*OURS, *OF_ETCD, JOB, POD), (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET)),
     Part("machineset", OURS, (MACHINE_SET, MACHINE, EVENT)),
     Part("claims", OURS, (MACHINE, EVENT)),
     Part("machine", OURS, (MACHINE, EVENT)),
@@ -63,9 +72,10 @@ PARTS = (
     Part("endpoint", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, SERVICE, ENDPOINT_SLICE), (SERVICE, ENDPOINT_SLICE)),
     Part("infrastructure", (CLUSTER_DEPLOYMENT, MACHINE, VM, VMI), (MACHINE, DATA_VOLUME, SECRET, VM, EVENT)),
     Part("addons", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (CLUSTER, EVENT)),
-    Part("clusterinstall", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
-    Part("executions", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
-    Part("backups", (*OURS, ETCD_BACKUP, JOB, POD, PVC), (CLUSTER, ETCD_BACKUP, EVENT)),
+    Part("clusterinstall", (*OURS, *OF_ETCD, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
+    Part("executions", (*OURS, *OF_ETCD, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
+    Part("backups", (*OURS, *OF_ETCD, JOB, POD, PVC), (CLUSTER, ETCD_BACKUP, EVENT)),
+    Part("restores", (*OURS, *OF_ETCD, JOB, POD), (ETCD_RESTORE, EVENT)),
     Part("builds", (DELIVERY, JOB, POD), (DELIVERY, JOB, CONFIG_MAP, EVENT)),
     Part(
         "rollouts",

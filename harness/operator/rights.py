@@ -35,7 +35,15 @@ from harness.kube.resources import (
     VMI,
 )
 from harness.operator.api.crds import KINDS
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, ETCD_BACKUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    DELIVERY,
+    ETCD_BACKUP,
+    ETCD_RESTORE,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.controllers.remediation import SWITCH
 from harness.operator.registry import Part
 from harness.operator.webhooks.configurations import SECRET_NAME
@@ -219,6 +227,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(DELIVERY, ("get", "patch"), "a git server tells of commits"),
         Right(SECRET, ("get",), "what it signs that with"),
     ),
+    "restores": (Right(ETCD_RESTORE, ("update",), "what became of them", STATUS),),
 }
 
 

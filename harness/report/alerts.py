@@ -5,9 +5,11 @@ A receiver that hangs or refuses changes nothing but a sentence in the report; w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import smtplib
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
@@ -17,7 +19,7 @@ from urllib.parse import urlsplit
 
 from harness.errors import BadInput
 from harness.files import read_text, write_atomically
-from harness.http_client import NoAnswer, WebRequest, ask
+from harness.http_client import NoAnswer, WebRequest, ask, reason
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
 from harness.report.output.document import suspects_of
@@ -42,7 +44,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Alert:
-    """One event. id: the same whenever the same event is looked at.  suspect: what may explain it, "" if unknown."""
+    """One event.
+
+    id: the same whenever the same event is looked at, also where further cells have failed so in the meantime.
+    suspect: what may explain it, "" if unknown.
+    """
 
     id: str
     kind: str
@@ -75,7 +81,8 @@ def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_miss
     """
     night = analysis.last
     dates = [d for d in analysis.freshness.missing if (analysis.now.date() - d).days <= RECENT_DAYS]
-    found = [Alert(f"{MISSING} {d}", MISSING, f"the night of {d} did not run", url=url) for d in dates]
+    what = " ".join(filter(None, (MISSING, analysis.selection.tier, analysis.selection.infra)))
+    found = [Alert(f"{what} {d}", MISSING, f"the night of {d} did not run", url=url) for d in dates]
     if night is None or only_missing:
         return found
     day, page = night.start.date().isoformat(), url or night.where.pipeline_url
@@ -92,12 +99,18 @@ def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_miss
         titles = tuple(dict.fromkeys(title for title, _ in keys))
         title = f"new failure in {plural(len(cells), 'cell')}: {titles[0]}"
         said = f"{named.said} ({named.evidence})" if named is not None else ""
-        found.append(Alert(f"{NEW} {night.key} {titles[0]} {cells[0]}", NEW, title, cells, titles, said, day, page))
+        found.append(Alert(_id(NEW, night, keys[0]), NEW, title, cells, titles, said, day, page))
     for cells, keys in _by_cells(closed).items():
         titles = tuple(dict.fromkeys(title for title, _ in keys))
-        key = f"{FIXED} {night.key} {titles[0]} {cells[0]}"
-        found.append(Alert(key, FIXED, f"fixed: {titles[0]}", cells, titles, night=day, url=page))
+        found.append(
+            Alert(_id(FIXED, night, keys[0]), FIXED, f"fixed: {titles[0]}", cells, titles, night=day, url=page)
+        )
     return found
+
+
+def _id(kind: str, night: Night, key: Key) -> str:
+    """Name an event by what fails, not by its cells: those change when failed cells run again in the same night."""
+    return f"{kind} {night.key} {key[0]} {hashlib.sha256(key[1].encode()).hexdigest()[:8]}"
 
 
 def _changes(nights: Sequence[Night]) -> tuple[dict[Key, tuple[str, ...]], dict[Key, tuple[str, ...]]]:
@@ -166,14 +179,28 @@ def tell(alerts: Sequence[Alert], settings: Settings) -> list[str]:
                 continue
             try:
                 send(alert)
-            except (OSError, smtplib.SMTPException) as error:
+            except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that is none
                 left = len(alerts) - number
-                problems.append(f"{plural(left, 'alert')} not sent by {name}: {error}; the next report tries again")
+                problems.append(
+                    f"{plural(left, 'alert')} not sent by {name}: {_why(error)}; the next report tries again"
+                )
                 break
             told.append(f"{name} {alert.id}")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, json.dumps({"told": told[-REMEMBERED:]}, indent=1) + "\n")
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(file, json.dumps({"told": told[-REMEMBERED:]}, indent=1) + "\n")
+            except OSError as error:
+                return [*problems, f"{file} cannot be written: {error.strerror}; the next report sends alerts twice"]
     return problems
+
+
+def _why(error: Exception) -> str:
+    """Return why an alert was not taken, without what the error quotes: a password that has a letter beyond ASCII."""
+    if isinstance(error, UnicodeError):
+        return "a user, password or address has a character beyond ASCII"
+    if isinstance(error, ssl.SSLError):
+        return reason(error)
+    return " ".join(str(error).split())
 
 
 def _told(file: Path) -> list[str]:
@@ -200,12 +227,20 @@ def _mail(alert: Alert, settings: Settings) -> None:
     message["Subject"] = f"vmatrix: {' '.join(alert.title.split())}"
     message["From"], message["To"] = settings.alert_mail_from, settings.alert_mail_to
     message.set_content("\n".join((KINDS[alert.kind] + ":", "", alert.title, *alert.lines)) + "\n")
-    kind = smtplib.SMTP_SSL if port == str(smtplib.SMTP_SSL_PORT) else smtplib.SMTP
-    with kind(host.strip("[]"), int(port), timeout=SECONDS) as server:
+    host, trust = host.strip("[]"), ssl.create_default_context()  # smtplib's own context trusts every certificate
+    with _connected(host, int(port), trust) as server:
         server.ehlo()
-        if kind is smtplib.SMTP and server.has_extn("starttls"):
-            server.starttls()
+        if not isinstance(server, smtplib.SMTP_SSL) and server.has_extn("starttls"):
+            server.starttls(context=trust)
             server.ehlo()
         if settings.alert_smtp_user is not None:
+            if not isinstance(server.sock, ssl.SSLSocket):
+                raise NoAnswer(f"{host} offers no TLS, so that the password was not sent; use port 465 or STARTTLS")
             server.login(settings.alert_smtp_user, os.environ.get(PASSWORD, ""))
         server.send_message(message)
+
+
+def _connected(host: str, port: int, trust: ssl.SSLContext) -> smtplib.SMTP:
+    if port == smtplib.SMTP_SSL_PORT:
+        return smtplib.SMTP_SSL(host, port, timeout=SECONDS, context=trust)
+    return smtplib.SMTP(host, port, timeout=SECONDS)

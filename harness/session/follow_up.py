@@ -225,9 +225,7 @@ class Pursuit:
                 continue
             own = [by_id[c] for c in one.cells if c in by_id and set(one.named.values) <= by_id[c].values.items()]
             cell = min(own, key=lambda cell: durations.expected(cell).seconds).id
-            culprit = self._culprit(
-                one, one.named, cell, [r for r in records if r.where.commit and not r.where.changed]
-            )
+            culprit = self._culprit(one, one.named, cell, records)
             self.say(f"{one.named.said}: {culprit.said}")
             Recorder(self._files.path).write("culprit", cell=cell, **culprit.event)
 

@@ -137,6 +137,8 @@ FORMS: Mapping[str, Form] = {
     "cluster_vxlan_mtu": Form("a number of bytes", "1450", _number(0, HIGHEST_PORT)),
     "cluster_coredns_cache_seconds": Form("a number of seconds", "30", _number(0, 1 << 31)),
     "cluster_drain_timeout": Form("a number of seconds", "300", _number(0, 1 << 31)),
+    "cluster_etcd_defragment_percent": Form("a number from 0 to 100", "30", _number(0, 100)),
+    "cluster_etcd_defragment_mebibytes": Form("a number of MiB", "100", _number(0, 1 << 31)),
     "cluster_certificates_renew_before_days": Form("a number of days", "90", _number(0, 1 << 31)),
     "cluster_kubeconfig_server": Form("a server's URL", "https://10.0.0.5:6443", _matching(SERVER), empty=True),
     "cluster_encryption_key": Form("32 bytes in base64", "`head -c 32 /dev/urandom | base64`", _key, empty=True),
@@ -201,6 +203,7 @@ UNJUDGED: Mapping[str, str] = {
     "cluster_ingress_address": "made of the run's machines",
     "cluster_api_host": "fixed: each machine's own haproxy",
     "cluster_files_url": "given by a run",
+    "cluster_etcd_restore_confirmation": "compared with the time of the snapshot, which names the right one",
 }
 
 

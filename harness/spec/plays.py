@@ -193,6 +193,8 @@ PHASES = {  # the usual names of a phase's playbook, without ending and with das
     "remove-node": ("remove-node", "remove-nodes", "delete-node"),
     "upgrade": ("upgrade", "upgrade-cluster", "update"),
     "reconfigure": ("reconfigure",),
+    "defragment": ("defragment-etcd", "etcd-defragment", "etcd-defrag", "defrag"),
+    "certificates": ("certificates", "renew-certificates", "renew-certs"),
     "backup": ("backup", "etcd-backup"),
     "recover": ("recover", "restore", "recover-control-plane"),
     "reset": ("reset", "uninstall", "teardown"),

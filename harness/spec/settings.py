@@ -520,6 +520,9 @@ def _with_present_names(document: lines.Document) -> lines.Document:
     return lines.Document(document.file, content, places)
 
 
+SECRET = frozenset({"alert_webhook"})  # settings that nothing prints: who knows the address may post
+
+
 def _parse(name: str, value: Any, origin: str) -> Any:
     if name in renamed.REFUSED:
         raise BadInput(f"{origin} is not a setting any more", hint=renamed.REFUSED[name])
@@ -533,6 +536,6 @@ def _parse(name: str, value: Any, origin: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise BadInput(
-            f"{origin}: {first['msg'].removeprefix('Value error, ')}, got {value!r}",
+            f"{origin}: {first['msg'].removeprefix('Value error, ')}{'' if name in SECRET else f', got {value!r}'}",
             hint="`vmatrix config` shows every setting",
         ) from error

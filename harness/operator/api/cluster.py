@@ -116,6 +116,7 @@ class PastOperation(StatusModel):
     digest: Digest | None = Field(default=None, description="Digest of what was applied.")
     backup: ObjectName | None = Field(default=None, description="EtcdBackup that it took or restored.")
     backup_uid: Line | None = Field(default=None, description="UID of that EtcdBackup.")
+    restore_uid: Line | None = Field(default=None, description="UID of the EtcdRestore that asked for it.")
 
 
 class PendingApproval(StatusModel):

@@ -15,8 +15,10 @@ from harness.kube.objects import stamp, with_condition
 ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
 MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"
 FAILED, PRUNED = "Failed", "Pruned"  # of an EtcdBackup
+RESTORED = "Restored"  # of an EtcdRestore
 ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
+ETCD_HEALTHY = "EtcdHealthy"
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
 # Of machines of a cluster: a login, what was last applied, and health.
 ANSWERING, SETTINGS_AS_APPLIED = "Answering", "SettingsAsApplied"

@@ -9,13 +9,14 @@ from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.delivery import Delivery
-from harness.operator.api.etcd import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
     DELIVERY,
     ETCD_BACKUP,
+    ETCD_RESTORE,
     GROUP,
     MACHINE,
     MACHINE_SET,
@@ -96,6 +97,14 @@ DELIVERY_COLUMNS = (
     column("Image", ".status.image", wide=True),
     column("Reason", condition_path("Ready", "message"), wide=True),
 )
+ETCD_RESTORE_COLUMNS = (
+    column("Cluster", ".spec.cluster"),
+    column("Backup", ".spec.backup"),
+    column("Phase", ".status.phase"),
+    AGE,
+    column("Ended", ".status.ended", "date", wide=True),
+    column("Says", condition_path("Restored", "message"), wide=True),
+)
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
@@ -103,6 +112,7 @@ KINDS = (
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
     KindOfObject(Delivery, DELIVERY, "vdl", CATEGORY, DELIVERY_COLUMNS),
+    KindOfObject(EtcdRestore, ETCD_RESTORE, "ver", CATEGORY, ETCD_RESTORE_COLUMNS, (".spec.cluster", ".status.phase")),
 )
 
 

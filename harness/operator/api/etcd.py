@@ -274,6 +274,7 @@ class OperationSnapshot(SnapshotPlace):
     forget: SnapshotFiles = Field(
         default=(), description="Files within the claim whose EtcdBackups are gone; the operation deletes them."
     )
+    restore: Line = Field(default="", description="UID of the EtcdRestore that asks for it, if one does.")
     expected: SnapshotFiles = Field(
         default=(), description="Other files within the claim; the operation says which of them are not there."
     )
@@ -344,3 +345,39 @@ class EtcdBackup(ObjectModel):
     cel: ClassVar[tuple[Cel, ...]] = (BACKUP_NAME,)
     spec: EtcdBackupSpec = Field(description="What is backed up, and where to.")
     status: EtcdBackupStatus = Field(default_factory=EtcdBackupStatus, description="What became of the backup.")
+
+
+RestorePhase = Literal["Pending", "Waiting", "Running", "Succeeded", "Failed"]
+SUCCEEDED = "Succeeded"
+
+
+class EtcdRestoreSpec(ApiModel):
+    """Which backup a cluster goes back to."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        unchanged(".cluster", "make another EtcdRestore"),
+        unchanged(".backup", "make another EtcdRestore"),
+    )
+    cluster: ObjectName = Field(description="ClusterDeployment whose etcd is restored; cannot change.")
+    backup: ObjectName = Field(description="EtcdBackup that it goes back to; cannot change.")
+    confirm: Line | None = Field(
+        default=None,
+        description="status.taken of the EtcdBackup, to confirm the loss of what was written since.",
+    )
+
+
+class EtcdRestoreStatus(StatusModel):
+    """What became of the restore."""
+
+    phase: RestorePhase | None = Field(default=None, description="Where it is in its life.")
+    operation: int | None = Field(default=None, description="Number of the operation in the history of the Cluster.")
+    started: Moment = Field(default=None, description="When that began.")
+    ended: Moment = Field(default=None, description="When that ended.")
+    conditions: tuple[Condition, ...] = conditions("Restored.")
+
+
+class EtcdRestore(ObjectModel):
+    """One event: a cluster that is well goes back to a backup of its etcd. Once it has succeeded, it does nothing."""
+
+    spec: EtcdRestoreSpec = Field(description="Which backup a cluster goes back to.")
+    status: EtcdRestoreStatus = Field(default_factory=EtcdRestoreStatus, description="What became of the restore.")

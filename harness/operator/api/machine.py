@@ -25,6 +25,24 @@ class MachineCertificates(StatusModel):
     other_file: Line | None = Field(default=None, description="File with that other certificate.")
 
 
+class MachineEtcd(StatusModel):
+    """What the machine's member of etcd says of itself, in steps, so that a member at rest changes nothing here."""
+
+    alarm: Line = Field(default="", description="Its alarm, such as NOSPACE.")
+    has_leader: bool = Field(default=True, description="Whether it follows a leader.")
+    size_mib: int = Field(default=0, alias="sizeMiB", description="Size of its file in MiB, in steps of 8, rounded up.")
+    free_mib: int = Field(
+        default=0, alias="freeMiB", description="How much of that is free, in steps of 8, rounded down."
+    )
+    quota_mib: int = Field(default=0, alias="quotaMiB", description="Size at which it takes no more writes.")
+    fsync_milliseconds: int = Field(
+        default=0, description="Milliseconds within which 99 in 100 writes to its disk ended, since it began."
+    )
+    round_trip_milliseconds: int = Field(
+        default=0, description="Milliseconds within which 99 in 100 round trips to its peers ended, since it began."
+    )
+
+
 class MachineSettings(StatusModel):
     """What the last operation that wrote settings has left in the files that the playbooks own."""
 
@@ -163,6 +181,7 @@ class DeclaredMachineStatus(StatusModel):
     node: MachineNode | None = Field(default=None, description="The machine as a node of its cluster.")
     facts: MachineFacts | None = Field(default=None, description="What the machine says of itself.")
     certificates: MachineCertificates | None = Field(default=None, description="When certificates on it expire.")
+    etcd: MachineEtcd | None = Field(default=None, description="What its member of etcd says of itself.")
     settings: MachineSettings | None = Field(default=None, description="What the last operation left in its files.")
     remediation: MachineRemediation | None = Field(default=None, description="What was last done to repair it.")
     infrastructure: MachineInfrastructure | None = Field(

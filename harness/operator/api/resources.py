@@ -13,6 +13,7 @@ CLUSTER_DEPLOYMENT = Resource(GROUP, VERSION, "clusterdeployments", "ClusterDepl
 CLUSTER = Resource(GROUP, VERSION, "clusters", "Cluster")
 MACHINE_SET = Resource(GROUP, VERSION, "machinesets", "MachineSet")
 MACHINE = Resource(GROUP, VERSION, "machines", "Machine")
+ETCD_RESTORE = Resource(GROUP, VERSION, "etcdrestores", "EtcdRestore")
 ETCD_BACKUP = Resource(GROUP, VERSION, "etcdbackups", "EtcdBackup")
 DELIVERY_GROUP = "delivery.vmatrix.dev"
 DELIVERY = Resource(DELIVERY_GROUP, VERSION, "deliveries", "Delivery")

@@ -14,7 +14,7 @@ from harness.kube.reconcile import Queue
 from harness.kube.resources import CONFIG_MAP, JOB, POD
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.etcd import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
     CANCEL_ANNOTATION,
@@ -22,6 +22,7 @@ from harness.operator.api.resources import (
     CLUSTER_DEPLOYMENT,
     CLUSTER_LABEL,
     ETCD_BACKUP,
+    ETCD_RESTORE,
     MACHINE,
     MACHINE_SET,
     UID_LABEL,
@@ -110,6 +111,7 @@ class ClusterLooks:
         self.jobs = context.informers.of(JOB, labels=CLUSTER_LABEL)
         self.pods = context.informers.of(POD, labels=CLUSTER_LABEL)
         self.backups = context.informers.of(ETCD_BACKUP)
+        self.restores = context.informers.of(ETCD_RESTORE)
         self._cluster = context.cluster
         self._image = context.options.executor_image
 
@@ -125,7 +127,8 @@ class ClusterLooks:
         machines = self._claimed(deployment, cluster)
         state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
-        world = observed(state, machines, datetime.now(UTC), backups)
+        restores = [EtcdRestore.model_validate(one) for one in self.restores.list(deployment["metadata"]["namespace"])]
+        world = observed(state, machines, datetime.now(UTC), backups, restores)
         wish, found = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
         mistakes = tuple(mistake.text for mistake in (*found, *unusable))
@@ -153,7 +156,7 @@ class ClusterLooks:
 
 
 def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
-    """Have every change of an EtcdBackup put its cluster into a queue, and those that are to restore it.
+    """Have every change of an EtcdBackup or EtcdRestore put its cluster into a queue, and those that are to restore it.
 
     Call it before the informers start.
     """
@@ -166,6 +169,7 @@ def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
                 queue.add(key_of(one))
 
     looks.backups.subscribe(changed)
+    looks.restores.subscribe(lambda _, restore: queue.add((key_of(restore)[0], restore["spec"]["cluster"])))
 
 
 def _job(pod: Json) -> Key:

@@ -26,6 +26,7 @@ from harness.operator.api.conditions import (
     BACKUP_FRESH,
     CONTROL_PLANE_READY,
     DEGRADED,
+    ETCD_HEALTHY,
     MACHINES_READY,
     NODE_READY,
     PROGRESSING,
@@ -59,7 +60,8 @@ from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
 from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
-from harness.operator.decide.observed import RECOVER, RESET
+from harness.operator.decide.etcd import health
+from harness.operator.decide.observed import RECOVER, RESET, RESTORE
 from harness.operator.decide.operations import Nothing
 
 EDITED = "Edited"
@@ -183,7 +185,7 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
     return True, "AllReady" if found else "NoAddons", ""
 
 
-SILENCING = (RECOVER, RESET)
+SILENCING = (RECOVER, RESTORE, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 # Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
@@ -208,7 +210,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
     machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
-    addons, degraded = addons_ready(view), _degraded(view, moment)
+    addons, degraded, found = addons_ready(view), _degraded(view, moment), health(view.observed)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
@@ -217,6 +219,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         CONTROL_PLANE_READY: planes,
         ADDONS_READY: addons,
         BACKUP_FRESH: _backup_fresh(view, moment),
+        ETCD_HEALTHY: (found.healthy, found.reason, found.message),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied

@@ -158,6 +158,7 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
     made = {**same, **said, "started": started, "ended": ended}
     made |= {"backup": dig(operation, "snapshot", "backup"), "backupUid": dig(operation, "snapshot", "uid")}
+    made |= {"restoreUid": dig(operation, "snapshot", "restore") or None}
     only_looked = operation["operation"] == ADOPT and end.outcome != SUCCEEDED
     before_anything = end.play in CHECKS.get(operation["operation"], ())
     checked = only_looked or (end.outcome == "failed" and bool(end.host) and before_anything)

@@ -1,4 +1,4 @@
-"""Inspection: log in to machines of clusters from time to time; drift of files, expiry of certificates.
+"""Inspection: log in to machines of clusters from time to time; drift of files, expiry of certificates, health of etcd.
 
 Nothing that an operation does is a change. A change that was seen before is forgotten only by an operation that put
 the file back, or wrote another one: an operation that passes it by has not made it right.
@@ -9,6 +9,8 @@ What was seen before an operation ended is old: nothing is decided by it (`decid
 
 from __future__ import annotations
 
+import json
+import math
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,6 +18,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from cryptography import x509
+from prometheus_client.parser import text_string_to_metric_families
 
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Informer, Key
@@ -32,7 +35,7 @@ from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleR
 from harness.operator.decide.observed import SUCCEEDED
 
 WHOLE = frozenset({"deploy", "upgrade", "reconfigure", "recover", "adopt"})  # they put back all that reconfigure does
-QUIET = frozenset({"backup", "certificates", "addons"})  # they write none of the files
+QUIET = frozenset({"backup", "certificates", "addons", "defragment"})  # they write none of the files
 # What reconfigure.yml puts back; of the other files, an operation that wants another content writes it.
 PUT_BACK = (
     *(f"/etc/kubernetes/manifests/{name}.yaml" for name in ("etcd", "kube-apiserver")),
@@ -132,16 +135,18 @@ def _written(digests: Mapping[str, str]) -> list[str]:
 
 
 PKI, CONFIGS, MANIFESTS = "/etc/kubernetes/pki", "/etc/kubernetes", "/etc/kubernetes/manifests"
-# What `kubeadm certs renew all` renews, which is what the operation certificates runs on control planes.
+# What the operation certificates renews: on control planes, and on members of etcd, wherever they run.
 OF_THE_API = (
     *(f"{PKI}/{name}.crt" for name in ("apiserver", "apiserver-kubelet-client", "front-proxy-client")),
     *(f"{CONFIGS}/{name}.conf" for name in ("admin", "super-admin", "controller-manager", "scheduler")),
+    ETCD_CLIENT := f"{PKI}/apiserver-etcd-client.crt",
 )
-# The same, where etcd runs beside the API server; those of external etcd are no operation's.
-OF_ETCD = (
-    f"{PKI}/apiserver-etcd-client.crt",
-    *(f"{PKI}/etcd/{n}.crt" for n in ("server", "peer", "healthcheck-client")),
-)
+OF_ETCD = (ETCD_CLIENT, *(f"{PKI}/etcd/{name}.crt" for name in ("server", "peer", "healthcheck-client")))
+RENEWED = {  # by the file that tells what a machine runs
+    f"{MANIFESTS}/kube-apiserver.yaml": OF_THE_API,
+    f"{MANIFESTS}/etcd.yaml": OF_ETCD,
+    "/etc/systemd/system/etcd.service": OF_ETCD,
+}
 
 
 def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | None:
@@ -150,8 +155,7 @@ def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | N
     Args:
         certificates: PEM by path.  files: paths of other files that are on the machine.
     """
-    renewed = OF_THE_API if f"{MANIFESTS}/kube-apiserver.yaml" in files else ()
-    renewed = (*renewed, *OF_ETCD) if renewed and f"{MANIFESTS}/etcd.yaml" in files else renewed
+    renewed = {path for program, paths in RENEWED.items() if program in files for path in paths}
     ends = {path: end for path, pem in certificates.items() if (end := _end(pem)) is not None}
     made: Json = {}
     for date, file, paths in (
@@ -170,6 +174,57 @@ def _end(pem: bytes) -> datetime | None:
         return min((one.not_valid_after_utc for one in x509.load_pem_x509_certificates(pem)), default=None)
     except ValueError:  # a file that is just being written
         return None
+
+
+MIB, STEP = 1 << 20, 8  # of sizes in a status
+SIZE, USED, QUOTA = (
+    *("etcd_mvcc_db_total_size_in_bytes", "etcd_mvcc_db_total_size_in_use_in_bytes"),
+    "etcd_server_quota_backend_bytes",
+)
+LEADER = "etcd_server_has_leader"
+FSYNC, ROUND_TRIP = "etcd_disk_wal_fsync_duration_seconds_bucket", "etcd_network_peer_round_trip_time_seconds_bucket"
+MOST = 0.99
+
+
+def etcd_state(found: Inspected) -> Json | None:
+    """Return a Machine's `etcd` by what its member says of itself, None where no member runs or none answers."""
+    samples: dict[str, list[tuple[str, float]]] = {}
+    for family in text_string_to_metric_families(found.etcd + "\n"):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append((sample.labels.get("le", ""), sample.value))
+    if SIZE not in samples:
+        return None
+    size, used, quota = (samples.get(name, [("", 0.0)])[0][1] for name in (SIZE, USED, QUOTA))
+    return {
+        "alarm": _alarm(found.health),
+        "hasLeader": samples.get(LEADER, [("", 1.0)])[0][1] > 0,
+        "sizeMiB": math.ceil(size / MIB / STEP) * STEP,
+        "freeMiB": math.floor((size - used) / MIB / STEP) * STEP,
+        "quotaMiB": round(quota / MIB),
+        "fsyncMilliseconds": math.ceil(_most(samples.get(FSYNC, [])) * 1000),
+        "roundTripMilliseconds": math.ceil(_most(samples.get(ROUND_TRIP, [])) * 1000),
+    }
+
+
+def _alarm(health: str) -> str:
+    """Return the alarm that etcd's /health gives as its reason, "" for none."""
+    try:
+        reason = str(json.loads(health).get("reason", "")) if health else ""
+    except ValueError:  # it was just ending
+        return ""
+    return reason.removeprefix("ALARM ") if reason.startswith("ALARM ") else ""
+
+
+def _most(buckets: Iterable[tuple[str, float]]) -> float:
+    """Return the bound in seconds below which 99 in 100 are, of all histograms together; 0 where there are none."""
+    counts: dict[float, float] = {}
+    for bound, count in buckets:
+        counts[float(bound)] = counts.get(float(bound), 0.0) + count
+    whole = counts.get(math.inf, 0.0)
+    finite = sorted(bound for bound in counts if bound != math.inf)
+    if not whole or not finite:
+        return 0.0
+    return next((bound for bound in finite if counts[bound] >= whole * MOST), finite[-1])
 
 
 BELIEVED = 2  # logins in a row that fail: one may have met a moment of trouble on the way
@@ -202,6 +257,7 @@ def findings(
     expiry = dates(found.certificates, found.files)
     return {
         "certificates": _whole(dig(machine, "status", "certificates"), expiry),
+        "etcd": _whole(dig(machine, "status", "etcd"), etcd_state(found)),
         "settings": settings,
         "conditions": steady(conditions, wanted_now),
     }
@@ -212,7 +268,12 @@ def without_findings(machine: Json) -> Json:
     status = machine.get("status") or {}
     conditions = status.get("conditions") or []
     kept = [one for one in conditions if one["type"] not in OURS]
-    return {"certificates": None, "settings": None, **({"conditions": kept} if kept != conditions else {})}
+    return {
+        "certificates": None,
+        "etcd": None,
+        "settings": None,
+        **({"conditions": kept} if kept != conditions else {}),
+    }
 
 
 def _no_answer(trouble: ProbeTrouble, failed: int, moment: datetime) -> Json | None:

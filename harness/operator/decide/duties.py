@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from harness.kube.objects import stamp
-from harness.operator.api.sets import ETCD, GROUPS, WantedSet
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.backups import to_restore
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
@@ -102,7 +102,8 @@ def renew(found: Situation) -> Due | None:
     soon = timedelta(days=min(RENEW_DAYS, days if isinstance(days, int) else RENEW_DAYS))
     if expires is None or expires - found.observed.now > soon:
         return None
-    due = step(found, f"a certificate expires at {stamp(expires)}", _planes(found))
+    signed = [host for host in found.who.members if {GROUPS[CONTROL_PLANE], GROUPS[ETCD]} & set(host.groups)]
+    due = step(found, f"a certificate expires at {stamp(expires)}", signed)
     return replace(due, once=True, more={"expires": stamp(expires)})
 
 
@@ -186,10 +187,6 @@ def _with(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
 
 def _without(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
     return tuple(host for host in found.who.members if host not in hosts)
-
-
-def _planes(found: Situation) -> tuple[Host, ...]:
-    return tuple(host for host in found.who.members if "control_plane" in host.groups)
 
 
 def machines_missing(found: Situation) -> Wait | None:

@@ -18,7 +18,7 @@ from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.etcd import EtcdBackup
+from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import (
     GIVEN_OR_MADE,
     NO_ADDRESS,
@@ -27,7 +27,7 @@ from harness.operator.api.machine import (
     KeyRef,
     MachineClaim,
 )
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, GROUP, MACHINE
 from harness.operator.api.rules import mistakes, read
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.accepted import against
@@ -236,13 +236,14 @@ class LiveCluster:
     """What there is.
 
     metadata: of the ClusterDeployment, None where there is none.  state: its Cluster.  machines: of its namespace.
-    backups: of its namespace, too.
+    backups, restores: of its namespace, too.
     """
 
     metadata: Metadata | None = None
     state: DeclaredCluster | None = None
     machines: tuple[DeclaredMachine, ...] = ()
     backups: tuple[EtcdBackup, ...] = ()
+    restores: tuple[EtcdRestore, ...] = ()
 
     @property
     def new(self) -> bool:
@@ -262,7 +263,7 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     api = open_usual(kubeconfig)
     try:
         machines = api.list(MACHINE, namespace).items
-        backups = api.list(ETCD_BACKUP, namespace).items
+        backups, restores = (api.list(kind, namespace).items for kind in (ETCD_BACKUP, ETCD_RESTORE))
         found = api.get(CLUSTER_DEPLOYMENT, name, namespace)
         state = api.get(CLUSTER, name, namespace)
     except ApiFailure as failure:
@@ -275,6 +276,7 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
         DeclaredCluster.model_validate(state) if state is not None else None,
         tuple(DeclaredMachine.model_validate(machine) for machine in machines),
         tuple(EtcdBackup.model_validate(backup) for backup in backups),
+        tuple(EtcdRestore.model_validate(restore) for restore in restores),
     )
 
 
@@ -357,7 +359,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
         annotations = {**live.metadata.annotations, **cd.metadata.annotations}
         cd = cd.model_copy(update={"metadata": live.metadata.model_copy(update={"annotations": annotations})})
     machines = claimed(cd, live.machines) if live.machines else invented(cd)
-    world = observed(live.state, machines, now, live.backups)
+    world = observed(live.state, machines, now, live.backups, live.restores)
     known = load_releases()
     around = [one.address for one in machines if one.spec.claim is not None and one.address]
     wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new)]

@@ -18,8 +18,9 @@ from harness.operator.api.cluster import (
     UnsettledState,
 )
 from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
-from harness.operator.api.etcd import EtcdBackup
-from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.etcd import SUCCEEDED as RESTORED
+from harness.operator.api.etcd import EtcdBackup, EtcdRestore
+from harness.operator.api.machine import DeclaredMachine, MachineEtcd
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
@@ -34,7 +35,9 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
     "reconfigure": ("version", "source", "settings", "addons"),
     "addons": ("addons",),
 }
-RECOVER = "recover"
+RECOVER, RESTORE, DEFRAGMENT = "recover", "restore", "defragment"
+# What a snapshot has of another time than the machines, once it was restored: the cluster's own copies of settings.
+OUTDATED: Mapping[str, tuple[Part, ...]] = {RESTORE: ("settings", "addons")}
 LEAVE = frozenset({"remove-node", RECOVER})  # operations whose machines leave
 ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from before is left
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
@@ -49,6 +52,7 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     "upgrade": (PREFLIGHT, CHECKPOINT, "Refuse forbidden version skew", "Fetch new binaries and images"),
     "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", "Refuse settings that cannot work"),
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
+    RESTORE: (CHECKPOINT,),
     "recover": ("Group lost and remaining machines",),
 }
 
@@ -62,14 +66,15 @@ def unsettled_after(
         before: what was so when it began.  applied: what was applied then.
     """
     old, name, after = before or UnsettledState(), operation.operation, operation.applies
+    outdated = OUTDATED.get(name, ())
     if outcome == "succeeded":
         there = (*(after.machines if after is not None else ()), *operation.machines)
         left = UnsettledState(
-            parts=tuple(part for part in old.parts if part not in SETTLES.get(name, ())),
+            parts=(*(p for p in old.parts if p not in (*SETTLES.get(name, ()), *outdated)), *outdated),
             hosts=tuple(host for host in old.hosts if host.machine not in there),
             leaving=tuple(machine for machine in old.leaving if machine not in operation.machines),
             lost=tuple(machine for machine in old.lost if machine not in operation.machines),
-            why=old.why,
+            why=old.why or f"{name} {operation.sequence}",
         )
         return left if name not in ANEW and (left.parts or left.hosts or left.leaving) else None
     known = {host.machine for host in (*old.hosts, *(applied.hosts if applied is not None else ()))}
@@ -91,12 +96,22 @@ RESET = "reset"  # the operation after which nothing is deployed any more
 
 
 @dataclass(frozen=True)
+class SeenRestore:
+    """An EtcdRestore that has not succeeded. confirm: the time of the snapshot, as somebody has confirmed it."""
+
+    name: str
+    uid: str
+    backup: str
+    confirm: str = ""
+
+
+@dataclass(frozen=True)
 class Observed:
     """What there is.
 
     now: the caller's clock.  sequence: of the last operation that began.  running: the operation that runs.
     applied: what was deployed last.  history: the operations that ended, the latest first.
-    backups: of etcd, those taken last first.
+    backups: of etcd, those taken last first.  restore: the first EtcdRestore that has not succeeded.
     By the name of a Machine:
     trouble: why it cannot be used now.
     lost: how the infrastructure knows that it is gone.  lost_at, silent_at: since when it is known to be so.
@@ -105,6 +120,7 @@ class Observed:
     missing: by add-on of the playbooks, what of it is gone since the last operation.
     deleted: Machines that are being deleted.  silent: deployed ones that do not answer.
     expires: of the first certificate that an operation can renew.
+    etcd: what members of etcd say of themselves since the last operation.
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     """
 
@@ -124,7 +140,9 @@ class Observed:
     deleted: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()
     expires: datetime | None = None
+    etcd: Mapping[str, MachineEtcd] = field(default_factory=dict)
     backups: tuple[SeenBackup, ...] = ()
+    restore: SeenRestore | None = None
     unsettled: UnsettledState | None = None
     approval: PendingApproval | None = None
 
@@ -147,11 +165,12 @@ def observed(
     machines: Iterable[DeclaredMachine],
     now: datetime,
     backups: Iterable[EtcdBackup] = (),
+    restores: Iterable[EtcdRestore] = (),
 ) -> Observed:
     """Return what the objects of a cluster say; `cluster` is None before there is one.
 
     Args:
-        backups: those of the namespace.
+        backups, restores: those of the namespace.
     """
     found = tuple(machines)
     fresh = [machine for machine in found if _fresh(machine, cluster)]
@@ -166,6 +185,7 @@ def observed(
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
         silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
+        etcd={one.metadata.name: one.status.etcd for one in fresh if one.status.etcd is not None},
         expires=min((parse_time(date) for date in dates if date), default=None),
         deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
     )
@@ -183,8 +203,26 @@ def observed(
         unsettled=of.unsettled,
         approval=of.approval,
         backups=seen_backups(cluster, backups, now),
+        restore=_restore(cluster, restores),
         missing={one.name: one.message for one in since if one.reason == MISSING},
     )
+
+
+def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenRestore | None:
+    """Return the EtcdRestore that is to be carried out next: each is once."""
+    over = {past.restore_uid for past in cluster.status.history if past.outcome == SUCCEEDED}
+    own = [
+        one
+        for one in restores
+        if one.spec.cluster == cluster.metadata.name
+        and one.metadata.deletion_timestamp is None
+        and one.status.phase != RESTORED
+        and one.metadata.uid not in over
+    ]
+    first = min(own, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
+    if first is None:
+        return None
+    return SeenRestore(first.metadata.name, first.metadata.uid, first.spec.backup, first.spec.confirm or "")
 
 
 def _fresh(machine: DeclaredMachine, cluster: DeclaredCluster | None) -> bool:
@@ -264,5 +302,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         approval=None if pending is not None and pending.digest == current.digest else pending,
         changed={} if SETTLES.get(current.operation) else observed.changed,
         expires=None if current.operation == "certificates" else observed.expires,
+        restore=None if current.operation == RESTORE else observed.restore,
+        etcd={} if current.operation == DEFRAGMENT else observed.etcd,
         replace={name: why for name, why in observed.replace.items() if name not in gone},
     )

@@ -10,7 +10,7 @@ from harness.errors import Blame
 from harness.kube.objects import parse_time
 from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval, PlannedStep
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION, RETRY_ANNOTATION
-from harness.operator.decide import duties
+from harness.operator.decide import duties, etcd
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import (
@@ -29,16 +29,18 @@ from harness.operator.decide.duties import joining_missing, machines_missing, un
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
+    DEFRAGMENT,
     INTERRUPTED,
     RECOVER,
     RESET,
+    RESTORE,
     SUCCEEDED,
     Observed,
     begun,
     ended,
 )
 from harness.operator.decide.product_file import FIELD, phase_of
-from harness.operator.decide.restores import restorable
+from harness.operator.decide.restores import restorable, restore
 
 BACKUP, UPGRADE = "backup", "upgrade"  # operations
 
@@ -226,17 +228,21 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty("deploy", "cluster.yml", False, duties.deploy, holds=(machines_missing,)),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
+    Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
+    Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty("upgrade", "upgrade.yml", True, duties.upgrade),
     Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure),
     Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
+    Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
 )
 WITHOUT_A_CLUSTER = DUTIES[:3]
+CONFIRMED = (RESET, RECOVER, RESTORE)  # somebody has confirmed them otherwise than by an approval
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:
@@ -312,7 +318,7 @@ def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | W
     held = no_phase(duty.operation, desired) or held
     operation = _operation(duty, due, desired, observed)
     held = held or held_back(operation, desired, observed)
-    if held is None and duty.disruptive and duty.operation not in (RESET, RECOVER):  # which is confirmed in any case
+    if held is None and duty.disruptive and duty.operation not in CONFIRMED:
         held = unapproved(operation, desired, observed)
     return held or operation
 

@@ -8,6 +8,8 @@ of another EtcdBackup of the same name, it is another one. Nothing has to be rem
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import stamp
 from harness.operator.api.resources import RESTORE_ANNOTATION
@@ -20,8 +22,44 @@ from harness.operator.decide.backups import (
     to_restore,
 )
 from harness.operator.decide.desired import digest_of
-from harness.operator.decide.due import Situation, Wait, WaitReason
+from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step
 from harness.operator.decide.membership import dead, majority_in_doubt
+
+
+def restore_trouble(found: Situation) -> tuple[str, str] | None:
+    """Return reason and message of why an EtcdRestore is not carried out; None where it can be, or there is none.
+
+    It goes back in time, so every member has to take part.
+    """
+    observed, asked = found.observed, found.observed.restore
+    if asked is None:
+        return None
+    if (wrong := backup_mistake(asked.backup, observed.backups)) is not None:
+        return "BackupNotVerified", f"{wrong.message}: make another EtcdRestore, of a backup that is Verified"
+    backup = to_restore(asked.backup, observed.backups)
+    taken = backup.taken if backup is not None else ""
+    if not taken or asked.confirm != taken:
+        return "NotConfirmed", f"what was written since {taken} would be lost: set spec.confirm to {taken}"
+    down = {**observed.ill, **observed.lost}
+    said = [f"{host.machine}: {down[host.machine]}" for host in found.who.members if host.machine in down]
+    if said:
+        return "MachinesDown", f"etcd goes back only while every machine is well ({'; '.join(said)})"
+    return None
+
+
+def restore(found: Situation) -> Due | None:
+    """Return the restore that an EtcdRestore asks for, once it is confirmed and every machine is well."""
+    asked = found.observed.restore
+    backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
+    if asked is None or backup is None or restore_trouble(found) is not None:
+        return None
+    extra = {"cluster_etcd_restore_confirmation": backup.taken}
+    due = step(found, f"EtcdRestore {asked.name}: back to {backup.taken}", found.who.members, StepChange(extra=extra))
+    applies = due.applies.model_copy(update={"restored": backup.name}) if due.applies is not None else None
+    snapshot = backup.snapshot().model_copy(update={"restore": asked.uid})
+    more = {"backup": backup.uid, "restore": asked.uid}
+    return replace(due, applies=applies, snapshot=snapshot, once=True, more=more)
+
 
 CONFIRMATION_DIGITS = 8  # of a digest: nobody types it by chance, and a person can compare it
 CA_LOST = "all {} are lost, and the cluster's CA with them: delete the object and make another cluster"

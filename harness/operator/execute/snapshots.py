@@ -19,7 +19,7 @@ from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
 from harness.operator.api.etcd import ABSENT, LOCKED, OperationSnapshot
-from harness.operator.decide.observed import RECOVER
+from harness.operator.decide.observed import RECOVER, RESTORE
 from harness.operator.execute.inputs import BACKUP
 from harness.operator.execute.object_store import Bucket
 
@@ -84,7 +84,7 @@ class SnapshotStore:
             described(self.path).unlink(missing_ok=True)
             if self.bucket is not None:
                 self.bucket.delete(description_of(self.about.file))
-        elif operation == RECOVER:
+        elif operation in (RECOVER, RESTORE):
             self._fetch()
             self.check()
 
@@ -135,7 +135,7 @@ class SnapshotStore:
         Raises:
             BadInput: see above; nothing was changed.
         """
-        hint = "name another EtcdBackup in spec.etcd.restoreFrom"
+        hint = "name another EtcdBackup, in spec.etcd.restoreFrom or a new EtcdRestore"
         if not self.path.is_file() or not described(self.path).is_file():
             raise BadInput(f"there is no snapshot {self.about.file} in {self.where}", hint=hint)
         if not is_whole(self.path) or self._told().get("sha256") != sha256_of(self.path):

@@ -181,6 +181,28 @@ def suspects_of(analysis: Analysis) -> list[Explained]:
     return worth_showing(found)
 
 
+def since_of(analysis: Analysis, found: Explained) -> dict[str, str] | None:
+    """Return between which commits what fails by a named suspect came, whichever cells had its values."""
+    if found.named is None or found.named.around:
+        return None
+    records = [record for night in analysis.nights for record in night.cells.values()]
+    ends = since(records, found.named.values, [title for title, _ in found.keys])
+    if ends is None:
+        return None
+    good, bad = (record.where.commit for record in ends)
+    url = compare_url(analysis.nights[-1], good, bad)
+    return {"date": ends[1].start.date().isoformat(), "good": good, "bad": bad, "url": url}
+
+
+def culprit_of(analysis: Analysis, found: Explained) -> dict[str, str] | None:
+    """Return the commit that bisection found for a named suspect, with author and owners."""
+    night, named = analysis.last, found.named
+    if night is None or named is None:
+        return None
+    known = (night.cells[cell].culprit for cell in found.cells if cell in night.cells)
+    return next((dict(one) for one in known if one.get("values") == named.said), None)
+
+
 def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
     """Return the last good and the first bad commit; an empty text for what is not known."""
     good = nights[found.good].where.commit if found.good >= 0 else ""
@@ -370,8 +392,8 @@ class _Document:
             "cells": [self.places[cell] for cell in found.cells],
             "what": [title for title, _ in found.keys],
             "chance": round(found.chance, 3),
-            "since": self.since(found),
-            "culprit": self.culprit(found),
+            "since": since_of(self.analysis, found),
+            "culprit": culprit_of(self.analysis, found),
             "named": found.named is not None,
             "suspects": [
                 {
@@ -383,26 +405,6 @@ class _Document:
                 for one in found.suspects[:SHOWN]
             ],
         }
-
-    def since(self, found: Explained) -> dict[str, Any] | None:
-        """Return between which commits what fails by a named suspect came, whichever cells had its values."""
-        if found.named is None or found.named.around:
-            return None
-        records = [record for night in self.analysis.nights for record in night.cells.values()]
-        ends = since(records, found.named.values, [title for title, _ in found.keys])
-        if ends is None:
-            return None
-        good, bad = (record.where.commit for record in ends)
-        url = compare_url(self.analysis.nights[-1], good, bad)
-        return {"date": ends[1].start.date().isoformat(), "good": good, "bad": bad, "url": url}
-
-    def culprit(self, found: Explained) -> dict[str, str] | None:
-        """Return the commit that bisection found for a named suspect."""
-        night, named = self.analysis.last, found.named
-        if night is None or named is None:
-            return None
-        known = (night.cells[cell].culprit for cell in found.cells if cell in night.cells)
-        return next((dict(one) for one in known if one.get("values") == named.said), None)
 
     def symptoms(self) -> dict[str, Any]:
         """Return the symptoms of the last night's cells, those of most cells first, and those that nobody sees."""

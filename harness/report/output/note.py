@@ -15,7 +15,16 @@ from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
 from harness.report.analysis.story import CellStory
-from harness.report.output.document import commits, compare_url, reproduce, summary, suspects_of
+from harness.report.output.document import (
+    commits,
+    compare_url,
+    culprit_of,
+    reproduce,
+    since_of,
+    summary,
+    suspects_of,
+)
+from harness.report.suspects import Explained
 from harness.report.suspects import lines_of as lines_of_suspects
 from harness.report.words import plural
 from harness.validate.performance.figures import label_of
@@ -82,10 +91,22 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
         lines += ["", f"and {plural(len(rows) - MOST_ROWS, 'more kind')} of failure; see the report."]
     counts = [c for c in failing if not _excused(c)] or list(failing)
     found = suspects_of(analysis)
-    lines += (
-        ["", "Suspects:", "", *(f"- {code(line)}" for one in found for line in lines_of_suspects(one))] if found else []
-    )
+    if found:
+        lines += ["", "Suspects:", ""]
+        lines += [f"- {code(line)}{_origin(analysis, one)}" for one in found for line in lines_of_suspects(one)]
     return [*lines, "", "To reproduce the first one:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
+
+
+def _origin(analysis: Analysis, found: Explained) -> str:
+    """Return since which commit, or commits, a suspect fails, and whose files these are; "" where that is not known."""
+    if culprit := culprit_of(analysis, found):
+        owners = f", owners {code(culprit['owners'])}" if culprit.get("owners") else ""
+        return f", since {code(culprit['title'])} by {code(culprit['author'])}{owners}"
+    ends = since_of(analysis, found)
+    if ends is None or not (ends["good"] and ends["bad"]):
+        return ""
+    commits_of = code(f"{ends['good'][:8]}..{ends['bad'][:8]}")
+    return f", since {_link(commits_of, ends['url'])}"
 
 
 def _alike(cell: CellStory) -> Hashable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from datetime import date
 from fnmatch import fnmatchcase
@@ -104,8 +105,9 @@ class QuarantineEntry(Model):
 
 def _compiled(text: str) -> str:
     try:
-        re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
+        with warnings.catch_warnings(action="error"):  # such as of [[:alpha:]], which Python's `re` does not know
+            re.compile(text)
+    except (re.error, RecursionError, OverflowError, FutureWarning, DeprecationWarning) as error:
         raise ValueError(f"is not a regular expression: {error}") from None
     if re.compile(text).search("") is not None:
         raise ValueError("fits the empty line, so every line; add what it is about")

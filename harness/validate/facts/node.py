@@ -90,7 +90,11 @@ class Member:
 
 @dataclass(frozen=True)
 class EtcdView:
-    """One member's answers about itself and about the cluster's members. Ids are decimal numbers."""
+    """One member's answers about itself and about the cluster's members. Ids are decimal numbers.
+
+    size, quota: bytes of its file, and how many it may have; 0 where the member does not say it (before etcd 3.6).
+    defragmentations: since its process began; None where it does not say it.
+    """
 
     healthy: bool
     version: str
@@ -100,6 +104,9 @@ class EtcdView:
     members: tuple[Member, ...]
     alarms: tuple[str, ...]
     errors: tuple[str, ...]
+    size: int
+    quota: int
+    defragmentations: int | None
 
 
 def etcd_view_of(raw: Mapping[str, Any]) -> EtcdView:
@@ -124,6 +131,9 @@ def etcd_view_of(raw: Mapping[str, Any]) -> EtcdView:
         members=tuple(_member(m) for m in answers["members"].get("members", [])),
         alarms=tuple(f"{a.get('alarm')} of {a.get('memberID')}" for a in answers["alarms"].get("alarms", [])),
         errors=(*errors, *(str(e) for e in status.get("errors", []))),
+        size=int(status.get("dbSize", 0)),
+        quota=int(status.get("dbSizeQuota", 0)),
+        defragmentations=raw.get("defragmentations"),
     )
 
 

@@ -114,7 +114,15 @@ def etcd(running: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
         "members": fetch(base + "/v3/cluster/member/list", {}, context),
         "status": fetch(base + "/v3/maintenance/status", {}, context),
         "alarms": fetch(base + "/v3/maintenance/alarm", {"action": "GET"}, context),
+        "defragmentations": defragmentations(effective(process, "listen-metrics-urls") or base, context),
     }
+
+
+def defragmentations(urls: str, context: Any) -> int | None:
+    """Return how often a member was defragmented since it began, by the first of its metrics' URLs."""
+    body = fetch(of_loopback(urls.split(",")) + "/metrics", None, context)["body"]
+    line = re.search(r"^etcd_disk_backend_defrag_duration_seconds_count (\d+)$", body, re.M)
+    return int(line[1]) if line else None
 
 
 def certificates(running: Iterable[dict[str, Any]], folder: str) -> dict[str, str]:

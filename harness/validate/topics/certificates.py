@@ -123,6 +123,7 @@ ROLES: Mapping[str, Role] = {
     "/etc/kubernetes/scheduler.conf": Role("system:kube-scheduler", CLIENT, "control_plane"),
     "/var/lib/kubelet/pki/kubelet-client-current.pem": Role("system:node:{name}", CLIENT, "node", "system:nodes"),
 }
+RENEW = "certificates"  # the phase
 # What is there on some machines only: on the first control plane; where the cluster signs kubelets' requests, or not.
 OTHER_ROLES: Mapping[str, Role] = {
     "/etc/kubernetes/super-admin.conf": Role("kubernetes-super-admin", CLIENT, "control_plane", "system:masters"),
@@ -560,3 +561,26 @@ def _is_at(path: str, places: Sequence[str], expected: ExpectedGuest) -> bool:
 def _data_folders(name: str, facts: Facts) -> list[str]:
     """Return the folders with the data of the etcd that runs on a machine."""
     return [folder for one in facts[name].running("etcd") if (folder := one.flag("data-dir"))] if name in facts else []
+
+
+def not_renewed(before: Facts, after: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return certificates of control planes and of etcd that are the same after a phase as before it."""
+    folder = expected.leaves.certificates or ""
+    signed = {
+        path if path.startswith("/") else f"{folder}/{path}"
+        for path, role in ROLES.items()
+        if not role.authority and role.where != "node"
+    }
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        earlier = {one.path: one.pem for one in before[name].certificates} if name in before else {}
+        there = [one for one in seen.certificates if one.path in signed]
+        if not there:
+            yield Mismatch(name, "certificates that a renewal is for", "none")
+        for one in there:
+            if earlier.get(one.path, one.pem) == one.pem:
+                yield Mismatch(
+                    f"{name} {one.path}", "another certificate than before the phase", "the same, or none before"
+                )
+
+    return on_every([*dict.fromkeys((*expected.control_plane, *expected.etcd))], after, judge)

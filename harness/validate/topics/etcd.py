@@ -11,6 +11,12 @@ from harness.validate.facts.node import EtcdView
 from harness.validate.findings import Mismatch, differs, of_each, on_every, same_set, unjudged
 
 PEER_PORT = 2380
+FULL_PERCENT = 80  # policy: time to act is left. At its quota, a member raises NOSPACE, and etcd takes no writes
+DEFRAGMENT = "defragment"  # the phase
+REMEDIES = {  # https://etcd.io/docs/v3.6/op-guide/maintenance/
+    "NOSPACE": "compact, defragment every member, then clear the alarm (vmatrix's playbooks: defragment-etcd.yml)",
+    "CORRUPT": "remove the member and join its machine empty; restore a backup where it is the only one",
+}
 Judge = Callable[[Mapping[str, EtcdView], ExpectedGuest], list[Mismatch]]
 
 
@@ -33,8 +39,21 @@ def where_it_runs(judge: Judge) -> Judge:
 def unhealthy(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return members that report errors, alarms, or that they are not healthy."""
     yield from differs(name, "errors", (), view.errors)
-    yield from differs(name, "alarms", (), view.alarms)
+    for alarm in view.alarms:
+        remedy = REMEDIES.get(alarm.partition(" ")[0], "see etcd's documentation of alarms")
+        yield Mismatch(name, "no alarms", f"alarm {alarm}; {remedy}")
     yield from differs(name, "/health healthy", True, view.healthy)
+
+
+@where_it_runs
+@of_each("etcd")
+def filling(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
+    """Return members whose file soon fills its quota."""
+    if not view.quota:
+        yield unjudged(f"{name}'s quota", "its etcd does not say it, as before etcd 3.6", whole=True)
+    elif view.size * 100 > view.quota * FULL_PERCENT:
+        seen = f"{view.size} bytes of {view.quota}; {REMEDIES['NOSPACE']}, or raise quota-backend-bytes"
+        yield Mismatch(name, f"etcd's file fills at most {FULL_PERCENT}% of its quota", seen)
 
 
 @where_it_runs
@@ -83,3 +102,16 @@ def wrong_versions(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> li
     if not expected.etcd_version:
         return [unjudged("etcd's version", expected.why_unknown("etcd"), whole=True)]
     return on_every(expected.etcd, views, lambda name, view: differs(name, "etcd", expected.etcd_version, view.version))
+
+
+def not_defragmented(
+    before: Mapping[str, EtcdView], after: Mapping[str, EtcdView], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return members that no phase between two looks has defragmented."""
+
+    def judge(name: str, view: EtcdView) -> Iterator[Mismatch]:
+        earlier = before[name].defragmentations if name in before else None
+        if view.defragmentations is None or earlier is None or view.defragmentations <= earlier:
+            yield Mismatch(name, f"defragmented since {earlier} times", f"{view.defragmentations} times")
+
+    return on_every(expected.etcd, after, judge)

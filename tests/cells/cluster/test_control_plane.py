@@ -116,6 +116,15 @@ def test_etcd_is_healthy_on_every_member(inspection: Inspection) -> None:
     )
 
 
+def test_etcd_has_room_for_what_is_written(inspection: Inspection) -> None:
+    require(
+        etcd.filling(inspection.etcd, inspection.expected),
+        claim=f"every etcd member's file fills at most {etcd.FULL_PERCENT}% of its quota, so that writes go on",
+        look="what writes so much: counts of keys by prefix; is etcd compacted and defragmented from time to time?",
+        do=etcdctl(inspection.expected, "endpoint status --cluster"),
+    )
+
+
 def test_etcd_members_follow_one_leader(inspection: Inspection) -> None:
     require(
         etcd.disagreeing(inspection.etcd, inspection.expected),

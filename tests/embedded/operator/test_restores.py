@@ -1,10 +1,12 @@
-"""Restores with a real API server: a backup that is named restores nothing before somebody confirms that."""
+"""Restores with a real API server: nothing is restored before somebody confirms that, and an EtcdRestore is once."""
 
 from __future__ import annotations
 
-from harness.kube.client import Json
-from harness.kube.objects import dig
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE
+import pytest
+
+from harness.kube.client import ApiFailure, Json
+from harness.kube.objects import condition, dig
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, MACHINE
 from harness.operator.context import OperatorContext
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
@@ -139,3 +141,37 @@ def test_an_approval_that_was_given_before_it_was_asked_for_approves_nothing(
     world.edit(version="1.36.3")
     said = world.condition("Progressing", "False", "WaitingForApproval")["message"]
     assert "cluster.vmatrix.dev/approve=4; 3 was approved, which is another operation" in said
+
+
+def restored(world: World, status: str, reason: str) -> Json:
+    """Wait until an EtcdRestore says this."""
+
+    def said() -> Json | NotYet:
+        found = condition(world.get(ETCD_RESTORE, "undo"), "Restored") or {}
+        return found if (found.get("status"), found.get("reason")) == (status, reason) else NotYet(str(found))
+
+    return world.wait(said, f"Restored={status}, {reason}")
+
+
+def test_a_cluster_that_is_well_goes_back_once(world: World, manager: StartManager) -> None:
+    manager(*MINE, "restores", options=OPTIONS)
+    made = world.declare()
+    world.succeed(DEPLOY)
+    world.history(1)
+    backup(world, "old", made)
+    spec = {"cluster": NAME, "backup": "old"}
+    world.api.create(ETCD_RESTORE, ETCD_RESTORE.manifest("undo", world.namespace, labels={}, spec=spec))
+    assert "set spec.confirm to 2026-02-01T00:00:00Z" in restored(world, "False", "NotConfirmed")["message"]
+    assert world.kubelet.jobs() == [DEPLOY]
+    with pytest.raises(ApiFailure, match="cannot change: make another EtcdRestore"):
+        world.api.merge(ETCD_RESTORE, "undo", {"spec": {"backup": "other"}}, world.namespace)
+
+    world.api.merge(ETCD_RESTORE, "undo", {"spec": {"confirm": "2026-02-01T00:00:00Z"}}, world.namespace)
+    world.kubelet.job(f"{NAME}-2-restore")
+    restored(world, "False", "Running")
+    world.succeed(f"{NAME}-2-restore")
+    restored(world, "True", "Restored")
+    assert dig(world.get(ETCD_RESTORE, "undo"), "status", "operation") == 2
+    world.succeed(f"{NAME}-3-reconfigure")
+    assert [one["operation"] for one in world.history(3)] == ["reconfigure", "restore", "deploy"]
+    world.condition("Progressing", "False", "UpToDate")

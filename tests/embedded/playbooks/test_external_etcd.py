@@ -80,6 +80,38 @@ def test_members_of_etcd_and_a_control_plane_come(bench: Bench, place: dict[str,
     assert {host.changed for host in bench.play(entry="scale")} == {0}
 
 
+CERTIFICATES = {
+    "etcd-0": ("etcd/server.crt", "etcd/peer.crt", "etcd/healthcheck-client.crt", "apiserver-etcd-client.crt"),
+    "etcd-2": ("etcd/server.crt", "etcd/peer.crt", "etcd/healthcheck-client.crt"),
+    "cp-0": ("apiserver.crt", "apiserver-etcd-client.crt"),
+    "cp-1": ("apiserver.crt", "apiserver-etcd-client.crt"),
+}
+
+
+def certificates(bench: Bench, place: dict[str, int]) -> dict[str, list[str]]:
+    """Return the digests of certificates that kubeadm signs, by machine, in the order of CERTIFICATES."""
+    folder = "/etc/kubernetes/pki"
+    return {
+        name: [
+            line.split()[0]
+            for line in bench.on(place[name], f"cd {folder} && sudo sha256sum {' '.join(files)}").stdout.splitlines()
+        ]
+        for name, files in CERTIFICATES.items()
+    }
+
+
+@pytest.mark.usefixtures("before")
+def test_certificates_of_etcd_are_renewed_with_those_of_the_api_servers(bench: Bench, place: dict[str, int]) -> None:
+    was = certificates(bench, place)
+    bench.play("-e", "cluster_certificates_renew_before_days=400", entry="certificates")
+    now = certificates(bench, place)
+    assert {name: len(found) for name, found in now.items()} == {name: len(f) for name, f in CERTIFICATES.items()}
+    assert not [(name, a) for name in now for a, b in zip(was[name], now[name], strict=True) if a == b]
+    assert now["cp-0"][-1] == now["cp-1"][-1] == now["etcd-0"][-1], "API servers ask with the one that was renewed"
+    assert (healthy(bench, place["etcd-0"]), nodes(bench)) == (len(EVERY), {"cp-0", "cp-1", "w-0"})
+    assert {host.changed for host in bench.play(entry="certificates")} == {0}
+
+
 @pytest.mark.usefixtures("before")
 def test_every_machine_reaches_an_api_server_when_the_first_one_dies(bench: Bench, place: dict[str, int]) -> None:
     # a control plane's own kubelet asks the API server beside it alone, as kubeadm has it: that one must not be older;

@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,7 @@ class Lab:
     commits: list[dict[str, Any]] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     refused: int = 0
+    refused_paths: list[str] = field(default_factory=list)
     address: str = ""
 
     @property
@@ -54,6 +56,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """List open things of a label, or read the file."""
         path, query = self._parts()
+        if path[0] == "repository" and self._refuses(path):
+            return
         if path[0] == "repository":
             assert query == {"ref": ["main"]}
             self._answer({"content": base64.b64encode(QUARANTINE.encode()).decode()})
@@ -65,6 +69,8 @@ class Handler(BaseHTTPRequestHandler):
         """Make something."""
         path, _ = self._parts()
         body = self._body()
+        if self._refuses(path):
+            return
         if path == ["repository", "commits"]:
             self.lab.commits.append(body)
             self._answer({})
@@ -83,6 +89,14 @@ class Handler(BaseHTTPRequestHandler):
         found.update({"state": "closed"} if body.get("state_event") == "close" else body)
         self.lab.changes.append(f"{'closed' if 'state_event' in body else 'updated'} {path[0]} {found['iid']}")
         self._answer(found)
+
+    def _refuses(self, path: list[str]) -> bool:
+        refuses = any("/".join(path).startswith(one) for one in self.lab.refused_paths)
+        if refuses:
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        return refuses
 
     def _parts(self) -> tuple[list[str], dict[str, list[str]]]:
         assert self.headers["PRIVATE-TOKEN"] == "t0ken"
@@ -175,6 +189,25 @@ def test_a_flaky_check_has_one_merge_request_that_is_closed_once_it_passes(lab: 
     assert (row["cell"], row["check"], row["issue"]) == ("*", DNS, "https://lab.invalid/1")
     assert row["until"] == date(2026, 12, 5)
     assert row["reason"].endswith("% of its runs; owner @net")
+
+
+def test_what_is_refused_halfway_opens_no_second_issue(lab: Lab, tmp_path: Path) -> None:
+    nights = judged(*flaky(20, 20))
+    for refused in (["repository/files"], ["repository/commits"], ["merge_requests"], []):
+        lab.refused_paths = refused
+        with suppress(InfraError):
+            sync_quarantine(lab.forge, nights, rate=0.05, project=tmp_path, today=TODAY)
+    assert lab.changes == ["opened issues 1", "opened merge_requests 1"]
+
+
+@pytest.mark.parametrize("mark", ["{bad}", "{}", '{"ip": 4}', '{"other": "x"}'])
+def test_a_mark_that_somebody_edited_is_passed_over(mark: str, lab: Lab, tmp_path: Path) -> None:
+    edited = {"iid": 1, "state": "opened", "description": f"<!-- vmatrix {mark} -->"}
+    lab.issues.append({**edited, "labels": "vmatrix::suspect"})
+    lab.merge_requests.append({**edited, "labels": "vmatrix::quarantine"})
+    nights = judged(night(0, [], 2), night(1, [], 2))
+    assert sync_suspects(lab.forge, nights, "") == []
+    assert sync_quarantine(lab.forge, nights, rate=0.05, project=tmp_path, today=TODAY) == []
 
 
 def test_a_check_below_the_rate_is_left_alone(lab: Lab, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_quantity(text: str | int, value: Decimal) -> None:
     assert quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "2GiB", "x", "1 Gi", "0.0.0.0", "1.2.3"])
+@pytest.mark.parametrize("text", ["", "2GiB", "x", "1 Gi", "1.2.3.4", "1.2.3"])
 def test_nonsense_is_not_a_quantity(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity(text)

@@ -89,8 +89,10 @@ NOT_OWNED = re.compile(
 
 
 def test_what_is_printed_is_read() -> None:
-    text = printed("file=0a1b /etc/x=y z", f"certificate={ENCODED} /etc/a.crt", "kubelet=inactive", "end=ok")
-    assert inspected(text) == Inspected({"/etc/x=y z": "0a1b"}, {"/etc/a.crt": PEM.encode()}, "inactive")
+    of_etcd = ("health={}", 'etcd=a{b="c"} 1', "etcd=d 2")
+    text = printed("file=0a1b /etc/x=y z", f"certificate={ENCODED} /etc/a.crt", "kubelet=inactive", *of_etcd, "end=ok")
+    files, certificates = {"/etc/x=y z": "0a1b"}, {"/etc/a.crt": PEM.encode()}
+    assert inspected(text) == Inspected(files, certificates, "inactive", "{}", 'a{b="c"} 1\nd 2')
 
 
 def test_half_of_a_certificate_is_none_and_half_of_an_output_is_nothing() -> None:

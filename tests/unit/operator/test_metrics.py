@@ -61,10 +61,20 @@ def test_machines_are_counted_by_phase() -> None:
     assert 'vmatrix_operator_machines{phase="Pending"} 1.0' in text
 
 
+ETCD = {
+    "alarm": "NOSPACE",
+    "sizeMiB": 16,
+    "quotaMiB": 32,
+    "freeMiB": 8,
+    "fsyncMilliseconds": 2,
+    "roundTripMilliseconds": 0,
+}
+
+
 def test_each_cluster_is_told_by_its_name() -> None:
     claim = {"claim": {"cluster": "prod", "set": "cp"}}
     machines = [
-        of_team(claim, certificates={"firstExpiry": at("2026-03-01")}),
+        of_team(claim, certificates={"firstExpiry": at("2026-03-01")}, etcd=ETCD),
         of_team(claim, certificates={"firstExpiry": at("2027-01-01"), "otherExpiry": at("2026-02-01")}),
         of_team({}, certificates={"firstExpiry": at("2020-01-01")}),
     ]
@@ -83,6 +93,15 @@ def test_each_cluster_is_told_by_its_name() -> None:
         f"cluster_backup_taken_timestamp_seconds{{{name}}} {moment('2026-01-02')}",
         f'cluster_operation_started_timestamp_seconds{{{name},operation="upgrade"}} {moment("2026-01-05")}',
         f'cluster_approval_pending{{{name},operation="reconfigure"}} 1.0',
+        *(
+            f'etcd_{kind}{{{more}{name},machine="prod"}} {value}'
+            for kind, more, value in (
+                ("quota_used_ratio", "", "0.5"),
+                ("free_bytes", "", "8.388608e+06"),
+                ("alarm", 'alarm="NOSPACE",', "1.0"),
+                ("fsync_seconds", "", "0.002"),
+            )
+        ),
         'machines{phase="Pending"} 3.0',
     ]
 

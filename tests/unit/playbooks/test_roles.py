@@ -25,10 +25,12 @@ LATER = {
         "adopt",
         "backup",
         "certificates",
+        "defragment-etcd",
         "reconfigure",
         "recover",
         "remove-node",
         "reset",
+        "restore",
         "rotate-encryption-key",
         "scale",
         "upgrade",
@@ -36,7 +38,7 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
-    "rescue", "always", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
+    "rescue", "always", "module_defaults", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
 }  # fmt: skip
 
 CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import smtplib
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +38,7 @@ class Receiver:
 
     got: list[dict[str, Any]] = field(default_factory=list)
     mails: list[str] = field(default_factory=list)
+    logins: list[bytes] = field(default_factory=list)
     status: int = 200
 
 
@@ -67,6 +70,8 @@ class Smtp(socketserver.StreamRequestHandler):
         self.wfile.write(b"220 played\r\n")
         while line := self.rfile.readline():
             word = line.strip().upper().split(b" ")[0]
+            if word == b"AUTH":
+                self.receiver.logins.append(line)
             if word == b"DATA":
                 self.wfile.write(b"354 go on\r\n")
                 lines = list(iter(self.rfile.readline, b".\r\n"))
@@ -194,6 +199,73 @@ def test_a_receiver_that_hangs_is_given_up(settings: Settings, monkeypatch: pyte
         )
         said = told(judged(night(0), night(1, "one")), hangs)
     assert [line.partition(":")[0] for line in said] == ["1 alert not sent by webhook", "1 alert not sent by mail"]
+
+
+def test_cells_that_run_again_tell_nothing_twice(receiver: Receiver, settings: Settings) -> None:
+    told(judged(night(0), night(1, "one", "two")), settings)
+    told(judged(night(0), night(1, "two")), settings)  # cell one passed in its next attempt
+    assert [one["cells"] for one in receiver.got] == [["one", "two"]]
+
+
+def test_no_password_goes_to_a_server_without_tls(
+    receiver: Receiver, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MATRIX_ALERT_PASSWORD", "pass-w0rd")
+    user = settings.model_copy(update={"alert_webhook": None, "alert_smtp_user": "team"})
+    (said,) = told(judged(night(0), night(1, "one")), user)
+    assert said.startswith("1 alert not sent by mail: 127.0.0.1 offers no TLS, so that the password was not sent")
+    assert (receiver.mails, receiver.logins) == ([], [])
+
+
+@pytest.mark.parametrize("port", [465, 587])
+def test_the_certificate_of_a_mail_server_is_verified(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    contexts: list[ssl.SSLContext] = []
+
+    class Server(smtplib.SMTP_SSL):
+        """Takes what would verify the server and connects nowhere."""
+
+        def __init__(self, *_: Any, context: ssl.SSLContext, **__: Any) -> None:
+            contexts.append(context)
+            raise ConnectionRefusedError("played")
+
+    class Plain(smtplib.SMTP):
+        """Offers STARTTLS."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self.esmtp_features = {"starttls": ""}
+            self.does_esmtp = True
+
+        def ehlo(self, name: str = "") -> tuple[int, bytes]:
+            return 250, name.encode()
+
+        def starttls(self, *_: Any, context: ssl.SSLContext | None = None, **__: Any) -> tuple[int, bytes]:
+            assert context is not None
+            return Server(context=context).noop()
+
+        def __exit__(self, *_: object) -> None:
+            """Leave."""
+
+    monkeypatch.setattr(smtplib, "SMTP_SSL", Server)
+    monkeypatch.setattr(smtplib, "SMTP", Plain)
+    mail = Settings(alert_mail_to="a@example.org", alert_mail_from="b@example.org", alert_smtp=f"mail.invalid:{port}")
+    with pytest.raises(ConnectionRefusedError):
+        alerts._mail(Alert("i", NEW, "x"), mail)
+    assert [(one.verify_mode, one.check_hostname) for one in contexts] == [(ssl.CERT_REQUIRED, True)]
+
+
+@pytest.mark.parametrize("to", ["team@example.org\nBcc: all@example.org", "\u00e9quipe@example.org"])
+def test_an_address_that_is_none_is_said(to: str, receiver: Receiver, settings: Settings) -> None:
+    wrong = settings.model_copy(update={"alert_webhook": None, "alert_mail_to": to})
+    (said,) = told(judged(night(0), night(1, "one")), wrong)
+    assert said.startswith("1 alert not sent by mail: ")
+    assert receiver.mails == []
+
+
+def test_a_ledger_that_cannot_be_written_is_said(receiver: Receiver, settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (said,) = told(judged(night(0), night(1, "one")), settings.model_copy(update={"runs": tmp_path / "file"}))
+    assert said.endswith("cannot be written: File exists; the next report sends alerts twice")
+    assert len(receiver.got) == 1
 
 
 def test_a_ledger_that_is_none_is_refused(settings: Settings) -> None:

@@ -80,6 +80,7 @@ def test_cells_that_passed_have_no_symptoms(run: Written) -> None:
     ("pattern", "why"),
     [
         ("(", "is not a regular expression: missing"),
+        ("[[:alpha:]]x", "is not a regular expression: Possible nested set"),
         ("a**", "is not a regular expression: multiple repeat"),
         ("x*", "fits the empty line"),
         ("", "fits the empty line"),

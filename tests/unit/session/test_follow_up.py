@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from harness import proc
+from harness.events import Recorder
+from harness.history.lines import History
+from harness.history.record import RunOrigin
+from harness.paths import project_dir
 from harness.plan.goal import Goal
+from harness.plan.tiers import tier_cells
+from harness.report.results import load
 from harness.report.suspects import Explained, Observation, Suspect, explained
-from harness.session.follow_up import further, why_none
+from harness.session import follow_up
+from harness.session.bisection import CellRuns, RevisionTrial, RevisionVerdict
+from harness.session.follow_up import Pursuit, further, pursue, why_none
+from harness.spec import load_spec
 from harness.spec.models import Cover
+from harness.spec.project import Project
 from harness.spec.rules import Rule
+from harness.spec.settings import Settings
+from tests.unit.history.make import checked, record
 
 VALUES = {"runtime": ("containerd", "crio"), "ip": ("ipv4", "dual", "ipv6"), "os": ("d12", "d13"), "size": ("s", "xl")}
 NEVER = Rule({"runtime": frozenset({"crio"})}, {"ip": frozenset({"ipv4", "dual"})}, "no IPv6 with crio")
@@ -112,3 +128,72 @@ def open_failure(*suspects: Suspect) -> Explained:
 )
 def test_why_no_cell_can_be_made_is_said(found: Explained, why: str) -> None:
     assert why_none(GOAL, found) == f"network: test_pods: {why}"
+
+
+VALUES_OF = {"ip": "dual"}
+
+
+def pursued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, good: bool = True
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Bisect the suspect of a run over a repository of four commits; return what was said, and what was tried."""
+    monkeypatch.setenv("VMATRIX_PROJECT", str(project_dir()))
+    for name in ("GIT_AUTHOR", "GIT_COMMITTER"):
+        monkeypatch.setenv(f"{name}_NAME", "A Person")
+        monkeypatch.setenv(f"{name}_EMAIL", "a@example.org")
+    root = tmp_path / "repository"
+    root.mkdir()
+    git: list[str | Path] = ["git", "-C", root, "-c", "init.defaultBranch=main"]
+    proc.run([*git, "init", "-q"], timeout=20)
+    for number in range(4):
+        (root / f"f{number}").write_text(str(number), encoding="utf-8")
+        (root / "CODEOWNERS").write_text("f2 @owner\n", encoding="utf-8")
+        proc.run([*git, "add", "-A"], timeout=20)
+        proc.run([*git, "commit", "-qm", f"Change {number}"], timeout=20)
+    commits = proc.run([*git, "rev-list", "--reverse", "HEAD"], timeout=20).stdout.split()
+    spec = load_spec(project_dir() / "matrix")
+    cells = tier_cells(spec, "nightly", "embedded")
+    settings = Settings(runs=tmp_path / "runs")
+    recorder = Recorder(settings.runs / "abcdef")
+    recorder.run_dir.mkdir(parents=True)
+    values = {cell.id: dict(cell.values) for cell in cells}
+    recorder.write("run-start", run="abcdef", tier="nightly", cells=list(values), values=values, where={})
+    for cell in cells:
+        outcome = "failed" if VALUES_OF.items() <= cell.values.items() else "passed"
+        recorder.write("check", cell=cell.id, attempt=1, suite="s", name="c", outcome=outcome, seconds=1.0)
+    history = [
+        replace(one, where=RunOrigin(commit=commits[n]), axes=dict(cells[0].values) | VALUES_OF)
+        for n, one in ((0, checked(record(0), {"s: c": "p" if good else "f"})), (3, checked(record(3), {"s: c": "f"})))
+    ]
+    monkeypatch.setattr(follow_up, "open_store", lambda *_: SimpleNamespace(load=lambda: History(tuple(history))))
+    tried: list[tuple[str, str]] = []
+
+    def trial(runs: CellRuns, tree: Path) -> RevisionTrial:
+        name = proc.run(["git", "-C", tree, "log", "-1", "--format=%s"], timeout=20).stdout.strip()
+        tried.append((runs.cell, name))
+        return RevisionTrial(RevisionVerdict.BAD if name >= "Change 2" else RevisionVerdict.GOOD)
+
+    monkeypatch.setattr(CellRuns, "trial", trial)
+    said: list[str] = []
+    pursue(Pursuit(Project(root, spec, settings), "abcdef", [], said.append), 0, bisect=True)
+    return said, tried
+
+
+def test_the_commit_of_a_suspect_and_its_owners_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, tried = pursued(tmp_path, monkeypatch)
+    assert {name for _, name in tried} == {"Change 1", "Change 2"}
+    assert said[-1].startswith("ip dual: since ")
+    assert " Change 2 (A Person <a@example.org>, " in said[-1]
+    assert said[-1].endswith("; owners: @owner")
+    summary = (tmp_path / "runs" / "abcdef" / "summary.md").read_text(encoding="utf-8")
+    assert "- ip dual: since " in summary
+    assert "@owner" in summary
+    (culprit,) = load(tmp_path / "runs" / "abcdef").culprits
+    assert (culprit.values, culprit.checks, culprit.owners) == ((("ip", "dual"),), ("s: c",), ("@owner",))
+
+
+def test_what_never_passed_is_not_bisected_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, tried = pursued(tmp_path, monkeypatch, good=False)
+    assert tried == []
+    assert "since when: the history has no commit at which these values passed before" in said[-1]
+    assert "look at playbooks/roles/network_plugin/**" in said[-1]

@@ -236,8 +236,8 @@ RESTARTS = {"reboot", "power-loss"}  # no phase of a product
         ),
         (
             (),
-            set(load_spec(PACKAGED).scenarios) - {"upgrade-runtime"},
-        ),  # from a runtime that 1.36 is not for
+            set(load_spec(PACKAGED).scenarios) - {"upgrade-runtime", "defragment", "renew"},
+        ),  # from a runtime that 1.36 is not for; and what the operator does by itself
     ],
 )
 def test_a_product_is_kept_to_the_scenarios_whose_phases_it_has(phases: tuple[str, ...], scenarios: set[str]) -> None:

@@ -278,6 +278,14 @@ OTHERS: dict[str, Any] = {
     "max_cpus": 0.5,
     "max_machines": 3,
     "expiry_hours": 0.1,
+    "alert_webhook": "https://chat.example.org/hook",
+    "alert_form": "slack",
+    "alert_mail_to": "team@example.org",
+    "alert_mail_from": "vmatrix@example.org",
+    "alert_smtp": "mail.example.org:587",
+    "alert_smtp_user": "vmatrix",
+    "alert_infra_rate": 0.5,
+    "quarantine_rate": 0.3,
     "chaos": "executor@Initialise it",
 }
 

@@ -12,8 +12,16 @@ from harness.operator.api.crds import crds, files
 from tests.unit.pages import ROOT
 
 FOLDER = ROOT / "deploy" / "operator" / "crds"
-KINDS = {"ClusterDeployment": "vcd", "Cluster": "vcl", "MachineSet": "vms", "Machine": "vma", "EtcdBackup": "veb"}
-KINDS |= {"Delivery": "vdl"}
+KINDS = {
+    "ClusterDeployment": "vcd",
+    "Cluster": "vcl",
+    "MachineSet": "vms",
+    "Machine": "vma",
+    "EtcdBackup": "veb",
+    "EtcdRestore": "ver",
+    "Delivery": "vdl",
+}
+
 Json = dict[str, Any]
 
 

@@ -76,7 +76,7 @@ def shown(path: tuple[str, ...]) -> str:
 
 
 def test_every_kind_with_a_spec_is_walked() -> None:
-    assert set(SPECS) == {"ClusterDeployment", "MachineSet", "Machine", "EtcdBackup", "Delivery"}
+    assert set(SPECS) == {"ClusterDeployment", "MachineSet", "Machine", "EtcdBackup", "EtcdRestore", "Delivery"}
     assert len(FIELDS) > 120
 
 
@@ -96,7 +96,7 @@ def test_a_field_refuses_what_it_cannot_be_and_is_named(kind: str, path: tuple[s
 def test_a_field_that_is_misspelt_is_refused_at_every_depth(kind: str) -> None:
     model, spec = SPECS[kind]
     parents = {path[:-1] for path, _ in leaves(spec) if path[-1] != "0"}
-    assert len(parents) > 1 or kind == "EtcdBackup"
+    assert len(parents) > 1 or kind in ("EtcdBackup", "EtcdRestore")
     for parent in parents:
         body = {"metadata": {"name": "x", "namespace": "ns"}, "spec": placed((*parent, "noSuchField"), 1)}
         with pytest.raises(ValidationError) as refused:

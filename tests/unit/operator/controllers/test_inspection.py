@@ -21,6 +21,7 @@ from harness.operator.controllers.inspection import (
     InspectionTimes,
     as_applied,
     dates,
+    etcd_state,
     findings,
     last_writer,
     put_back,
@@ -246,10 +247,28 @@ def test_the_first_of_both_kinds_is_told() -> None:
     }
 
 
-def test_nobody_renews_those_of_external_etcd() -> None:
-    found = {f"{PKI}/etcd/server.crt": pem(10), f"{PKI}/apiserver-etcd-client.crt": pem(11)}
-    assert dates(found, ()) == {"otherExpiry": "2026-01-11T00:00:00Z", "otherFile": f"{PKI}/etcd/server.crt"}
-    assert "firstExpiry" not in (dates(found, PLANE[:1]) or {})
+EXTERNAL = "/etc/systemd/system/etcd.service"
+# By a file of a machine: what is renewed there, and what is not.
+RENEWAL = {
+    PLANE[0]: ("apiserver-etcd-client.crt", "etcd/ca.crt"),
+    PLANE[1]: ("etcd/server.crt", "etcd/ca.crt"),
+    EXTERNAL: ("etcd/server.crt", "etcd/ca.crt"),
+    f"{EXTERNAL} ": ("apiserver-etcd-client.crt", "ca.crt"),
+}
+
+
+@pytest.mark.parametrize("file", RENEWAL)
+def test_certificates_of_etcd_are_renewed_wherever_it_runs(file: str) -> None:
+    own, other = (f"{PKI}/{name}" for name in RENEWAL[file])
+    found = dates({own: pem(10), other: pem(5)}, (file.strip(),)) or {}
+    assert (found.get("file"), found.get("otherFile")) == (own, other)
+
+
+def test_nothing_is_renewed_where_neither_runs() -> None:
+    assert dates({f"{PKI}/etcd/server.crt": pem(10)}, ()) == {
+        "otherExpiry": "2026-01-11T00:00:00Z",
+        "otherFile": f"{PKI}/etcd/server.crt",
+    }
 
 
 def test_of_several_certificates_in_a_file_the_first_counts() -> None:
@@ -260,6 +279,46 @@ def test_of_several_certificates_in_a_file_the_first_counts() -> None:
 def test_a_file_that_holds_none_says_nothing() -> None:
     assert dates({f"{PKI}/apiserver.crt": b"", f"{PKI}/ca.crt": b"-----BEGIN CERTIFICATE-----\n"}, PLANE) is None
     assert dates({}, PLANE) is None
+
+
+METRICS = """\
+etcd_mvcc_db_total_size_in_bytes 1.05e+08
+etcd_mvcc_db_total_size_in_use_in_bytes 2.1e+07
+etcd_server_quota_backend_bytes 2.147483648e+09
+etcd_server_has_leader 1
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.001"} 900
+etcd_disk_wal_fsync_duration_seconds_bucket{le="0.002"} 995
+etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"} 1000
+etcd_network_peer_round_trip_time_seconds_bucket{To="a",le="0.1"} 5
+etcd_network_peer_round_trip_time_seconds_bucket{To="a",le="+Inf"} 5
+etcd_network_peer_round_trip_time_seconds_bucket{To="b",le="0.1"} 0
+etcd_network_peer_round_trip_time_seconds_bucket{To="b",le="0.2"} 0
+etcd_network_peer_round_trip_time_seconds_bucket{To="b",le="+Inf"} 5
+"""
+
+
+def test_what_a_member_says_of_itself_is_read_in_steps() -> None:
+    found = etcd_state(Inspected(health='{"health":"false","reason":"ALARM NOSPACE"}', etcd=METRICS))
+    assert found == {
+        "alarm": "NOSPACE",
+        "hasLeader": True,
+        "sizeMiB": 104,
+        "freeMiB": 80,
+        "quotaMiB": 2048,
+        "fsyncMilliseconds": 2,
+        "roundTripMilliseconds": 200,
+    }
+
+
+@pytest.mark.parametrize("health", ["", "no json", '{"health":"true","reason":""}', '{"reason":"RAFT NO LEADER"}'])
+def test_what_is_no_alarm_is_none(health: str) -> None:
+    assert (etcd_state(Inspected(health=health, etcd=METRICS)) or {})["alarm"] == ""
+
+
+def test_a_machine_without_etcd_says_nothing_of_it() -> None:
+    assert etcd_state(Inspected()) is None
+    body = {**machine(), "status": {"etcd": {"alarm": "NOSPACE"}}}
+    assert findings(body, Inspected(), 0, CLUSTER, NOW)["etcd"] is None
 
 
 KEY = ("ns", "m-0")

@@ -73,7 +73,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
         server.shutdown()
 
 
-NO_BACKUPS: Json = {f"{BASE}/etcdbackups": {"kind": "EtcdBackupList", "items": [], "metadata": {}}}
+NO_BACKUPS: Json = {
+    f"{BASE}/{kind.lower()}s": {"kind": f"{kind}List", "items": [], "metadata": {}}
+    for kind in ("EtcdBackup", "EtcdRestore")
+}
 
 
 def written(folder: Path, *objects: Json) -> Path:

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.etcd import EtcdRestore
 from harness.operator.api.resources import RESTORE_ANNOTATION
 from harness.operator.decide.accepted import against
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.due import Wait
-from harness.operator.decide.observed import Observed, begun, ended
-from harness.operator.decide.operations import Nothing, next_operation
+from harness.operator.decide.due import Situation, Wait
+from harness.operator.decide.observed import Observed, SeenRestore, begun, ended, observed
+from harness.operator.decide.operations import Nothing, next_operation, plan
+from harness.operator.decide.restores import restore_trouble
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many
@@ -295,3 +298,81 @@ def test_only_the_word_that_is_asked_for_begins_a_restore(
     if hasattr(found, "operation") and found.operation == "recover":
         assert isinstance(unasked, Wait)
         assert unasked.confirmation == annotations.get("restore")
+
+
+def asked(backup: str = "sunday", confirm: str = "2026-11-22", **more: Any) -> Observed:
+    """Return the world in which an EtcdRestore asks for a backup; `more`: of the world besides."""
+    return world(**{"restore": SeenRestore("undo", "uid-undo", backup, confirm), **more})
+
+
+# By the reason why nothing is restored: the world, and words of what is said.
+HELD: dict[str, tuple[Observed, str]] = {
+    "NotConfirmed": (
+        asked(confirm=""),
+        "since 2026-11-22 would be lost: set spec.confirm to 2026-11-22",
+    ),
+    "NotConfirmed ": (asked(confirm="2026-11-23"), "set spec.confirm to 2026-11-22"),
+    "BackupNotVerified": (asked("friday"), "there is no EtcdBackup friday: make another EtcdRestore"),
+    "BackupNotVerified ": (asked(backups=(replace(SUNDAY, state="foreign"),)), "is of another cluster"),
+    "BackupNotVerified  ": (asked(backups=(replace(SUNDAY, state="failed"),)), "is not verified"),
+    "MachinesDown": (asked(ill={"p-1": "it answers no login"}), "p-1: it answers no login"),
+}
+
+
+@pytest.mark.parametrize("row", HELD)
+def test_a_cluster_that_is_well_goes_back_only_with_everything_that_it_takes(row: str) -> None:
+    there, words = HELD[row]
+    assert next_operation(planes(), there) == Nothing(), "and nothing else waits for it"
+    trouble = restore_trouble(Situation.of(planes(), there))
+    assert trouble is not None
+    assert (trouble[0], words in trouble[1]) == (row.strip(), True), trouble
+
+
+def test_a_cluster_goes_back_once_and_its_settings_follow() -> None:
+    found = operation(next_operation(planes(), asked()))
+    assert (found.operation, found.why) == ("restore", "EtcdRestore undo: back to 2026-11-22")
+    assert found.snapshot is not None
+    assert (found.snapshot.backup, found.snapshot.restore) == ("sunday", "uid-undo")
+    assert [step.operation for step in plan(planes(), asked())] == ["restore", "reconfigure"]
+    after = ended(begun(asked(), found))
+    assert after.applied is not None
+    assert (after.applied.restored, after.restore) == ("sunday", None)
+    assert operation(next_operation(planes(), after)).operation == "reconfigure"
+    assert operation(next_operation(planes(), replace(after, restore=asked().restore))).operation == "reconfigure"
+
+
+def test_going_back_needs_no_approval_by_number() -> None:
+    one = planes()
+    manual = one.wish.model_copy(update={"spec": one.spec.model_copy(update={"approval": "Manual"})})
+    assert operation(next_operation(replace(one, wish=manual), asked())).operation == "restore"
+
+
+def test_a_loss_is_never_answered_by_going_back() -> None:
+    there = world("p-1", "p-2", restore=asked().restore)
+    assert wait(next_operation(planes(), there)).reason == "RestoreNotNamed"
+
+
+def etcd_restore(name: str, made: str, phase: str | None = None, cluster: str = "guest") -> EtcdRestore:
+    """Return an EtcdRestore."""
+    meta = {"name": name, "uid": f"uid-{name}", "creationTimestamp": made}
+    spec = {"cluster": cluster, "backup": "sunday"}
+    return EtcdRestore.model_validate({"metadata": meta, "spec": spec, "status": {"phase": phase}})
+
+
+@pytest.mark.parametrize(
+    ("restores", "history", "first"),
+    [
+        ((), (), None),
+        ((etcd_restore("b", "2"), etcd_restore("a", "3")), (), "b"),
+        ((etcd_restore("b", "2", "Succeeded"), etcd_restore("a", "3", "Failed")), (), "a"),
+        ((etcd_restore("b", "2"),), ("uid-b",), None),
+        ((etcd_restore("b", "2", cluster="other"),), (), None),
+    ],
+)
+def test_each_restore_is_once_and_the_first_comes_first(
+    restores: tuple[EtcdRestore, ...], history: tuple[str, ...], first: str | None
+) -> None:
+    past = [{"sequence": 1, "operation": "restore", "outcome": "succeeded", "restoreUid": uid} for uid in history]
+    cluster = DeclaredCluster.model_validate({"metadata": {"name": "guest"}, "status": {"history": past}})
+    found = observed(cluster, (), NOW, (), restores).restore
+    assert (found.name if found is not None else None) == first

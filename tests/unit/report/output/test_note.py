@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
@@ -15,6 +17,7 @@ from harness.report.output import badges, document
 from harness.report.output.badges import Badge, svg
 from harness.report.output.files import MOST, links
 from harness.report.output.note import MARKER, ago, code, lines_of, render
+from harness.spec.models import Symptom
 from tests.unit.history import synthetic
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import NOW
@@ -171,3 +174,47 @@ def test_rates_are_not_rounded_up() -> None:
 
 def test_a_badge_escapes_what_it_says() -> None:
     assert Xml.fromstring(svg(Badge("<a>", '&"', "#000"))).attrib["aria-label"] == '<a>: &"'
+
+
+def dual(night: int, *, failing: bool, **more: Any) -> list[Record]:
+    """Return a night of twelve cells, in which those of both families fail or not."""
+    made = []
+    for number in range(12):
+        ip = "dual" if number % 3 == 0 else "ipv4"
+        bad = failing and ip == "dual"
+        base = record(
+            night, f"c{number}", of=2, axes={"ip": ip, "os": str(number)}, outcome="failed" if bad else "passed"
+        )
+        made.append(checked(replace(base, **(more if bad else {})), {"network: test_dns": "f" if bad else "p"}))
+    return made
+
+
+def test_a_suspect_is_named_with_the_commits_since_which_it_fails() -> None:
+    text = note_of(*dual(0, failing=False), *dual(1, failing=True))
+    (line,) = (line for line in text.splitlines() if line.startswith("- `ip dual"))
+    good, bad = f"{0:040x}", f"{1:040x}"
+    assert "4 of 4 cells with it failed, 0 of 8 others: network: test_dns`, since [" in line
+    assert line.endswith(f"](https://lab.invalid/p/-/compare/{good}...{bad})")
+
+
+def test_a_suspect_is_named_with_the_commit_that_was_found_and_its_owners() -> None:
+    culprit = {"values": "ip dual", "title": "abc Route", "author": "A <a@b>", "owners": "@net", "commit": "abc"}
+    text = note_of(*dual(0, failing=False), *dual(1, failing=True, culprit=culprit))
+    assert ", since `abc Route` by `A <a@b>`, owners `@net`" in text
+
+
+def test_the_document_says_what_the_page_shows_of_suspects_symptoms_and_the_week() -> None:
+    records = [*dual(0, failing=False), *dual(1, failing=True, symptoms={"disk full": "No space left"})]
+    symptom = Symptom(name="disk full", pattern="No space", means="raise disk_gib")
+    found = document.document(analyse(records, Planned(symptoms=(symptom,)), RecordFilter(), NOW), History())
+    (suspect,) = found["suspects"]
+    assert (suspect["named"], suspect["culprit"], suspect["since"]["bad"]) == (True, None, f"{1:040x}")
+    (seen,) = found["symptoms"]["seen"]
+    assert (seen["name"], seen["means"], seen["line"], len(seen["cells"])) == (
+        "disk full",
+        "raise disk_gib",
+        "No space left",
+        4,
+    )
+    assert found["week"]["nights"] == 2
+    assert found["worse"] == []

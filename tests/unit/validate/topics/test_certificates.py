@@ -26,6 +26,7 @@ from harness.validate.topics.certificates import (
     authority_of,
     bad_certificates,
     foreign_certificates,
+    not_renewed,
     other_forms,
     other_roles,
     other_validity,
@@ -578,3 +579,21 @@ def test_of_other_products_only_what_others_read_is_found() -> None:
 def test_a_search_without_an_end_is_told() -> None:
     (found,) = strayed_secrets(keys(lambda raw: raw["secrets"].update(whole=False)), guests.facts(), EXPECTED)
     assert "a search of its files" in str(found)
+
+
+def renewed(old: str, new: str) -> list[Mismatch]:
+    """Return what is wrong after a phase in which the server certificate of etcd was one and is another."""
+    seen = guests.facts()["cp-0"]
+    path = "/etc/kubernetes/pki/etcd/server.crt"
+
+    def of(text: str) -> dict[str, NodeFacts]:
+        return {"cp-0": replace(seen, certificates=(replace(certificate(path, 1), pem=text),))}
+
+    return not_renewed(of(old), of(new), guests.expected())
+
+
+def test_a_certificate_that_no_phase_has_renewed_is_found() -> None:
+    assert renewed("a", "b") == []
+    assert [one.where for one in renewed("a", "a")] == ["cp-0 /etc/kubernetes/pki/etcd/server.crt"]
+    bare = {"cp-0": replace(guests.facts()["cp-0"], certificates=())}
+    assert [one.seen for one in not_renewed(bare, bare, guests.expected())] == ["none"]

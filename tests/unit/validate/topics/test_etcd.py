@@ -20,6 +20,7 @@ def views(seen: Mapping[str, NodeFacts]) -> dict[str, EtcdView]:
 
 JUDGES: tuple[Judge, ...] = (
     lambda seen, wanted: etcd.unhealthy(views(seen), wanted),
+    lambda seen, wanted: etcd.filling(views(seen), wanted),
     lambda seen, wanted: etcd.wrong_members(views(seen), wanted),
     lambda seen, wanted: etcd.disagreeing(views(seen), wanted),
     lambda seen, wanted: etcd.wrong_versions(views(seen), wanted),
@@ -29,6 +30,10 @@ FAULTS: list[tuple[Judge, Change]] = [
     (
         lambda s, e: etcd.unhealthy(views(s), e),
         put("etcd/alarms/body", '{"alarms":[{"memberID":"1","alarm":"NOSPACE"}]}'),
+    ),
+    (
+        lambda s, e: etcd.filling(views(s), e),
+        in_text("etcd/status/body", '"dbSize":"1667072"', '"dbSize":"1717986919"'),
     ),
     (lambda s, e: etcd.unhealthy(views(s), e), put("etcd", {"endpoint": "https://127.0.0.1:2379", "error": "no key"})),
     (
@@ -80,3 +85,16 @@ def test_members_of_two_clusters_do_not_agree() -> None:
     one = views(guests.facts())["cp-0"]
     other = replace(one, cluster="1", members=one.members)
     assert [f.expected for f in etcd.disagreeing({"cp-0": one, "w-0": other}, wanted)] == [f"cluster {one.cluster!r}"]
+
+
+@pytest.mark.parametrize("alarm", etcd.REMEDIES)
+def test_an_alarm_comes_with_what_to_do(alarm: str) -> None:
+    one = replace(views(guests.facts())["cp-0"], alarms=(f"{alarm} of 1",))
+    assert etcd.REMEDIES[alarm] in etcd.unhealthy({"cp-0": one}, guests.expected())[0].seen
+
+
+@pytest.mark.parametrize(("before", "after", "passes"), [(0, 1, True), (1, 1, False), (1, 0, False), (None, 1, False)])
+def test_a_member_that_was_not_defragmented_is_found(before: int | None, after: int, passes: bool) -> None:
+    one = views(guests.facts())["cp-0"]
+    first, last = ({"cp-0": replace(one, defragmentations=count)} for count in (before, after))
+    assert (etcd.not_defragmented(first, last, guests.expected()) == []) is passes

@@ -1,0 +1,41 @@
+"""A phase that does one of the duties of a running cluster did it, on every machine that it is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.model import Cell
+from harness.validate.commands import etcdctl, on_machine
+from harness.validate.findings import require
+from harness.validate.phases.observation import Observation
+from harness.validate.topics import certificates, etcd
+
+
+def defragments(cell: Cell, index: int) -> bool:
+    """Tell whether a phase defragments etcd."""
+    return cell.phases[index].name == etcd.DEFRAGMENT
+
+
+@pytest.mark.when(phase=defragments)
+def test_every_member_was_defragmented(before: Observation, after: Observation) -> None:
+    require(
+        etcd.not_defragmented(before.etcd, after.etcd, after.expected),
+        claim="every member of etcd was defragmented in the phase, and none was restarted for it",
+        look="the phase's log: was the gain worth it by cluster_etcd_defragment_percent and _mebibytes?",
+        do=etcdctl(after.expected, "endpoint status --cluster"),
+    )
+
+
+def renews(cell: Cell, index: int) -> bool:
+    """Tell whether a phase renews all certificates."""
+    return cell.phases[index].name == certificates.RENEW
+
+
+@pytest.mark.when(phase=renews)
+def test_every_certificate_is_a_new_one(before: Observation, after: Observation) -> None:
+    require(
+        certificates.not_renewed(before.facts, after.facts, after.expected),
+        claim="every certificate of control planes and of members of etcd was signed in the phase",
+        look="the phase's log: did `kubeadm certs renew` run on each of them?",
+        do=on_machine(after.expected, "kubeadm certs check-expiration"),
+    )

@@ -1,0 +1,105 @@
+"""What an EtcdRestore waits for, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.kube.objects import condition
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_RESTORE, UID_LABEL
+from harness.operator.context import OperatorContext, OperatorOptions
+from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.controllers.restores import Restores, restore_status
+from tests.unit.fake_cluster import FakeCluster
+from tests.unit.operator.controllers import looks
+from tests.unit.operator.controllers.backed_up import APPLIED, backup
+from tests.unit.operator.controllers.looks import IMAGE, UID, declared, given
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+TAKEN = "2026-11-22T03:00:00Z"
+Json = dict[str, Any]
+
+
+def restore(name: str = "undo", made: str = "1", *, confirm: str | None = TAKEN, **status: Any) -> Json:
+    """Return an EtcdRestore."""
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "creationTimestamp": made}
+    spec = {"cluster": "guest", "backup": "a", **({"confirm": confirm} if confirm else {})}
+    kind = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind}
+    return {**kind, "metadata": {**meta, "resourceVersion": "1"}, "spec": spec, "status": status}
+
+
+def view(*restores: Json, deleted: bool = False, **status: Any) -> DeclaredView:
+    """Return what is seen of cluster guest, which has a verified backup."""
+    made = looks.looks()
+    made.machines._store("ADDED", given("m-0"))
+    made.backups._store("ADDED", backup(phase="Verified", taken=TAKEN, location="claim:guest/a.db"))
+    for one in restores:
+        made.restores._store("ADDED", one)
+    found = looks.cluster(**{"applied": APPLIED, "sequence": 1, **status})
+    found["metadata"]["labels"] = {UID_LABEL: UID}
+    deployment = declared()
+    if deleted:
+        deployment["metadata"]["deletionTimestamp"] = "2026"
+    return made.seen(deployment, found)
+
+
+def past(outcome: str, **more: Any) -> Json:
+    """Return the operation that an EtcdRestore asked for."""
+    times = {"started": "2026-11-23T11:00:00Z", "ended": "2026-11-23T11:05:00Z"}
+    return {"sequence": 2, "operation": "restore", "outcome": outcome, "restoreUid": "uid-undo", **times, **more}
+
+
+PLACE = {"backup": "a", "claim": "claim", "file": "guest/a.db", "restore": "uid-undo"}
+RUNNING = {"sequence": 2, "operation": "restore", "job": "guest-2-restore", "snapshot": PLACE, "started": TAKEN}
+FAILED = {"blame": "product", "summary": "no quorum", "hint": "look at etcd"}
+# By phase and reason: the EtcdRestore, and what is seen of its cluster.
+ROWS: dict[tuple[str, str], tuple[Json, DeclaredView | None]] = {
+    ("Pending", "ClusterNotFound"): (restore(), None),
+    ("Pending", "ClusterNotFound "): (restore(), view(restore(), deleted=True)),
+    ("Pending", "NotDeployed"): (restore(), view(restore(), applied=None)),
+    ("Pending", "NotConfirmed"): (restore(confirm=None), view(restore(confirm=None))),
+    ("Waiting", "Waiting"): (restore(), view(restore())),
+    ("Waiting", "Waiting "): (restore(made="2"), view(restore("first"), restore(made="2"))),
+    ("Running", "Running"): (restore(), view(restore(), operation=RUNNING)),
+    ("Succeeded", "Restored"): (restore(), view(restore(), history=[past("succeeded")])),
+    ("Failed", "RestoreFailed"): (restore(), view(restore(), history=[past("failed", **FAILED)])),
+    ("Waiting", "Waiting  "): (restore(), view(restore(), history=[past("failed", blame="infra")])),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_restore_says_where_it_is(row: tuple[str, str]) -> None:
+    one, seen = ROWS[row]
+    status = restore_status(one, seen, NOW)
+    said = condition({"status": status}, "Restored") or {}
+    assert (status["phase"], said["reason"]) == (row[0], row[1].strip())
+    assert said["status"] == str(row[0] == "Succeeded")
+    assert said["message"]
+
+
+def test_one_that_ended_says_by_which_operation_and_stays_so() -> None:
+    ended = restore_status(restore(), view(restore(), history=[past("succeeded")]), NOW)
+    assert (ended["operation"], ended["ended"]) == (2, "2026-11-23T11:05:00Z")
+    assert restore_status(restore(**ended), None, NOW) == ended
+    failed = restore_status(restore(), view(restore(), history=[past("failed", **FAILED)]), NOW)
+    assert "restore failed: no quorum; look at etcd" in failed["conditions"][0]["message"]
+
+
+def test_the_status_is_written_once_and_the_end_is_an_event() -> None:
+    deployment, state = declared(), looks.cluster(applied=APPLIED, sequence=2, history=[past("succeeded")])
+    state["metadata"]["labels"] = {UID_LABEL: UID}
+    fake = FakeCluster({ETCD_RESTORE: [restore()]})
+    context = OperatorContext.of(fake, Path("none"), options=OperatorOptions(IMAGE))
+    controller = Restores(context)
+    for kind, obj in ((CLUSTER_DEPLOYMENT, deployment), (CLUSTER, state), (ETCD_RESTORE, restore())):
+        context.informers.of(kind)._store("ADDED", obj)
+    key = ("default", "guest")
+    assert controller.reconcile(key) is None
+    written = fake.get(ETCD_RESTORE, "undo", "default") or {}
+    assert written["status"]["phase"] == "Succeeded"
+    context.informers.of(ETCD_RESTORE)._store("MODIFIED", written)
+    assert controller.reconcile(key) is None
+    assert (fake.get(ETCD_RESTORE, "undo", "default") or {})["metadata"] == written["metadata"]
