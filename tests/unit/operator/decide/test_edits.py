@@ -82,7 +82,7 @@ EDITS = dict(
         field("kubernetes.kubeProxy.config", {"mode": "nftables"}, "reconfigure"),
         field("addons", [{"name": "metrics-server"}], "addons"),
         field("source.checksums", None, NOTHING),
-        field("loadBalancer.type", "Service", "reconfigure"),
+        field("loadBalancer.type", "Service", REFUSED),
         field("health.remediation", "Restart", NOTHING),
         field("health.afterSeconds", 60, NOTHING),
         field("health.maxUnhealthy", 2, NOTHING),
