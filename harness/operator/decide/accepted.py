@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake
@@ -66,10 +67,14 @@ def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake
         if applied.variables.get(name, wanted.get(name)) != wanted.get(name):
             field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
             yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
-    names = service_names(cd.metadata.name, cd.metadata.namespace)  # in the certificate, if there was a Service
-    before, after = (set(names) <= set(given.get(API_NAMES) or ()) for given in (applied.variables, wanted))
-    if before != after:
+    if _has_service(cd, applied.variables) != _has_service(cd, wanted):
         yield SpecMistake("spec.loadBalancer.type", "type cannot change", ANEW)
+
+
+def _has_service(cd: ClusterDeployment, variables: Mapping[str, Any]) -> bool:
+    """Tell by the names in the API servers' certificate whether a Service leads to them."""
+    names = variables.get(API_NAMES)
+    return isinstance(names, list) and set(service_names(cd.metadata.name, cd.metadata.namespace)) <= set(names)
 
 
 def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:

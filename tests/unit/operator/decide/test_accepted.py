@@ -89,7 +89,7 @@ def test_networks_stay_as_they_are_however_they_are_written(change: dict[str, An
     assert text == f"{field}: {name} cannot change: delete the object and create it again to change this"
 
 
-OWN_NAMES = {"variables": {"cluster_api_extra_sans": ["api.example.com"]}}
+OWN_NAMES: dict[str, Any] = {"variables": {"cluster_api_extra_sans": ["api.example.com"]}}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,8 @@ OWN_NAMES = {"variables": {"cluster_api_extra_sans": ["api.example.com"]}}
     ],
 )
 def test_what_stands_in_front_of_the_api_servers_stays_as_it_is(before: str, after: str, refused: bool) -> None:
-    for first, then in ((OWN_NAMES, OWN_NAMES), (OWN_NAMES, {}), ({}, OWN_NAMES)):
+    pairs: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ((OWN_NAMES, {}), ({}, OWN_NAMES), ({}, {}))
+    for first, then in pairs:
         found = said(wish(loadBalancer={"type": after}, **then), wish(loadBalancer={"type": before}, **first))
         text = "spec.loadBalancer.type: type cannot change: delete the object and create it again to change this"
         assert found == ([text] if refused else [])
