@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.components import service_names
 from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import REMOVE_SETS_ANNOTATION
-from harness.operator.api.rules import read, variable
+from harness.operator.api.rules import API_NAMES, read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
 from harness.operator.decide.backups import RESTORE_FIELD
 from harness.operator.decide.desired import desired, groups_of
@@ -65,6 +67,14 @@ def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake
         if applied.variables.get(name, wanted.get(name)) != wanted.get(name):
             field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
             yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
+    if _has_service(cd, applied.variables) != _has_service(cd, wanted):
+        yield SpecMistake("spec.loadBalancer.type", "type cannot change", ANEW)
+
+
+def _has_service(cd: ClusterDeployment, variables: Mapping[str, Any]) -> bool:
+    """Tell by the names in the API servers' certificate whether a Service leads to them."""
+    names = variables.get(API_NAMES)
+    return isinstance(names, list) and set(service_names(cd.metadata.name, cd.metadata.namespace)) <= set(names)
 
 
 def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:

@@ -96,7 +96,12 @@ def remove_later(found: Situation) -> Due | None:
 
 
 def renew(found: Situation) -> Due | None:
-    """Return the renewal of certificates that expire soon."""
+    """Return the renewal of certificates that expire soon, where nothing is done half."""
+    return None if unsettled(found) is not None else renew_later(found)
+
+
+def renew_later(found: Situation) -> Due | None:
+    """Return the renewal of certificates that expire soon, also where it waits for what is done half."""
     expires = found.observed.expires
     days = found.applied.variables.get(RENEW_BEFORE, RENEW_DAYS)
     soon = timedelta(days=min(RENEW_DAYS, days if isinstance(days, int) else RENEW_DAYS))

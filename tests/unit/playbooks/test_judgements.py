@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness import proc
-from tests.unit.playbooks.playbook_files import PLAYBOOKS
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, ROLES, tasks
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 JUDGEMENTS: list[dict[str, Any]] = yaml.safe_load(
@@ -21,7 +21,7 @@ JUDGEMENTS: list[dict[str, Any]] = yaml.safe_load(
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the variables of every row, by its role."""
+    """Return the variables of every row, by what it is about."""
     place = tmp_path_factory.mktemp("judgements")
     plays = [
         {
@@ -32,14 +32,14 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "tasks": [
                 {
                     "ansible.builtin.copy": {
-                        "dest": str(place / row["role"]),
+                        "dest": str(place / str(number)),
                         "content": "{{ wanted | to_json }}",
                         "mode": "0600",
                     }
                 }
             ],
         }
-        for row in JUDGEMENTS
+        for number, row in enumerate(JUDGEMENTS)
     ]
     (place / "play.yml").write_text(json.dumps(plays), encoding="utf-8")
     python = f"ansible_python_interpreter={sys.executable}"
@@ -48,9 +48,23 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         timeout=300,
         env={"ANSIBLE_HOME": str(place / "ansible"), "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins")},
     )
-    return {row["role"]: json.loads((place / row["role"]).read_text(encoding="utf-8")) for row in JUDGEMENTS}
+    return {
+        row["what"]: json.loads((place / str(number)).read_text(encoding="utf-8"))
+        for number, row in enumerate(JUDGEMENTS)
+    }
 
 
-@pytest.mark.parametrize("row", JUDGEMENTS, ids=lambda row: row["role"])
+@pytest.mark.parametrize("row", JUDGEMENTS, ids=lambda row: row["what"])
 def test_a_role_judges_what_it_has_seen(row: dict[str, Any], judged: dict[str, Any]) -> None:
-    assert judged[row["role"]] == row["wanted"], row["what"]
+    assert judged[row["what"]] == row["wanted"]
+
+
+def test_only_a_machine_that_joins_asks_other_machines_for_etcd_before_it_is_healthy() -> None:
+    role = next(path for path in ROLES if path.name == "etcd_member") / "tasks"
+    asking = {
+        (file, task["name"]): task.get("when")
+        for file in ("healthy.yml", "restart.yml")
+        for task in tasks(role / file)
+        if "etcd_member_elsewhere" in str(task)
+    }
+    assert asking == {("healthy.yml", "Promote a learner"): "etcd_member_learner"}

@@ -89,6 +89,26 @@ def test_networks_stay_as_they_are_however_they_are_written(change: dict[str, An
     assert text == f"{field}: {name} cannot change: delete the object and create it again to change this"
 
 
+OWN_NAMES: dict[str, Any] = {"variables": {"cluster_api_extra_sans": ["api.example.com"]}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        ("Local", "Local", False),
+        ("Service", "Service", False),
+        ("Local", "Service", True),
+        ("Service", "Local", True),
+    ],
+)
+def test_what_stands_in_front_of_the_api_servers_stays_as_it_is(before: str, after: str, refused: bool) -> None:
+    pairs: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ((OWN_NAMES, {}), ({}, OWN_NAMES), ({}, {}))
+    for first, then in pairs:
+        found = said(wish(loadBalancer={"type": after}, **then), wish(loadBalancer={"type": before}, **first))
+        text = "spec.loadBalancer.type: type cannot change: delete the object and create it again to change this"
+        assert found == ([text] if refused else [])
+
+
 def test_the_roles_of_a_set_stay_as_they_are() -> None:
     after = wish(wanted_set("cp", "control-plane", "worker"), wanted_set("w", "control-plane", "worker", replicas=2))
     assert said(after, wish()) == [

@@ -1,4 +1,4 @@
-"""The removal of etcd's members that are gone: not before it is known that the others are a majority."""
+"""Members of etcd that are gone leave once the others are known to be a majority; what is done half is put right."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from harness.operator.api.cluster import CurrentOperation, UnsettledState
+from harness.operator.decide.desired import applied_host
 from harness.operator.decide.duties import SETTLE_SECONDS
-from harness.operator.decide.operations import next_operation
+from harness.operator.decide.observed import begun, ended
+from harness.operator.decide.operations import next_operation, plan
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
@@ -61,3 +64,35 @@ def test_a_clock_that_was_set_back_makes_the_wait_no_longer() -> None:
 def test_a_worker_that_is_lost_leaves_at_once() -> None:
     world = lost("w-0", ill={"p-1": "it answers no login", "p-2": "it answers no login"})
     assert operation(next_operation(STACKED, world)).machines == ("w-0",)
+
+
+# By what may be done half: the operations that follow while a certificate expires soon.
+HALF_DONE: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({}, ["certificates"]),
+    "version": ({"parts": ("version",)}, ["reconfigure", "certificates"]),
+    "source": ({"parts": ("source",)}, ["reconfigure", "certificates"]),
+    "settings": ({"parts": ("settings",)}, ["reconfigure", "certificates"]),
+    "addons": ({"parts": ("addons",)}, ["certificates", "addons"]),
+    "hosts": ({"hosts": ("w-0",)}, ["scale", "certificates"]),
+    "leaving": ({"leaving": ("w-0",)}, ["remove-node", "certificates", "scale"]),
+    "parts and hosts": ({"parts": ("settings",), "hosts": ("w-0",)}, ["reconfigure", "scale", "certificates"]),
+}
+
+
+@pytest.mark.parametrize("half", HALF_DONE)
+def test_what_is_done_half_is_put_right_before_certificates_are_renewed(half: str) -> None:
+    fields, expected = HALF_DONE[half]
+    world = replace(deployed(STACKED), expires=NOW + timedelta(days=1))
+    assert world.applied is not None
+    hosts = [applied_host(host) for host in STACKED.hosts if host.machine in fields.get("hosts", ())]
+    if hosts:
+        members = tuple(host for host in world.applied.hosts if host not in hosts)
+        names = tuple(host.machine for host in members)
+        world = replace(world, applied=world.applied.model_copy(update={"hosts": members, "machines": names}))
+    world = replace(world, unsettled=UnsettledState(**{**fields, "hosts": tuple(hosts), "why": "x 1 failed"}))
+    assert [step.operation for step in plan(STACKED, world)] == expected
+    operations: list[str] = []
+    while isinstance(verdict := next_operation(STACKED, world), CurrentOperation) and len(operations) < len(expected):
+        operations.append(verdict.operation)
+        world = ended(begun(world, verdict))
+    assert operations == expected

@@ -5,6 +5,7 @@ What a value does to a running cluster is in tests/embedded/playbooks/test_wrong
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Wait
 from harness.operator.decide.operations import Nothing, next_operation
 from harness.operator.decide.variables import load_releases
-from tests.unit.operator.api.objects import SOURCE, wanted_set
+from tests.unit.operator.api.objects import SOURCE, Json, wanted_set
 from tests.unit.operator.api.test_fields import SPECS, leaves
 from tests.unit.operator.decide.wishes import CP, MACHINES, WORKERS, deployed, wish
 
@@ -82,7 +83,7 @@ EDITS = dict(
         field("kubernetes.kubeProxy.config", {"mode": "nftables"}, "reconfigure"),
         field("addons", [{"name": "metrics-server"}], "addons"),
         field("source.checksums", None, NOTHING),
-        field("loadBalancer.type", "Service", "reconfigure"),
+        field("loadBalancer.type", "Service", REFUSED),
         field("health.remediation", "Restart", NOTHING),
         field("health.afterSeconds", 60, NOTHING),
         field("health.maxUnhealthy", 2, NOTHING),
@@ -129,6 +130,23 @@ def test_every_field_has_a_row_or_a_reason() -> None:
     lacking = [name for name in fields() if name not in EDITS and not name.startswith(tuple(ELSEWHERE))]
     assert lacking == []
     assert EDITS.keys() <= set(fields())
+
+
+def constant(schema: Json, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield each field that the API server keeps as it was; one that ends with a dot is any part of that object."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if "oldSelf" in rule["rule"] and not rule.get("optionalOldSelf"):  # else it is about new objects
+            yield ".".join((*path, rule.get("fieldPath", "").removeprefix(".")))
+    for name, inner in schema.get("properties", {}).items():
+        yield from constant(inner, (*path, name))
+    if "items" in schema:
+        yield from constant(schema["items"], (*path, "0"))
+
+
+def test_what_the_api_server_keeps_as_it_was_is_refused_by_every_other_judge() -> None:
+    paths = set(constant(SPECS["ClusterDeployment"][1]))
+    assert {path for path in paths if path in EDITS and EDITS[path].follows != REFUSED} == set()
+    assert paths - EDITS.keys() == {"machineSets.0.machines."}  # only the API server has the former object
 
 
 def outcome(one: Desired, world: Any) -> str:
