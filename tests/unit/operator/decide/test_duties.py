@@ -91,7 +91,7 @@ def test_what_is_done_half_is_put_right_before_certificates_are_renewed(half: st
         world = replace(world, applied=world.applied.model_copy(update={"hosts": members, "machines": names}))
     world = replace(world, unsettled=UnsettledState(**{**fields, "hosts": tuple(hosts), "why": "x 1 failed"}))
     assert [step.operation for step in plan(STACKED, world)] == expected
-    operations = []
+    operations: list[str] = []
     while isinstance(verdict := next_operation(STACKED, world), CurrentOperation) and len(operations) < len(expected):
         operations.append(verdict.operation)
         world = ended(begun(world, verdict))
