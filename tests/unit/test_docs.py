@@ -42,6 +42,7 @@ FOREIGN = {
     "--kubelet-certificate-authority": "metrics-server",
     "--kubelet-insecure-tls": "metrics-server",
     "--delete-namespace": "e2e.test",
+    "--oci-worker-no-process-sandbox": "buildkitd",
 }
 # Words that the glossary of docs/architecture.md replaced, and phrases that read like a translation.
 REPLACED = {

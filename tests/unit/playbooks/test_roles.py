@@ -169,6 +169,64 @@ def test_a_condition_is_a_boolean(role: Path) -> None:
     assert [one for one in found if not is_boolean(expression(one[1]), internal, flags)] == []
 
 
+COMPUTED = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Neg, nodes.Operand)
+ORDERED = {"eq", "ne"}  # how a text is compared as well as a number
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Yield every text of a YAML file."""
+    if isinstance(value, (dict, list)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from texts(part)
+    elif isinstance(value, str):
+        yield value
+
+
+def computed(tree: nodes.Node, numbers: set[str]) -> set[str]:
+    """Return the numbers that are computed with as they were given, which is a text with `-e NAME=NUMBER`."""
+    places = [node for node in tree.find_all(COMPUTED) if getattr(node, "op", "") not in ORDERED]
+    places += [node for node in tree.find_all(nodes.Compare) if {one.op for one in node.ops} - ORDERED]
+    return {
+        child.name for node in places for child in node.iter_child_nodes() if isinstance(child, nodes.Name)
+    } & numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ a * 2 }}", {"a"}),
+        ("{{ (a | int) * 2 }}", set()),
+        ("{{ 3 < a }}", {"a"}),
+        ("{{ a > b }}", {"a", "b"}),
+        ("{{ c > 1 }}", set()),
+        ("{{ a }}", set()),
+        ("{{ [1] | select('lt', -a) | list }}", {"a"}),
+    ],
+)
+def test_a_number_that_is_computed_with_is_found(text: str, expected: set[str]) -> None:
+    assert computed(Environment(autoescape=True).parse(text), {"a", "b"}) == expected
+
+
+@roles
+def test_a_number_is_one_also_where_it_is_given_as_a_text(role: Path) -> None:
+    numbers = {name for name, option in options(role).items() if option["type"] in ("int", "float")}
+    files = [path for folder in ("tasks", "vars") for path in sorted((role / folder).glob("*.yml"))]
+    inline = [text for path in files for text in texts(load(path)) if "{{" in text or "{%" in text]
+    inline += [
+        f"{{{{ {text} }}}}"
+        for path in files
+        if path.parent.name == "tasks"
+        for task in tasks(path)
+        for text in conditions(task)
+        if "{{" not in text
+    ]
+    templates = [path.read_text(encoding="utf-8") for path in sorted((role / "templates").rglob("*.j2"))]
+    parser = Environment(autoescape=True, extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])
+    assert {
+        name for text in (*inline, *templates) for name in computed(parser.parse(text.replace("\\", "\\\\")), numbers)
+    } == set()
+
+
 def conditions(task: dict[str, Any]) -> Iterator[str]:
     modules = [value for value in task.values() if isinstance(value, dict)]
     for name in CONDITIONS:
