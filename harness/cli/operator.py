@@ -181,9 +181,7 @@ def log(
     ],
     which: Annotated[
         str,
-        typer.Argument(
-            metavar="NUMBER|REVISION", help="Operation, or what a revision begins with; default: the newest."
-        ),
+        typer.Argument(metavar="WHICH", help="Operation, or what a revision begins with; default: the newest."),
     ] = "",
     kubeconfig: OperatorKubeconfig = None,
     namespace: Annotated[

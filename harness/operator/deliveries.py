@@ -19,7 +19,7 @@ from harness.operator.decide.delivery import MOST_ATTEMPTS, entry_of, short
 from harness.until import Deadline, NotYet, until
 
 MANAGER = "vmatrix-deliver"  # of the fields that a pipeline sets
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0  # between two looks at a Delivery: builds take tens of seconds
 ENDED = ("BuildFailed", "RolledBack", "Failed")
 
 

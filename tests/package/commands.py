@@ -37,6 +37,8 @@ NEED_A_PROJECT = (
     "gitlab cell",
     "gitlab after",
     "gitlab reap",
+    "gitlab checks",
+    "gitlab issues",
 )
 # Those that work anywhere: on this host, on the infra cluster, or on what they are told.
 WORK_ANYWHERE = (
@@ -56,7 +58,7 @@ WORK_ANYWHERE = (
     *("infra up", "infra down", "infra status", "infra describe", "infra env"),
     *("gitlab note", "gitlab doctor"),
     *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),
-    *("operator releases", "operator run"),
+    *("operator releases", "operator run", "operator deliver"),
     *("operator backup list", "operator backup show", "operator backup get"),
 )
 # Those of them that change nothing and end by themselves.

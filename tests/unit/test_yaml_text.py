@@ -243,6 +243,7 @@ OTHER_READERS = {
     "cli/options.py": "an inventory that a run wrote",
     "gitlab/child.py": "a file of the package",
     "artifacts/upstream_releases.py": "looks for places in a file that was read already",
+    "gitlab/issues.py": "whether a row that it adds is read as it was written",
     "infra/host/pki.py": "a kubeconfig that an instance wrote",
     "infra/kind/attach.py": "a kubeconfig that kind wrote",
     "infra/kind/releases.py": "looks for places in a file that was read already",

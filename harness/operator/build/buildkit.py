@@ -131,7 +131,7 @@ class Reason:
 
 
 def _reason(words: str, reason: str, said: str, *, transient: bool = False) -> Reason:
-    return Reason(re.compile(words, re.IGNORECASE), reason, said, transient)
+    return Reason(re.compile(words, re.IGNORECASE), reason, said, transient=transient)
 
 
 REASONS = (

@@ -32,6 +32,7 @@ CHALLENGE = re.compile(r'([a-z]+)="([^"]*)"')
 REQUEST_SECONDS = 30.0  # of one request
 LARGEST_MANIFEST = 4 * 1024 * 1024
 LARGEST_BLOB = 64 * 1024 * 1024  # that is kept in memory
+DAMAGED = "check the registry's storage, and build the revision again"  # hint
 
 
 class RegistryFailed(VmatrixError):
@@ -149,7 +150,7 @@ class Repository:
         self._require(reply, f"manifest {reference}")
         digest = digest_of(reply.content)
         if DIGEST.match(reference) and digest != reference:
-            raise RegistryFailed(f"{self}@{reference}: the registry sent another manifest, {digest}", hint="")
+            raise RegistryFailed(f"{self}@{reference}: the registry sent another manifest, {digest}", hint=DAMAGED)
         return reply.content
 
     def blob(self, digest: str, *, largest: int = LARGEST_BLOB) -> bytes:
@@ -157,7 +158,7 @@ class Repository:
         reply = self._send("GET", f"blobs/{digest}", largest=largest)
         self._require(reply, f"blob {digest}")
         if digest_of(reply.content) != digest:
-            raise RegistryFailed(f"{self}@{digest}: the registry sent another blob", hint="")
+            raise RegistryFailed(f"{self}@{digest}: the registry sent another blob", hint=DAMAGED)
         return reply.content
 
     def put_blob(self, content: bytes) -> None:

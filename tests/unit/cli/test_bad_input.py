@@ -250,7 +250,7 @@ def test_the_installed_command_says_the_same(process: Call) -> None:
     assert ended.stderr.splitlines() == [
         "error (user): unknown tier 'nope'; "
         "known: smoke, single, operator, hardened, customised, dual, ipv6, policies, mr, performance, conformance, e2e "
-        "and 4 more",
+        "and 5 more",
         "hint: `vmatrix list` shows the tiers and their cells",
     ]
 

@@ -22,7 +22,7 @@ def test_manifests_need_an_image_and_write_takes_nothing_else() -> None:
     printed = CliRunner().invoke(app, ["operator", "manifests", "--namespace", "ns", "--image", "host/vmatrix:1"])
     assert printed.exit_code == 0
     assert "image: host/vmatrix:1\n" in printed.stdout
-    assert printed.stdout.count("\nkind: CustomResourceDefinition\n") == 5
+    assert printed.stdout.count("\nkind: CustomResourceDefinition\n") == 7
 
 
 def test_the_image_is_the_one_that_this_vmatrix_pushes() -> None:

@@ -68,7 +68,8 @@ def test_no_role_has_a_wildcard(path: Path) -> None:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
 
 
-OTHER_SAMPLES = {"named.yml", "kubevirt.yml", "addons.yml"}  # objects to choose instead of others
+# Objects to choose instead of others, or that need Secrets and repositories of one's own.
+OTHER_SAMPLES = {"named.yml", "kubevirt.yml", "addons.yml", "delivery.yml"}
 OF_A_CHART = {"values.yml"}  # no objects, but settings for Helm
 
 
