@@ -38,7 +38,6 @@ NEED_A_PROJECT = (
     "gitlab after",
     "gitlab reap",
     "gitlab checks",
-    "gitlab issues",
 )
 # Those that work anywhere: on this host, on the infra cluster, or on what they are told.
 WORK_ANYWHERE = (
@@ -56,7 +55,7 @@ WORK_ANYWHERE = (
     *("image build", "image list", "image prune"),
     *("conformance list", "conformance export"),
     *("infra up", "infra down", "infra status", "infra describe", "infra env"),
-    *("gitlab note", "gitlab doctor"),
+    *("gitlab note", "gitlab issues", "gitlab doctor"),
     *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),
     *("operator releases", "operator run", "operator deliver"),
     *("operator backup list", "operator backup show", "operator backup get"),
