@@ -56,7 +56,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("row", JUDGEMENTS, ids=lambda row: row["what"])
 def test_a_role_judges_what_it_has_seen(row: dict[str, Any], judged: dict[str, Any]) -> None:
-    assert judged[row["what"]] == row["wanted"]
+    seen = {name: numbered(value, row["wanted"].get(name)) for name, value in judged[row["what"]].items()}
+    assert seen == row["wanted"]
+
+
+def numbered(value: Any, wanted: Any) -> Any:
+    """Return a number as one: templates of ansible-core before 2.19 make it a text, and roles convert it."""
+    return int(value) if type(wanted) is int and isinstance(value, str) else value
 
 
 def test_only_a_machine_that_joins_asks_other_machines_for_etcd_before_it_is_healthy() -> None:
