@@ -11,9 +11,10 @@ from typing import Any
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import Resource
 
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 _SUFFIX = {
     "": Decimal(1),
-    "m": Decimal("0.001"),
+    **{unit: Decimal(1000) ** -power for power, unit in enumerate(("m", "u", "n"), 1)},
     **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
     **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
 }
@@ -48,7 +49,10 @@ def quantity(text: str | int | float) -> Decimal:
     found = _QUANTITY.fullmatch(str(text).strip())
     if found is None or found[2] not in _SUFFIX:
         raise ValueError(f"{text!r} is not a quantity")
-    return Decimal(found[1]) * _SUFFIX[found[2]]
+    try:
+        return Decimal(found[1]) * _SUFFIX[found[2]]
+    except ArithmeticError as error:  # an exponent beyond what Decimal has
+        raise ValueError(f"{text!r} is not a quantity") from error
 
 
 def go_duration(text: str) -> Decimal:

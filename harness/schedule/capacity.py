@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import Any
 
 from harness.embedded.node.registration import MACHINES_ONLY
-from harness.infra.cluster.capacity import ENDED, MIB, SCHEDULABLE, NodeUsage, quantity, usable, usage_of
+from harness.infra.cluster.capacity import ENDED, MIB, SCHEDULABLE, NodeUsage, usable, usage_of
 from harness.infra.pods import NAMESPACE_NAME
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
+from harness.kube.objects import quantity
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 from harness.model import LABEL_CELL, LABEL_RUN
 from harness.schedule.demand import PodRequest

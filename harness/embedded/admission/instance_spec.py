@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from harness.kube import objects
 from harness.kube.admission import DUPLICATE, NOT_SUPPORTED, REQUIRED, StatusCause
@@ -58,7 +58,7 @@ def quantity(text: object) -> Decimal:
     """Return what a quantity ("2Gi", "500m", 4) stands for; 0 for nothing or nonsense (the schema's matter)."""
     try:
         return objects.quantity(str(text or 0))
-    except (ValueError, InvalidOperation):
+    except ValueError:
         return Decimal(0)
 
 

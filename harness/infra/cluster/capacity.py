@@ -16,18 +16,13 @@ from typing import Any
 from harness.infra.findings import Finding
 from harness.kube import Cluster
 from harness.kube.client import Json
+from harness.kube.objects import quantity
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 ENDED = frozenset({"Succeeded", "Failed"})
 GIB = 2**30
 MIB = 2**20
-# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-SUFFIXES = {
-    **{letter + "i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
-    **{letter: Decimal(1000) ** -power for power, letter in enumerate("mun", start=1)},
-}
 
 
 @dataclass(frozen=True)
@@ -61,14 +56,6 @@ def usable(node: Mapping[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions") or []
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     return ready and not node.get("spec", {}).get("unschedulable", False)
-
-
-def quantity(text: str) -> Decimal:
-    """Return the number that a Kubernetes quantity stands for ("1500m" is 1.5, "2Gi" is 2147483648)."""
-    for suffix in (text[-2:], text[-1:]):
-        if suffix in SUFFIXES:
-            return Decimal(text[: -len(suffix)]) * SUFFIXES[suffix]
-    return Decimal(text)
 
 
 def _total(amounts: Iterable[Mapping[str, str]], name: str) -> Decimal:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.infra.cluster.capacity import SCHEDULABLE, quantity, usable
+from harness.infra.cluster.capacity import SCHEDULABLE, usable
 from harness.infra.findings import Finding
 from harness.kube import Cluster, Resource
 from harness.kube.client import Json
+from harness.kube.objects import quantity
 from harness.kube.resources import KUBEVIRT, NODE
 
 DEPLOYED = "Deployed"

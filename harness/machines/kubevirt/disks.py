@@ -29,8 +29,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.errors import BadImage, InfraError, InfraRetriable, VmatrixError
-from harness.infra.cluster.capacity import quantity
 from harness.kube.client import ApiFailure, Cluster, Json, event_time
+from harness.kube.objects import quantity
 from harness.kube.resources import DATA_VOLUME, EVENT, POD
 from harness.machines.kubevirt.launchers import died_of
 

@@ -7,13 +7,13 @@ they are recent and above zero.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.client import ApiFailure, Unreachable
+from harness.kube.objects import quantity
 from harness.kube.resources import Resource
 from harness.validate.expected import LEFT_OUT, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json, by_name
@@ -127,7 +127,6 @@ def _wrong_counts(where: str, obj: Json | None, counts: Iterable[str], wanted: i
 
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
-QUANTITY = re.compile(r"(?P<number>\d+)(?:n|u|m|k|Ki|Mi|Gi)?")
 MEASURED = ("cpu", "memory")
 
 
@@ -182,6 +181,8 @@ def _listed(api: Cluster, resource: Resource) -> list[Any] | Mismatch:
         return Mismatch("metrics.k8s.io", f"a list of {resource.plural}", str(failure))
 
 
-def _positive(quantity: object) -> bool:
-    match = QUANTITY.fullmatch(str(quantity))
-    return match is not None and int(match["number"]) > 0
+def _positive(amount: object) -> bool:
+    try:
+        return quantity(str(amount)) > 0
+    except ValueError:
+        return False

@@ -12,7 +12,7 @@ import yaml
 
 from harness.cell.manifests import IMPORTER_MIB
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID
-from harness.infra.cluster.capacity import quantity
+from harness.kube.objects import quantity
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.schedule.demand import demand_of

@@ -11,13 +11,25 @@ from harness.kube.objects import dig, go_duration, holds, quantity, with_conditi
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("2Gi", 2 * 1024**3), ("200m", Decimal("0.2")), ("1e3", 1000), ("35M", 35_000_000), ("1k", 1000), (4, 4)],
+    [
+        ("2", 2),
+        ("2Gi", 2 * 1024**3),
+        ("0.5Mi", 1024**2 // 2),
+        ("200m", Decimal("0.2")),
+        ("1500m", Decimal("1.5")),
+        ("250u", Decimal("0.00025")),
+        ("12345n", Decimal("0.000012345")),  # CPU as metrics-server writes it
+        ("1e3", 1000),
+        ("35M", 35_000_000),
+        ("1k", 1000),
+        (4, 4),
+    ],
 )
 def test_quantity(text: str | int, value: Decimal) -> None:
     assert quantity(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "2GiB", "x", "1 Gi", "1.2.3.4", "1.2.3"])
+@pytest.mark.parametrize("text", ["", "2GiB", "x", "1 Gi", "1.2.3.4", "1.2.3", "1e9999999"])
 def test_nonsense_is_not_a_quantity(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity(text)

@@ -8,7 +8,7 @@ from harness.cell import manifests
 from harness.cell.place import cell_labels, namespace_name
 from harness.embedded.vm.instance import instance_of
 from harness.embedded.vmi.launcher import launcher_pod
-from harness.infra.cluster.capacity import quantity
+from harness.kube.objects import quantity
 from harness.machines.kubevirt.manifests import GoldenImage, machine
 from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir

@@ -1,24 +1,15 @@
-"""Kubernetes quantities, usable nodes, and what a host's machines need of the playbooks."""
+"""Usable nodes, and what a host's machines need of the playbooks."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, cast
 
 import pytest
 
-from harness.infra.cluster.capacity import NodeUsage, PodUsage, for_machines, quantity, usable, usage_of
+from harness.infra.cluster.capacity import NodeUsage, PodUsage, for_machines, usable, usage_of
 from harness.infra.guest_facts import HostKernel, guest_vars, look
 from harness.kube import Cluster
 from harness.kube.failures import Answer
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("2", "2"), ("1500m", "1.5"), ("2Gi", "2147483648"), ("1k", "1000"), ("0.5Mi", "524288"), ("1e3", "1000")],
-)
-def test_quantities_are_numbers(text: str, number: str) -> None:
-    assert quantity(text) == Decimal(number)
 
 
 def node(ready: str, *, unschedulable: bool = False) -> dict[str, Any]:
