@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from harness.model import Cell
@@ -11,12 +13,12 @@ from harness.validate.phases.observation import Observation
 from harness.validate.topics import certificates, etcd
 
 
-def defragments(cell: Cell, index: int) -> bool:
-    """Tell whether a phase defragments etcd."""
-    return cell.phases[index].name == etcd.DEFRAGMENT
+def named(name: str) -> Callable[[Cell, int], bool]:
+    """Return the condition that a phase has a name."""
+    return lambda cell, index: cell.phases[index].name == name
 
 
-@pytest.mark.when(phase=defragments)
+@pytest.mark.when(phase=named(etcd.DEFRAGMENT))
 def test_every_member_was_defragmented(before: Observation, after: Observation) -> None:
     require(
         etcd.not_defragmented(before.etcd, after.etcd, after.expected),
@@ -26,12 +28,7 @@ def test_every_member_was_defragmented(before: Observation, after: Observation) 
     )
 
 
-def renews(cell: Cell, index: int) -> bool:
-    """Tell whether a phase renews all certificates."""
-    return cell.phases[index].name == certificates.RENEW
-
-
-@pytest.mark.when(phase=renews)
+@pytest.mark.when(phase=named(certificates.RENEW))
 def test_every_certificate_is_a_new_one(before: Observation, after: Observation) -> None:
     require(
         certificates.not_renewed(before.facts, after.facts, after.expected),
