@@ -14,6 +14,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from harness.validate.machine.node_state import environment_file
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -323,8 +325,8 @@ def _environment(text: str | None) -> Mapping[str, str] | None:
     """Return the settings of etcd in a file of variables, by the names of its flags."""
     if text is None:
         return None
-    lines = (line.strip().partition("=") for line in text.splitlines() if line.strip().startswith("ETCD_"))
-    return {name.removeprefix("ETCD_").replace("_", "-").lower(): value.strip("\"'") for name, _, value in lines}
+    given = {name: value for name, value in environment_file(text).items() if name.startswith("ETCD_")}
+    return {name.removeprefix("ETCD_").replace("_", "-").lower(): value for name, value in given.items()}
 
 
 def _unit(row: Mapping[str, str]) -> Unit:

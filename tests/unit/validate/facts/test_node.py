@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.node import version_in
+from harness.validate.facts.node import facts_of, version_in
+from tests.unit.validate import foreign
 
 
 @pytest.mark.parametrize(
@@ -21,3 +22,12 @@ from harness.validate.facts.node import version_in
 )
 def test_a_version_is_read_from_what_a_program_says(said: str | None, version: str) -> None:
     assert version_in(said) == version
+
+
+def test_etcds_file_of_variables_is_read_as_systemd_does() -> None:
+    raw = foreign.raw_facts("cp-0")
+    raw["environment_file"] = (
+        """ETCD_NAME='cp-0'\nETCD_INITIAL_CLUSTER="a=https://a:2380,\\\nb=https://b:2380"\nOTHER=x\n"""
+    )
+    environment = facts_of(raw).environment
+    assert environment == {"name": "cp-0", "initial-cluster": "a=https://a:2380,b=https://b:2380"}
