@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
+from datetime import date
 from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -46,6 +48,7 @@ def _sentence(text: str) -> str:
 SLUG = r"^[a-z0-9]+$"
 NAME = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
 URL = r"^https?://[^\s/]+/\S+$"
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
 QUANTITY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MACHINE = r"^[a-z][a-z0-9]{0,9}$"
@@ -82,11 +85,20 @@ WANTED = {
     USER: "expected the name of a Linux user",
 }
 
+
+def _day(value: Any) -> Any:
+    """Refuse a number, in quotes or not, which pydantic takes for seconds since 1970."""
+    if isinstance(value, date) or (isinstance(value, str) and DAY.fullmatch(value)):
+        return value
+    raise PydanticCustomError("date_type", "expected a date")
+
+
 Slug = Annotated[str, StringConstraints(pattern=SLUG, max_length=10)]
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=40)]
 Url = Annotated[str, StringConstraints(pattern=URL)]
 Quantity = Annotated[str, StringConstraints(pattern=QUANTITY)]
 Variable = Annotated[str, StringConstraints(pattern=VARIABLE)]
+Day = Annotated[date, BeforeValidator(_day)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Whole = Annotated[int, Strict()]
 Seconds = Annotated[float, Strict(), Field(gt=0)]

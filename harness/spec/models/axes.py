@@ -8,7 +8,7 @@ from datetime import date
 
 from pydantic import Field, model_validator
 
-from harness.spec.base import Feature, Model, Name, Slug, Text, Variables
+from harness.spec.base import Day, Feature, Model, Name, Slug, Text, Variables
 
 ID_LENGTH = 44  # of a cell: namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
 HASH_DIGITS = 6  # at the end of a cell's id
@@ -19,15 +19,15 @@ PRODUCT = "product"  # the axis whose values may be products of their own
 class Extension(Model):
     """Why a value stays in the matrix after its makers' support, and until when."""
 
-    until: date = Field(description="Last day (date) on which it stays.")
+    until: Day = Field(description="Last day (date) on which it stays.")
     why: Text = Field(description="The reason.")
 
 
 class Support(Model):
     """From when until when a value is supported by its makers, and how much longer it is tested."""
 
-    from_: date = Field(alias="from", description="First day (date) of the support.")
-    until: date = Field(description="Last day (date) of the support.")
+    from_: Day = Field(alias="from", description="First day (date) of the support.")
+    until: Day = Field(description="Last day (date) of the support.")
     extended: Extension | None = Field(default=None, description="Why it is tested longer.")
 
     @model_validator(mode="after")

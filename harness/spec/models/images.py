@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from harness.spec.base import CHECKSUM, USER, Model, Name, Text, Url, Whole
+from harness.spec.base import CHECKSUM, USER, Day, Model, Name, Text, Url, Whole
 
 Checksum = Annotated[str, StringConstraints(pattern=CHECKSUM)]
 User = Annotated[str, StringConstraints(pattern=USER)]
@@ -63,7 +62,7 @@ class DiskImage(Model):
     source: Annotated[BuildSource | UrlSource, Field(discriminator="kind")]
     user: User
     size_gib: Whole = Field(ge=1, le=1024)
-    end_of_life: date
+    end_of_life: Day
 
 
 class ImagesFile(Model):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from datetime import date
 from fnmatch import fnmatchcase
+from string import ascii_lowercase, digits
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from harness.spec.base import CHECK, Condition, Feature, Model, Name, OneOrMore, Text, Url
+from harness.spec.base import CHECK, Condition, Day, Feature, Model, Name, OneOrMore, Text, Url
 from harness.spec.controls import Waiver
 from harness.spec.models.axes import PRODUCT, Axis, AxisValue
 from harness.spec.models.network_plugins import NetworkPlugin
@@ -82,7 +82,7 @@ class QuarantineEntry(Model):
     check: CheckGlob | None = None
     issue: Url
     reason: Text
-    until: date
+    until: Day
 
     @model_validator(mode="after")
     def _some_cells(self) -> QuarantineEntry:
@@ -109,9 +109,18 @@ def _compiled(text: str) -> str:
             re.compile(text)
     except (re.error, RecursionError, OverflowError, FutureWarning, DeprecationWarning) as error:
         raise ValueError(f"is not a regular expression: {error}") from None
-    if re.compile(text).search("") is not None:
-        raise ValueError("fits the empty line, so every line; add what it is about")
+    for what, lines in UNREMARKABLE.items():
+        if all(re.search(text, line) for line in lines):
+            raise ValueError(f"fits {what}, so almost every line; add what it is about")
     return text
+
+
+# Lines that say nothing, of one kind each: a pattern that fits all of a kind has no meaning to tell.
+UNREMARKABLE = {
+    "the empty line": ("",),
+    "any word": tuple(8 * letter for letter in ascii_lowercase),
+    "any number": tuple(8 * digit for digit in digits),
+}
 
 
 class Symptom(Model):
@@ -131,7 +140,7 @@ class Symptom(Model):
     means: Text
     blame: Literal["product", "infra", "harness", "user"] | None = None
     issue: Url | None = None
-    until: date | None = None
+    until: Day | None = None
 
 
 class Space(Model):

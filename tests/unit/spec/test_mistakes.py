@@ -64,6 +64,14 @@ KINDS = {
         *("quarantine.yml", "2026-12-31", "soon"),
         "quarantine[0].until: expected a date such as 2027-01-31, got 'soon'",
     ),
+    "a number for a date": (
+        *("quarantine.yml", "2026-12-31", "0"),
+        "quarantine[0].until: expected a date such as 2027-01-31, got 0",
+    ),
+    "a number in quotes for a date": (
+        *("quarantine.yml", "2026-12-31", "'20261231'"),
+        "quarantine[0].until: expected a date such as 2027-01-31, got '20261231'",
+    ),
     "a source of no kind": (
         *("images.yml", "{kind: build, recipe: debian}", "{recipe: debian}"),
         "images[0].source: missing 'kind'; it determines the other keys",
