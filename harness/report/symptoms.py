@@ -10,6 +10,7 @@ import json
 import re
 import signal
 import sys
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -27,8 +28,9 @@ from harness.rundir import OF_MACHINES
 from harness.sanitize import sanitized
 from harness.spec.models import Symptom
 
-FILE_SECONDS = 2.0  # for all patterns on one file
+FILE_SECONDS = 2.0  # for one pattern on one file
 WHOLE_SECONDS = 60.0  # for all files of a run
+ENDING_SECONDS = 30.0  # beyond those, for the file that is being looked at
 LARGEST = 4 * 1024 * 1024  # bytes of a file that are looked at: its end, where failures are
 LONGEST = 2000  # characters of a line that are looked at
 SHOWN = 300  # characters of it that are shown
@@ -47,22 +49,27 @@ class Source:
 
 
 def look(
-    result: RunResult, symptoms: Sequence[Symptom], today: date, *, seconds: float = FILE_SECONDS
+    result: RunResult,
+    symptoms: Sequence[Symptom],
+    today: date,
+    *,
+    seconds: float = FILE_SECONDS,
+    whole: float = WHOLE_SECONDS,
 ) -> tuple[list[Sighting], list[str]]:
     """Look for symptoms in the failed cells of a run; return them, and a sentence for each that was given up.
 
     Args:
         today: symptoms whose last day is before it are not looked for.
-        seconds: the time limit for a file.
+        seconds: the time limit for a pattern on a file.  whole: the one for all, over which no further file is begun.
     """
     known = [one for one in symptoms if one.until is None or one.until >= today]
     sources = [source for cell in result.cells if cell.outcome != Outcome.PASSED for source in _sources(cell)]
     if not known or not sources:
         return [], []
     patterns = [{"name": one.name, "pattern": one.pattern, "where": list(one.where)} for one in known]
-    work = {"patterns": patterns, "sources": [asdict(source) for source in sources], "seconds": seconds}
+    work = {"patterns": patterns, "sources": [asdict(source) for source in sources], "seconds": seconds, "whole": whole}
     try:
-        done = proc.run(call(MODULE), stdin=json.dumps(work), timeout=WHOLE_SECONDS)
+        done = proc.run(call(MODULE), stdin=json.dumps(work), timeout=whole + ENDING_SECONDS)
     except VmatrixError as error:
         return [], [f"symptoms were not looked for to the end: {error.summary}"]
     answer = json.loads(done.stdout)
@@ -88,16 +95,23 @@ def _sources(cell: CellResult) -> Iterator[Source]:
 
 
 class _TimeIsUp(Exception):
-    """The limit of a file."""
+    """The limit of a pattern on a file."""
 
 
-def search(patterns: Iterable[Mapping[str, Any]], sources: Iterable[Mapping[str, str]], seconds: float) -> Any:
+def search(
+    patterns: Iterable[Mapping[str, Any]], sources: Sequence[Mapping[str, str]], seconds: float, whole: float
+) -> Any:
     """Look at texts, in the process that exists for it; return what was seen and what was given up, as plain data."""
     left = {one["name"]: (re.compile(one["pattern"]), one["where"]) for one in patterns}
     found: dict[tuple[str, str], Sighting] = {}
     given_up: list[str] = []
     signal.signal(signal.SIGALRM, _ring)
-    for source in sources:
+    end = time.monotonic() + whole
+    for number, source in enumerate(sources):
+        if time.monotonic() > end:
+            left_out = plural(len(sources) - number, "file")
+            given_up.append(f"symptoms were not looked for in {left_out} of {len(sources)}: {whole:g} s were over")
+            break
         lines = _lines(source)
         for name, (pattern, where) in list(left.items()):
             if source["kind"] not in where:

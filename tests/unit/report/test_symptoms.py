@@ -64,6 +64,14 @@ def test_a_pattern_that_takes_too_long_is_given_up_and_others_are_not(run: Writt
     assert said.endswith("deploy.log: simplify its pattern")
 
 
+def test_what_was_seen_before_the_time_was_over_is_kept(run: Written) -> None:
+    failed(run, deploy=f"{'a' * 60}!\n", later="No space left on device\n")
+    slow = Symptom(name="slow", pattern="^(a+)+$", where=("logs",), means="x")
+    seen, given_up = look(load(run.directory), [FULL, slow], TODAY, seconds=0.05, whole=0.05)
+    assert [(one.name, one.count) for one in seen] == [("disk full", 1)]  # of the messages
+    assert given_up[1:] == ["symptoms were not looked for in 1 file of 3: 0.05 s were over"]
+
+
 @pytest.mark.parametrize(("until", "names"), [(date(2026, 11, 28), []), (TODAY, ["disk full"]), (None, ["disk full"])])
 def test_a_symptom_is_looked_for_until_its_last_day(run: Written, until: date | None, names: list[str]) -> None:
     failed(run)
@@ -84,6 +92,10 @@ def test_cells_that_passed_have_no_symptoms(run: Written) -> None:
         ("a**", "is not a regular expression: multiple repeat"),
         ("x*", "fits the empty line"),
         ("", "fits the empty line"),
+        (".", "fits any word"),
+        (".{5}", "fits any word"),
+        (r"\S+$", "fits any word"),
+        (r"\d", "fits any number"),
         ("(?P<a>x)(?P<a>y)", "is not a regular expression: redefinition"),
     ],
 )
