@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.errors import BadInput
 from harness.history.record import Record, StepRecord
 from harness.report import alerts
 from harness.report.alerts import FIXED, FORMS, INFRA, KINDS, MISSING, NEW, Alert, alerts_of, tell
@@ -268,16 +267,34 @@ def test_a_ledger_that_cannot_be_written_is_said(receiver: Receiver, settings: S
     assert len(receiver.got) == 1
 
 
-def test_a_ledger_that_is_none_is_refused(settings: Settings) -> None:
-    (settings.runs / "alerts.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(BadInput, match="is not the list of alerts that were sent"):
-        told(judged(night(0), night(1, "one")), settings)
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"[]", "is not the list of alerts that were sent"),
+        (b"{", "is not the list of alerts that were sent"),
+        (b'{"told": 4}', "is not the list of alerts that were sent"),
+        (b"\xff", "is not UTF-8 text"),
+    ],
+)
+def test_a_ledger_that_is_none_is_said_and_begun_anew(
+    content: bytes, says: str, receiver: Receiver, settings: Settings
+) -> None:
+    (settings.runs / "alerts.json").write_bytes(content)
+    nights = judged(night(0), night(1, "one"))
+    (said,) = told(nights, settings)
+    assert says in said
+    assert said.endswith(": it is begun anew, so that alerts may be sent twice")
+    assert told(nights, settings) == []
+    assert len(receiver.got) == len(receiver.mails) == 1
 
 
-def test_mail_needs_a_server_and_a_sender(settings: Settings) -> None:
-    for name in ("alert_smtp", "alert_mail_from"):
-        with pytest.raises(BadInput, match="alert_mail_to is set without"):
-            told(judged(night(0)), settings.model_copy(update={name: None}))
+@pytest.mark.parametrize("name", ["alert_smtp", "alert_mail_from"])
+def test_mail_without_a_server_or_a_sender_is_said_and_the_webhook_told(
+    name: str, receiver: Receiver, settings: Settings
+) -> None:
+    (said,) = told(judged(night(0), night(1, "one")), settings.model_copy(update={name: None}))
+    assert said == "no alert goes by mail: alert_mail_to needs alert_smtp and alert_mail_from; set all three"
+    assert (len(receiver.got), receiver.mails) == (1, [])
 
 
 def test_nobody_is_told_without_settings(tmp_path: Path) -> None:
