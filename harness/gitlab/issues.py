@@ -62,12 +62,12 @@ class Forge:
             raise refused(method, address.partition("?")[0], status, TOKEN)
         return answer
 
-    def marked(self, what: str, label: str) -> dict[str, dict[str, Any]]:
-        """Return the open issues or merge requests with a mark of ours, by the mark."""
+    def marked(self, what: str, label: str, state: str = "opened") -> dict[str, dict[str, Any]]:
+        """Return the issues or merge requests of a state with a mark of ours, by the mark."""
         found: dict[str, dict[str, Any]] = {}
         page = 1
         while True:
-            query = f"{what}?state=opened&labels={quote(label)}&per_page={PAGE}&page={page}"
+            query = f"{what}?state={state}&labels={quote(label)}&per_page={PAGE}&page={page}"
             answer = self.ask("GET", query)
             for one in answer:
                 mark = MARK.search(one.get("description") or "")
@@ -158,6 +158,7 @@ def sync_quarantine(where: Forge, analysis: Analysis, *, rate: float, project: P
     """Propose a quarantine of checks that fail by chance above a rate, withdraw it once they pass; say what was done.
 
     A merge request adds a row to the file of the default branch: for all cells, with an issue, owners and a last day.
+    One that a person closed is an answer: as long as it has its label, the check is not proposed again.
 
     Args:
         rate: of cell runs, from 0 to 1.  project: the checkout, whose CODEOWNERS say whose a check is.
@@ -167,12 +168,14 @@ def sync_quarantine(where: Forge, analysis: Analysis, *, rate: float, project: P
     for mark, request in known.items():
         title = json.loads(mark).get("check", "")
         if title and _passed_nights(nights, title) >= PASSED_NIGHTS:
-            where.ask("PUT", f"merge_requests/{request['iid']}", {"state_event": "close"})
+            withdrawn = {"state_event": "close", "remove_labels": QUARANTINE}  # no answer of a person
+            where.ask("PUT", f"merge_requests/{request['iid']}", withdrawn)
             done.append(f"merge request !{request['iid']} closed: {title} passed {PASSED_NIGHTS} nights")
     excused = {entry.entry.check for entry in analysis.quarantine}
-    for title, share in _flaky(analysis, nights, rate):
-        mark = json.dumps({"check": title})
-        if mark not in known and _glob(title) not in excused:
+    flaky = [(json.dumps({"check": title}), title, share) for title, share in _flaky(analysis, nights, rate)]
+    declined = where.marked("merge_requests", QUARANTINE, "closed") if flaky else {}
+    for mark, title, share in flaky:
+        if mark not in known and mark not in declined and _glob(title) not in excused:
             done.append(_propose(where, title, share, mark, project, today))
     return done
 

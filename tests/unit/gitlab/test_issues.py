@@ -62,8 +62,8 @@ class Handler(BaseHTTPRequestHandler):
             assert query == {"ref": ["main"]}
             self._answer({"content": base64.b64encode(QUARANTINE.encode()).decode()})
             return
-        (label,) = query["labels"]
-        self._answer([one for one in getattr(self.lab, path[0]) if one["state"] == "opened" and label == one["labels"]])
+        asked = query["state"] + query["labels"]
+        self._answer([one for one in getattr(self.lab, path[0]) if [one["state"], one["labels"]] == asked])
 
     def do_POST(self) -> None:
         """Make something."""
@@ -87,6 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self._body()
         (found,) = (one for one in getattr(self.lab, path[0]) if one["iid"] == int(path[1]))
         found.update({"state": "closed"} if body.get("state_event") == "close" else body)
+        found.update({"labels": ""} if body.get("remove_labels") == found["labels"] else {})
         self.lab.changes.append(f"{'closed' if 'state_event' in body else 'updated'} {path[0]} {found['iid']}")
         self._answer(found)
 
@@ -189,6 +190,18 @@ def test_a_flaky_check_has_one_merge_request_that_is_closed_once_it_passes(lab: 
     assert (row["cell"], row["check"], row["issue"]) == ("*", DNS, "https://lab.invalid/1")
     assert row["until"] == date(2026, 12, 5)
     assert row["reason"].endswith("% of its runs; owner @net")
+
+
+def test_a_merge_request_that_a_person_closed_is_not_proposed_again(lab: Lab, tmp_path: Path) -> None:
+    def propose(nights: list[list[Record]]) -> list[str]:
+        return sync_quarantine(lab.forge, judged(*nights), rate=0.05, project=tmp_path, today=TODAY)
+
+    nights = flaky(of=30, last_failing=30)
+    propose(nights[:20])
+    lab.merge_requests[0]["state"] = "closed"
+    assert propose(nights[:21]) == []
+    lab.merge_requests[0]["labels"] = ""
+    assert len(propose(nights[:22])) == 1
 
 
 def test_what_is_refused_halfway_opens_no_second_issue(lab: Lab, tmp_path: Path) -> None:
