@@ -73,7 +73,8 @@ def run(
     if plan.night is not None and given.get("rerun_failed") is None and given.get("into") is None:
         given = {**given, "night": str(plan.night)}  # a night that begins in the meantime changes nothing
     side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
-    if follows(plan, given, chosen):
+    follow = repeat == 1 and follows(plan, given, chosen)
+    if follow:
         given = {**given, "run_id": plan.run}  # the cells that follow are added to it
     argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
@@ -82,7 +83,7 @@ def run(
     os.environ[RESOLVED] = resolved.dump()
     if repeat > 1:
         raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
-    if follows(plan, given, chosen):
+    if follow:
         raise typer.Exit(followed(plan, given, argv))
     os.execv(sys.executable, call(PYTEST, *argv))  # noqa: S606 - becomes that call; signals reach it
 

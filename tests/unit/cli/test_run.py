@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from harness import proc
-from harness.cli import run
+from harness.cli import app, run
 from harness.errors import EXIT_INFRA, EXIT_LEAKED, EXIT_OK, EXIT_PRODUCT, BadInput
 from harness.session import RunPlan, plan_run
 from harness.session.follow_up import Pursuit
@@ -38,6 +39,21 @@ def test_a_run_of_a_whole_tier_is_followed_up(given: dict[str, Any], cells: Sequ
     assert run.follows(planned(), given, cells) is follows
     assert not run.follows(planned(further=0), given, cells)
     assert run.follows(planned(further=0, bisect=True), given, cells) is follows
+
+
+def test_runs_that_are_repeated_have_ids_of_their_own_and_are_not_followed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Sequence[str]] = []
+
+    def repeated(argv: Sequence[str], times: int, *, fail_fast: bool) -> int:
+        calls.append(argv)
+        return EXIT_OK
+
+    monkeypatch.setattr(run, "repeated", repeated)
+    monkeypatch.setattr(run, "plan_run", lambda request: planned())
+    done = CliRunner().invoke(app, ["run", "--tier", "smoke", "--repeat", "2"], catch_exceptions=False)
+    assert done.exit_code == EXIT_OK
+    (argv,) = calls
+    assert "--run-id" not in argv
 
 
 @pytest.mark.parametrize(
