@@ -139,6 +139,8 @@ def report(
 ) -> None:
     """Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges."""
     wanted = _formats(page.format)
+    if serve and alert is not None:
+        raise BadInput("--serve sends no alerts", hint="leave out --serve or --alert")
     if page.url and (wrong := wrong_url(page.url)):
         raise BadInput(f"--url {page.url!r}: {wrong}", hint="the address of the published page")
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -181,6 +181,7 @@ def test_a_file_that_cannot_be_written_keeps_no_other_from_being_written(call: C
     [
         (["report", "--format", "pdf"], "unknown format 'pdf'", "html, md"),
         (["report", "--format", ","], "unknown format", "known"),
+        (["report", "--serve", "--alert", "night"], "--serve sends no alerts", "leave out"),
         (["report", "--days", "3", "--since", "2026-01-01"], "--days and --since", "one of them"),
         (["report", "--since", "yesterday"], "'yesterday' is not a date (YYYY-MM-DD)", "2026-11-21"),
         (["report", "--since", "2999-01-01"], "is not in the past", "first day"),
