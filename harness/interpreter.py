@@ -118,6 +118,11 @@ def call(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
+def vmatrix_call(*words: str) -> list[str]:
+    """Return the words of a vmatrix command, by this Python and this vmatrix."""
+    return [sys.executable, "-P", "-c", "from harness.cli import main; main()", *words]
+
+
 def begin_anew() -> None:
     """Replace this process by the same call in surroundings of its own, where its own are not such.
 

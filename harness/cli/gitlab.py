@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -38,6 +37,7 @@ from harness.gitlab.links import annotate
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, changed_checks, compared, on_change, wanted
 from harness.infra.findings import Finding, fatal
+from harness.interpreter import vmatrix_call
 from harness.paths import settings_dir
 from harness.plan.changed import Changes, changed_since
 from harness.plan.rotation import night_of
@@ -231,9 +231,8 @@ def checks_(
     names = ("provider", "infra_profile", "infra_name", "kubeconfig", "namespace", "runs")
     words = [*run.options_of({name: getattr(context.project.settings, name) for name in names})]
     kept = [*run.options_of({"keep": "always"})]
-    program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
     tier = os.environ.get("MATRIX_TIER") or "smoke"
-    done = proc.attend([*program, "run", "--tier", tier, *kept, "--run-id", context.job.run, *words])
+    done = proc.attend(vmatrix_call("run", "--tier", tier, *kept, "--run-id", context.job.run, *words))
     cells = [one.id for one in load(context.files.path).cells]
     if proc.by_signal(done) or not cells:
         raise typer.Exit(done)
@@ -242,7 +241,7 @@ def checks_(
     for suite, modules in changed.items():
         what = ["--run", context.job.run, "--suite", suite, "-k", " or ".join(modules), "--repeat", str(repeat)]
         out.print(f"{suite}: {', '.join(modules)}, {repeat} times over {cell}", markup=False)
-        codes.append(proc.attend([*program, "check", cell, *what, *words]))
+        codes.append(proc.attend(vmatrix_call("check", cell, *what, *words)))
     raise typer.Exit(worst(codes))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from harness import proc
 from harness.errors import EXIT_OK, EXIT_PRODUCT, BadInput, Blame
 from harness.files import read_text, write_atomically
 from harness.history.record import Record
+from harness.interpreter import vmatrix_call
 from harness.model import Outcome
 from harness.paths import PROJECT
 from harness.report.results import RunResult, load
@@ -199,6 +199,10 @@ class Repository:
         done = _git(self.root, "rev-list", "--reverse", "--ancestry-path", "--topo-order", f"{good}..{bad}")
         return tuple(done.stdout.split())
 
+    def ancestors(self, name: str) -> frozenset[str]:
+        """Return a commit and all that it was made from, as far as the clone has them; BadInput as `commit`."""
+        return frozenset(_git(self.root, "rev-list", self.commit(name)).stdout.split())
+
     def revision(self, name: str) -> Commit:
         """Return a commit."""
         done = _git(self.root, "show", "--no-patch", f"--format={FIELDS}", "--date=short", name)
@@ -265,8 +269,7 @@ class CellRuns:
         run = random_id()
         words = [self.cell, "--run-id", run, "--runs", str(self.runs.resolve()), *self.options]
         project = str(tree / self.repository.inside)
-        program = [sys.executable, "-P", "-c", "from harness.cli import main; main()"]
-        code = proc.attend([*program, "run", *words], env={PROJECT: project}, cwd=Path(project))
+        code = proc.attend(vmatrix_call("run", *words), env={PROJECT: project}, cwd=Path(project))
         if proc.by_signal(code):
             raise Stopped
         directory = RunDir.of(self.runs, run)

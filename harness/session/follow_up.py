@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -17,12 +16,13 @@ from harness.errors import EXIT_HARNESS, EXIT_LEAKED, EXIT_OK, VmatrixError
 from harness.events import Recorder
 from harness.history.record import Record
 from harness.history.store import open_store
+from harness.interpreter import vmatrix_call
 from harness.model import Cell
 from harness.plan import make_cell
 from harness.plan.changed import owners_of
 from harness.plan.goal import Goal, goal_of
 from harness.report import outputs
-from harness.report.records import keep
+from harness.report.records import keep, records_of
 from harness.report.results import Culprit, RunResult, load
 from harness.report.suspects import (
     Explained,
@@ -198,8 +198,7 @@ class Pursuit:
         found = self._found()
         while found.cell is not None and len(cells) < most:
             self.say(f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {found.cell.id}")
-            program = [sys.executable, "-P", "-c", "from harness.cli import main; main()", "run", found.cell.id]
-            codes.append(proc.attend([*program, "--into", self.run, *self.options]))
+            codes.append(proc.attend(vmatrix_call("run", found.cell.id, "--into", self.run, *self.options)))
             cells.append(found.cell.id)
             if proc.by_signal(codes[-1]) or found.cell.id not in {cell.id for cell in self._result().cells}:
                 break
@@ -237,11 +236,12 @@ class Pursuit:
         pairs = ((axis.name, value) for axis in self.project.spec.axes for value in axis.values)
         globs = tuple(dict.fromkeys(p for axis, v in pairs if (axis, v.id) in suspect.values for p in v.paths))
         none = Culprit(suspect.values, checks, paths=globs)
-        ends = since(records, suspect.values, checks)
-        if ends is None:
-            return replace(none, why="the history has no commit at which these values passed before")
         try:
             repository = Repository.of(self.project.directory)
+            own = repository.ancestors(self._commit())  # what other branches had tells nothing of it
+            ends = since((one for one in records if one.where.commit in own), suspect.values, checks)
+            if ends is None:
+                return replace(none, why="the history has no commit at which these values passed before")
             commits = ends[0].where.commit, ends[1].where.commit
             runs = self.project.settings.runs
             search = bisected(repository, cell, commits, runs, [*self.options, *self._suites(cell)], self.say)
@@ -252,6 +252,10 @@ class Pursuit:
         commit = repository.revision(search.open[0])
         owners = owners_of(repository.root, repository.changed_in(commit.name))
         return Culprit(suspect.values, checks, commit.name, commit.title, commit.author, commit.date, owners)
+
+    def _commit(self) -> str:
+        """Return the commit that the run was made at; that of the checkout where the run does not say it."""
+        return next((one.where.commit for one in records_of(self._files.path) if one.where.commit), "HEAD")
 
     def _suites(self, cell: str) -> list[str]:
         """Return the options by which a pinned cell has the suites of its tier; other cells have all of them."""
@@ -273,7 +277,9 @@ def pursue(pursuit: Pursuit, most: int, *, bisect: bool) -> int:
         most: further cells.
     """
     code = pursuit.further(most) if most else EXIT_OK
-    if bisect and not proc.by_signal(code):
-        pursuit.bisect()
-    pursuit.write()
+    try:
+        if bisect and not proc.by_signal(code):
+            pursuit.bisect()
+    finally:  # what is known stands in the reports, also where the search was interrupted
+        pursuit.write()
     return code

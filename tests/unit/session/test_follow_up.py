@@ -151,6 +151,8 @@ def pursued(
         proc.run([*git, "add", "-A"], timeout=20)
         proc.run([*git, "commit", "-qm", f"Change {number}"], timeout=20)
     commits = proc.run([*git, "rev-list", "--reverse", "HEAD"], timeout=20).stdout.split()
+    tree = f"{commits[0]}^{{tree}}"
+    other = proc.run([*git, "commit-tree", "-p", commits[0], "-m", "Other branch", tree], timeout=20).stdout.strip()
     spec = load_spec(project_dir() / "matrix")
     cells = tier_cells(spec, "nightly", "embedded")
     settings = Settings(runs=tmp_path / "runs")
@@ -162,8 +164,10 @@ def pursued(
         outcome = "failed" if VALUES_OF.items() <= cell.values.items() else "passed"
         recorder.write("check", cell=cell.id, attempt=1, suite="s", name="c", outcome=outcome, seconds=1.0)
     history = [
-        replace(one, where=RunOrigin(commit=commits[n]), axes=dict(cells[0].values) | VALUES_OF)
-        for n, one in ((0, checked(record(0), {"s: c": "p" if good else "f"})), (3, checked(record(3), {"s: c": "f"})))
+        replace(
+            checked(record(n), {"s: c": result}), where=RunOrigin(commit=commit), axes={**cells[0].values, **VALUES_OF}
+        )
+        for n, commit, result in ((0, commits[0], "p" if good else "f"), (2, other, "p"), (3, commits[3], "f"))
     ]
     monkeypatch.setattr(follow_up, "open_store", lambda *_: SimpleNamespace(load=lambda: History(tuple(history))))
     tried: list[tuple[str, str]] = []
