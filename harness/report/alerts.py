@@ -10,8 +10,8 @@ import json
 import os
 import smtplib
 import ssl
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from harness.spec.settings import Settings
 SECONDS = 10.0  # for one answer of a receiver
 SHOWN = 8  # cells and checks of an event
 REMEMBERED = 2000  # events, of which each is told once
+MOST_UNSENT = 20  # alerts that wait for a receiver
 RECENT_DAYS = 7  # a night that was missing longer ago is no news
 LEDGER = "alerts.json"
 PASSWORD = "MATRIX_ALERT_PASSWORD"  # noqa: S105 - a variable's name
@@ -171,31 +172,69 @@ def tell(alerts: Sequence[Alert], settings: Settings) -> list[str]:
             problems.append("no alert goes by mail: alert_mail_to needs alert_smtp and alert_mail_from; set all three")
         else:
             receivers["mail"] = lambda alert: _mail(alert, settings)
-    file = settings.runs / LEDGER
-    told: list[str] = []
+    ledger = Ledger(settings.runs / LEDGER)
     try:
-        told = _told(file) if receivers else []
+        ledger = _read(ledger.file) if receivers else ledger
     except BadInput as error:  # a GitLab job keeps it in a cache, where nobody can mend it
         problems.append(f"{error.summary}: it is begun anew, so that alerts may be sent twice")
-    for name, send in receivers.items():
-        for number, alert in enumerate(alerts):
-            if f"{name} {alert.id}" in told:
-                continue
-            try:
-                send(alert)
-            except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that is none
-                left = len(alerts) - number
-                problems.append(
-                    f"{plural(left, 'alert')} not sent by {name}: {_why(error)}; the next report tries again"
-                )
-                break
-            told.append(f"{name} {alert.id}")
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(file, json.dumps({"told": told[-REMEMBERED:]}, indent=1) + "\n")
-            except OSError as error:
-                return [*problems, f"{file} cannot be written: {error.strerror}; the next report sends alerts twice"]
+    due = {alert.id: alert for alert in (*ledger.unsent, *alerts)} if receivers else {}
+    try:
+        for name, send in receivers.items():
+            problems += _send(name, send, due, ledger)
+        ledger.keep([alert for alert in due.values() if any(not ledger.has(name, alert) for name in receivers)])
+    except LedgerUnwritten as error:
+        problems.append(f"{error}; the next report sends alerts twice")
     return problems
+
+
+def _send(name: str, send: Callable[[Alert], None], due: Mapping[str, Alert], ledger: Ledger) -> Iterator[str]:
+    """Send a receiver what it did not take before, up to the first that it does not take: then yield a sentence."""
+    left = [alert for alert in due.values() if not ledger.has(name, alert)]
+    for number, alert in enumerate(left):
+        try:
+            send(alert)
+        except (OSError, ValueError, smtplib.SMTPException) as error:  # ValueError: an address that is none
+            count = plural(len(left) - number, "alert")
+            yield f"{count} not sent by {name}: {_why(error)}; the next report tries again"
+            return
+        ledger.add(name, alert)
+
+
+class LedgerUnwritten(Exception):
+    """The list of alerts that were sent could not be written."""
+
+
+@dataclass
+class Ledger:
+    """The file with what each receiver was told, and with the alerts of earlier nights that some did not take."""
+
+    file: Path
+    told: list[str] = field(default_factory=list)
+    unsent: list[Alert] = field(default_factory=list)
+
+    def has(self, receiver: str, alert: Alert) -> bool:
+        """Tell whether a receiver took an alert."""
+        return f"{receiver} {alert.id}" in self.told
+
+    def add(self, receiver: str, alert: Alert) -> None:
+        """Write down at once that a receiver took an alert."""
+        self.told.append(f"{receiver} {alert.id}")
+        self._write()
+
+    def keep(self, unsent: Sequence[Alert]) -> None:
+        """Write down what is left for the next report, the newest ones; nothing where that is what the file says."""
+        kept = [*unsent[-MOST_UNSENT:]]
+        if kept != self.unsent:
+            self.unsent = kept
+            self._write()
+
+    def _write(self) -> None:
+        content = {"told": self.told[-REMEMBERED:], "unsent": [asdict(alert) for alert in self.unsent]}
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.file, json.dumps(content, indent=1) + "\n")
+        except OSError as error:
+            raise LedgerUnwritten(f"{self.file} cannot be written: {error.strerror}") from error
 
 
 def _why(error: Exception) -> str:
@@ -207,13 +246,22 @@ def _why(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _told(file: Path) -> list[str]:
+def _read(file: Path) -> Ledger:
     if not file.is_file():
-        return []
+        return Ledger(file)
     try:
-        return [str(one) for one in json.loads(read_text(file))["told"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        content = json.loads(read_text(file))
+        return Ledger(file, [str(one) for one in content["told"]], [*map(_alert, content.get("unsent", ()))])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{file} is not the list of alerts that were sent") from error
+
+
+def _alert(content: Mapping[str, Any]) -> Alert:
+    values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in content.items()}
+    made = Alert(**values)
+    if made.kind not in KINDS:
+        raise ValueError(made.kind)
+    return made
 
 
 def _post(alert: Alert, settings: Settings) -> None:

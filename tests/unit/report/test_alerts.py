@@ -188,6 +188,18 @@ def test_a_receiver_that_refuses_is_said_and_told_next_time(receiver: Receiver, 
     assert (len(receiver.got), len(receiver.mails)) == (1, 1)
 
 
+def test_what_a_receiver_did_not_take_is_told_after_the_next_night(receiver: Receiver, settings: Settings) -> None:
+    nights = night(0), night(1, "one"), night(2, "one"), night(3, "one")
+    receiver.status = 500
+    for number in (2, 3):
+        (said,) = told(judged(*nights[:number]), settings)
+        assert said.startswith("1 alert not sent by webhook: ")
+    receiver.status = 200
+    assert told(judged(*nights), settings) == told(judged(*nights), settings) == []
+    assert [(one["kind"], one["cells"]) for one in receiver.got] == [(NEW, ["one"])]
+    assert len(receiver.mails) == 1
+
+
 def test_a_receiver_that_hangs_is_given_up(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "SECONDS", 0.1)
     silent = socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler)  # takes nobody on
@@ -273,6 +285,8 @@ def test_a_ledger_that_cannot_be_written_is_said(receiver: Receiver, settings: S
         (b"[]", "is not the list of alerts that were sent"),
         (b"{", "is not the list of alerts that were sent"),
         (b'{"told": 4}', "is not the list of alerts that were sent"),
+        (b'{"told": [], "unsent": [{"id": "x", "kind": "other", "title": "y"}]}', "is not the list of alerts"),
+        (b'{"told": [], "unsent": [4]}', "is not the list of alerts"),
         (b"\xff", "is not UTF-8 text"),
     ],
 )
