@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from harness import paths, proc
-from harness.infra.cluster.capacity import MIB, free_for_machines, quantity
+from harness.infra.cluster.capacity import MIB, free_for_machines
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine as engines
 from harness.infra.kind.cluster import PROXY_ARP
 from harness.kube import Cluster
+from harness.kube.objects import quantity
 from harness.kube.resources import DEPLOYMENT, JOB, NAMESPACE, NODE, POD, SERVICE, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
 from tests.kind.bridged import PORT, neighbours
