@@ -185,7 +185,11 @@ class BuildJobs:
         if job is None:
             job = self._cluster.get(JOB, entry.job or "", namespace)
         if job is None or dig(job, "metadata", "annotations", ATTEMPT_ANNOTATION) != attempt:
-            return delivery.status, self._make(obj, delivery, entry, attempt)
+            try:
+                return delivery.status, self._make(obj, delivery, entry, attempt)
+            except (ForeignObject, ApiFailure) as error:
+                why = (error.reason or "NotCreated", error.summary)
+                return progressed(delivery.status, entry, entry.stage or "", why), FOLLOW_SECONDS
         pods = [pod for pod in self.pods.list(namespace) if _of_job(pod, job)]
         result = build_result(job, pods)
         if result is None:
@@ -206,7 +210,11 @@ class BuildJobs:
         return built(delivery.status, entry, end, datetime.now(UTC)), 0.0
 
     def _make(self, obj: Json, delivery: Delivery, entry: DeliveredRevision, attempt: str) -> float:
-        """Make the objects of a build, once none of an earlier one is there."""
+        """Make the objects of a build, once none of an earlier one is there; return when to look next.
+
+        Raises:
+            ForeignObject: something else has the name of one.  ApiFailure: the API refuses, for a quota for example.
+        """
         for body in build_objects(delivery, entry.revision, self._settings):
             kind = _KINDS[body["kind"]]
             body["metadata"].setdefault("annotations", {})[ATTEMPT_ANNOTATION] = attempt
@@ -270,7 +278,7 @@ class ForeignObject(VmatrixError):
     reason = "NameTaken"
 
     def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} {name} belongs to somebody else", hint="delete it, or rename the Delivery")
+        super().__init__(f"{kind} {name} belongs to somebody else: delete it, or rename the Delivery")
 
 
 def _of_job(pod: Json, job: Json) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import InfraError
+from harness.kube.client import ApiFailure
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator.api.resources import DELIVERY
@@ -220,9 +221,25 @@ def test_a_job_that_somebody_deleted_is_made_again(shop: PlayedDelivery) -> None
 
 def test_another_ones_job_of_the_name_is_left_alone(shop: PlayedDelivery) -> None:
     shop.api.put(JOB, JOB.manifest(f"shop-{A[:12]}", "team", labels={}))
-    shop.build()
-    with pytest.raises(builds.ForeignObject, match="belongs to somebody else"):
-        shop.build()
+    shop.settle()
+    assert shop.said("Built")[1] == shop.said("Ready")[1] == "NameTaken"
+    assert "belongs to somebody else: delete it" in shop.said("Built")[2]
+    shop.api.delete(JOB, f"shop-{A[:12]}", "team")
+    shop.settle()
+    assert shop.get(JOB, f"shop-{A[:12]}")
+
+
+def test_a_build_that_a_quota_refuses_says_so(shop: PlayedDelivery, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> bool:
+        raise ApiFailure(403, "Forbidden", "exceeded quota: jobs", [], request="POST jobs")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.api, "create_if_absent", refuse)
+        shop.settle()
+    assert shop.said("Built")[1] == "Forbidden"
+    assert "exceeded quota: jobs" in shop.said("Built")[2]
+    shop.settle()
+    assert shop.get(JOB, f"shop-{A[:12]}")
 
 
 def test_no_more_builds_than_are_allowed_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
