@@ -35,7 +35,10 @@ def restore_trouble(found: Situation) -> tuple[str, str] | None:
     if asked is None:
         return None
     if (wrong := backup_mistake(asked.backup, observed.backups)) is not None:
-        return "BackupNotVerified", f"{wrong.message}: make another EtcdRestore, of a backup that is Verified"
+        return (
+            "BackupNotVerified",
+            f"{wrong.message}: make another EtcdRestore, of a backup that is Verified, and delete this one",
+        )
     backup = to_restore(asked.backup, observed.backups)
     taken = backup.taken if backup is not None else ""
     if not taken or asked.confirm != taken:
