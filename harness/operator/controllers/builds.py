@@ -37,6 +37,7 @@ from harness.operator.build.job import BuildSettings, build_objects, build_resul
 from harness.operator.build.remote import remote_revision
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.secrets import SecretMissing, secret_content
 from harness.operator.decide.delivery import (
     Build,
     BuildEnd,
@@ -146,19 +147,7 @@ class Sources:
         reference = delivery.spec.source.secret_ref
         if reference is None:
             return {}
-        found = self._cluster.get(SECRET, reference.name, delivery.metadata.namespace)
-        if found is None:
-            raise SecretMissing(reference.name)
-        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-
-
-class SecretMissing(VmatrixError):
-    """A Secret that a Delivery names is not there."""
-
-    reason = "SecretMissing"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no Secret {name} in the Delivery's namespace", hint="create it")
+        return secret_content(self._cluster, reference.name, delivery.metadata.namespace)
 
 
 class BuildJobs:
