@@ -18,8 +18,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, JOB, NODE, PVC, SECRET, SERVICE, VM
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
-from harness.paths import packaged_dir
-from harness.spec import Spec, load_spec
+from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, site_of
 from tests.unit.operator.api.test_fields import SPECS, leaves, placed, wrong
@@ -294,12 +293,6 @@ WRONG = (
 IN_ORDER = sorted(WRONG, key=lambda row: ENDS[row.end][3])  # first what begins no operation
 FORM = [(path, schema) for path, schema in leaves(SPECS["ClusterDeployment"][1])]
 FILES = "/etc/kubernetes /etc/containerd /var/lib/kubelet/config.yaml /usr/local/bin /opt/cni/bin"
-
-
-@pytest.fixture(scope="module")
-def spec() -> Spec:
-    """Return the packaged matrix."""
-    return load_spec(packaged_dir() / "matrix")
 
 
 @pytest.fixture(scope="module")
