@@ -430,7 +430,7 @@ def said(lived: Lived, kind: str) -> str:
 def test_a_wrong_field_that_is_taken_back_leaves_the_cluster_as_it_was(
     lived: Lived, undone: Callable[[], None], row: WrongField
 ) -> None:
-    before, done, (kind, status, reason, outcome) = state(lived), lived.history(), ENDS[row.end]
+    before, last, (kind, status, reason, outcome) = state(lived), lived.last_sequence(), ENDS[row.end]
     refusal = written(lived, edited(spec_of(lived), row.edit))
     if refusal:
         assert row.end == "not accepted", refusal
@@ -439,7 +439,7 @@ def test_a_wrong_field_that_is_taken_back_leaves_the_cluster_as_it_was(
         found = ended(lived, row.end)
         assert is_now(found, kind, status, reason), (said(lived, "Accepted"), said(lived, "Degraded"))
         assert row.words in said(lived, kind), found["status"]
-        begun = [one.partition(" ")[2] for one in lived.history()[len(done) :]]
+        begun = [one.partition(" ")[2] for one in lived.history(after=last)]
         assert begun == ([outcome] if outcome else [])
     undone()
     restored(lived, before)
