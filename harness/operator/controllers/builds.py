@@ -123,7 +123,8 @@ class Sources:
         last = self._looks.get(key)
         if last is None or last.about != about or asked is not None or last.due_in(delivery) == 0.0:
             failures = last.failures if last is not None and last.about == about else 0
-            by = meta.annotations.get(PUSHED_BY_ANNOTATION) or "annotation" if asked is not None else "poll"
+            author, _, request = meta.annotations.get(PUSHED_BY_ANNOTATION, "").rpartition(" ")
+            by = "poll" if asked is None else author if request == asked else "annotation"
             last, revision = self._asked(delivery, about, failures)
             self._looks[key] = last
             if revision is not None:

@@ -96,7 +96,7 @@ def test_the_annotation_has_the_repository_looked_at_once_and_names_who_pushed(s
     shop.newest = B
     shop.settle()
     assert len(shop.asked) == looked, "the next look is due in half a minute"
-    shop.annotate(reconcile="x", **{"pushed-by": "alice"})
+    shop.annotate(reconcile="x", **{"pushed-by": "alice x"})
     shop.settle()
     assert len(shop.asked) == looked + 1
     assert shop.status["reconciled"] == "x"
@@ -106,6 +106,10 @@ def test_the_annotation_has_the_repository_looked_at_once_and_names_who_pushed(s
 def test_an_edited_source_is_looked_at_at_once(shop: PlayedDelivery) -> None:
     shop.settle()
     looked = len(shop.asked)
+    shop.newest = C
+    shop.annotate(reconcile="y")
+    shop.settle()
+    assert (shop.status["requested"]["revision"], shop.status["requested"]["by"]) == (C, "annotation")
     shop.edit(source={"git": "https://git.example/other", "branch": "next"})
     shop.settle()
     assert len(shop.asked) == looked + 1
