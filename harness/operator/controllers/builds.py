@@ -139,7 +139,7 @@ class Sources:
             credentials = self._credentials(delivery)
             revision = remote_revision(source, credentials, deadline=begins + FETCH_SECONDS)
         except VmatrixError as error:
-            said = (FETCHED, False, getattr(error, "reason", "") or "Unreachable", error.summary)
+            said = (FETCHED, False, getattr(error, "reason", "") or "Unreachable", error.with_hint)
             return SourceLook(about, time.monotonic(), said, failures + 1), None
         said = (FETCHED, True, FETCHED, f"{ref} of {source.git} is {short(revision)}")
         return SourceLook(about, time.monotonic(), said), revision
@@ -165,7 +165,7 @@ class BuildJobs:
         spec = delivery.spec
         for reference in (spec.source.secret_ref, spec.build.push_secret_ref, spec.build.signing_secret_ref):
             if reference and self._cluster.get(SECRET, reference.name, delivery.metadata.namespace) is None:
-                return Wait(SecretMissing.reason, SecretMissing(reference.name).summary, FOLLOW_SECONDS)
+                return Wait(SecretMissing.reason, SecretMissing(reference.name).with_hint, FOLLOW_SECONDS)
         return None
 
     def follow(self, obj: Json, delivery: Delivery, entry: DeliveredRevision) -> tuple[DeliveryStatus, float]:
@@ -178,7 +178,7 @@ class BuildJobs:
             try:
                 return delivery.status, self._make(obj, delivery, entry, attempt)
             except (ForeignObject, ApiFailure) as error:
-                why = (error.reason or "NotCreated", error.summary)
+                why = (error.reason or "NotCreated", error.with_hint)
                 return progressed(delivery.status, entry, entry.stage or "", why), FOLLOW_SECONDS
         pods = [pod for pod in self.pods.list(namespace) if _of_job(pod, job)]
         result = build_result(job, pods)
@@ -268,7 +268,7 @@ class ForeignObject(VmatrixError):
     reason = "NameTaken"
 
     def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} {name} belongs to somebody else: delete it, or rename the Delivery")
+        super().__init__(f"{kind} {name} belongs to somebody else", hint="delete it, or rename the Delivery")
 
 
 def _of_job(pod: Json, job: Json) -> bool:

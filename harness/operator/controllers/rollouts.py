@@ -108,7 +108,7 @@ class Targets:
             with self._access.open(key) as guest:
                 yield guest
         except NoKubeconfig as error:
-            raise NotDeployable("WaitingForCluster", error.summary) from error
+            raise NotDeployable("WaitingForCluster", error.with_hint) from error
 
     def last(self, delivery: Delivery) -> bool:
         """Tell whether the target is gone for good, and all that is in it."""
@@ -195,7 +195,7 @@ class Rollouts:
                 state = self._state(target, delivery, wanted, look)
         except VmatrixError as error:
             reason = getattr(error, "reason", "") or "Unreachable"
-            return Looked(delivery.status, (DEPLOYED, False, reason, error.summary), GUEST_SECONDS)
+            return Looked(delivery.status, (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
         after = rolled(delivery, wanted, state, datetime.now(UTC))
         if after.revision == wanted.revision:
             after = after.model_copy(update={"url": url_of(delivery)})
@@ -264,7 +264,7 @@ class Rollouts:
                         return SOON_SECONDS
             except NotDeployable as error:
                 if error.reason != "NotPermitted":
-                    self._context.events.warning(obj, "DeletionWaits", error.summary, component=COMPONENT)
+                    self._context.events.warning(obj, "DeletionWaits", error.with_hint, component=COMPONENT)
                     return GUEST_SECONDS
         rest = [one for one in obj["metadata"]["finalizers"] if one != APPLICATION_FINALIZER]
         self._deliveries.merge(obj, {"metadata": {"finalizers": rest or None}})
