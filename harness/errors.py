@@ -43,6 +43,11 @@ class VmatrixError(Exception):
         self.detail = detail
 
     @property
+    def with_hint(self) -> str:
+        """Return the summary and the hint in one line, for a status that has no place of its own for hints."""
+        return f"{self.summary} ({self.hint})" if self.hint else self.summary
+
+    @property
     def passing(self) -> bool:
         """Tell whether the same may succeed a moment later, so that a wait goes on in spite of it."""
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -104,7 +105,7 @@ def run(
 
     Of several managers one works and the others wait. Operations are run by Jobs, which go on without the manager.
     """
-    _refuse_wrong(process, executor_image, access)
+    _refuse_wrong(process, access, {"--executor-image": executor_image, "--buildkit-image": deliveries.buildkit_image})
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(threadName)s %(message)s"
     )
@@ -124,7 +125,7 @@ def run(
     run_manager(settings)
 
 
-def _refuse_wrong(process: ProcessOptions, executor_image: str, access: str) -> None:
+def _refuse_wrong(process: ProcessOptions, access: str, images: Mapping[str, str]) -> None:
     if access not in WAYS:
         raise BadInput(f"--access {access} is no way to machines", hint=f"use {', '.join(WAYS)}")
     lease_seconds, timeout_scale = process.lease_seconds, process.timeout_scale
@@ -133,5 +134,6 @@ def _refuse_wrong(process: ProcessOptions, executor_image: str, access: str) -> 
         raise BadInput(said, hint=f"use {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds")
     if not 0 < timeout_scale < math.inf:
         raise BadInput(f"--timeout-scale {timeout_scale:g} is not a factor", hint="use a number above 0, such as 2")
-    if executor_image and not is_image(executor_image):
-        raise BadInput(f"--executor-image {executor_image!r} is not an image", hint="REGISTRY/PATH/vmatrix:TAG")
+    for option, image in images.items():
+        if image and not is_image(image):
+            raise BadInput(f"{option} {image!r} is not an image", hint="REGISTRY/PATH/NAME:TAG")

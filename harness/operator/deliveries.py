@@ -15,12 +15,11 @@ from harness.kube.objects import condition
 from harness.operator.api.conditions import ACCEPTED
 from harness.operator.api.delivery import Delivery, DeliveryStatus, read_delivery
 from harness.operator.api.resources import DELIVERY, RECONCILE_ANNOTATION
-from harness.operator.decide.delivery import MOST_ATTEMPTS, entry_of, short
+from harness.operator.decide.delivery import FAILED, entry_of, is_retried, short
 from harness.until import Deadline, NotYet, until
 
 MANAGER = "vmatrix-deliver"  # of the fields that a pipeline sets
 LOOK_SECONDS = 1.0  # between two looks at a Delivery: builds take tens of seconds
-ENDED = ("BuildFailed", "RolledBack", "Failed")
 
 
 def declared_in(file: Path, revision: str, namespace: str) -> Json:
@@ -101,7 +100,7 @@ def _refuse_failure(delivery: Delivery, revision: str) -> None:
     """Raise what a revision has failed with, if it has."""
     name = delivery.metadata.name
     entry = entry_of(delivery.status, revision)
-    if entry is None or entry.outcome not in ENDED or (entry.transient and entry.attempts < MOST_ATTEMPTS):
+    if entry is None or entry.outcome not in FAILED or is_retried(entry):
         return
     line = f": {entry.line}" if entry.line else ""
     hint = f"vmatrix operator log -n {delivery.metadata.namespace} {name} {short(revision)}"

@@ -24,7 +24,7 @@ from harness.operator.api.crds import REMEDY, crds_older
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, ETCD_BACKUP, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.metrics import DeclaredObjects, of_moments
-from harness.operator.registry import NAMES, WEBHOOKS, Part, chosen, start, stop
+from harness.operator.registry import NAMES, WEBHOOKS, Part, add, chosen, start, stop
 from harness.operator.webhooks.certificates import Certificates
 from harness.operator.webhooks.configurations import PORT as WEBHOOK_PORT
 from harness.operator.webhooks.server import Webhooks
@@ -133,13 +133,14 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
 
 
 def _work(context: OperatorContext, parts: tuple[Part, ...], leadership: Leadership, working: threading.Event) -> None:
-    """Wait for the Lease, and have the controllers work for as long as it is this process's."""
+    """Wait for the Lease, and have the controllers that lead work for as long as it is this process's."""
     _check_definitions(context)
-    log.info("waiting for %s", leadership.where)
-    if not leadership.acquire(context.stopping):
-        return
     try:
-        start(context, parts)
+        add(context, (part for part in parts if not part.leads))
+        log.info("waiting for %s", leadership.where)
+        if not leadership.acquire(context.stopping):
+            return
+        start(context, [part for part in parts if part.leads])
         working.set()
         leadership.keep(context.stopping)
     finally:

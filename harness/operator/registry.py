@@ -51,11 +51,13 @@ class Part:
     """One controller: kinds that it watches through informers, kinds that it writes (their status included).
 
     Its module has `start(context)`, which asks for informers, subscribes to them, and hands controllers to the context.
+    leads: whether it works only in the manager that has the Lease; what does not lead has no informers.
     """
 
     name: str
     watches: tuple[Resource, ...]
     writes: tuple[Resource, ...]
+    leads: bool = True
 
 
 OURS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
@@ -82,7 +84,7 @@ PARTS = (
         (DELIVERY, CLUSTER_DEPLOYMENT, MACHINE, DEPLOYMENT, SERVICE, INGRESS),
         (DELIVERY, DEPLOYMENT, SERVICE, INGRESS, CONFIG_MAP, EVENT),
     ),
-    Part("gitwebhooks", (), (DELIVERY,)),
+    Part("gitwebhooks", (), (DELIVERY,), leads=False),  # its Service chooses all managers
 )
 NAMES = tuple(part.name for part in PARTS)
 
@@ -106,14 +108,19 @@ def chosen(names: Iterable[str] = ()) -> tuple[Part, ...]:
     return tuple(part for part in PARTS if part.name in wanted)
 
 
+def add(context: OperatorContext, parts: Iterable[Part]) -> None:
+    """Have parts hand their controllers to a context; what needs none begins at once."""
+    for part in parts:
+        import_module(f"harness.operator.controllers.{part.name}").start(context)
+
+
 def start(context: OperatorContext, parts: Iterable[Part]) -> None:
     """Start controllers; return once each kind that they read had its first list, and they work.
 
     Raises:
         TimedOut: the API did not list a kind in time.
     """
-    for part in parts:
-        import_module(f"harness.operator.controllers.{part.name}").start(context)
+    add(context, parts)
     context.informers.start()
     context.informers.wait(context.options.stretch)
     for controller in context.controllers:

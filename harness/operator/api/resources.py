@@ -24,7 +24,8 @@ REVISION_ANNOTATION = f"{DELIVERY_GROUP}/revision"
 APPLICATION_FINALIZER = f"{DELIVERY_GROUP}/application"
 # Of a Delivery: look at the repository now, whatever the value is, and try a build that failed once more.
 RECONCILE_ANNOTATION = f"{DELIVERY_GROUP}/reconcile"
-PUSHED_BY_ANNOTATION = f"{DELIVERY_GROUP}/pushed-by"  # who pushed what a git server told of
+# Who pushed what a git server told of, and behind a blank the value of RECONCILE_ANNOTATION that this is about.
+PUSHED_BY_ANNOTATION = f"{DELIVERY_GROUP}/pushed-by"
 # Of a Delivery, written by the webhooks: who changed its spec last.
 AUTHOR_ANNOTATION = f"{DELIVERY_GROUP}/requested-by"
 CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"

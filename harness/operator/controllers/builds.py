@@ -37,6 +37,7 @@ from harness.operator.build.job import BuildSettings, build_objects, build_resul
 from harness.operator.build.remote import remote_revision
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.secrets import SecretMissing, secret_content
 from harness.operator.decide.delivery import (
     Build,
     BuildEnd,
@@ -122,7 +123,8 @@ class Sources:
         last = self._looks.get(key)
         if last is None or last.about != about or asked is not None or last.due_in(delivery) == 0.0:
             failures = last.failures if last is not None and last.about == about else 0
-            by = meta.annotations.get(PUSHED_BY_ANNOTATION) or "annotation" if asked is not None else "poll"
+            author, _, request = meta.annotations.get(PUSHED_BY_ANNOTATION, "").rpartition(" ")
+            by = "poll" if asked is None else author if request == asked else "annotation"
             last, revision = self._asked(delivery, about, failures)
             self._looks[key] = last
             if revision is not None:
@@ -137,7 +139,7 @@ class Sources:
             credentials = self._credentials(delivery)
             revision = remote_revision(source, credentials, deadline=begins + FETCH_SECONDS)
         except VmatrixError as error:
-            said = (FETCHED, False, getattr(error, "reason", "") or "Unreachable", error.summary)
+            said = (FETCHED, False, getattr(error, "reason", "") or "Unreachable", error.with_hint)
             return SourceLook(about, time.monotonic(), said, failures + 1), None
         said = (FETCHED, True, FETCHED, f"{ref} of {source.git} is {short(revision)}")
         return SourceLook(about, time.monotonic(), said), revision
@@ -146,19 +148,7 @@ class Sources:
         reference = delivery.spec.source.secret_ref
         if reference is None:
             return {}
-        found = self._cluster.get(SECRET, reference.name, delivery.metadata.namespace)
-        if found is None:
-            raise SecretMissing(reference.name)
-        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-
-
-class SecretMissing(VmatrixError):
-    """A Secret that a Delivery names is not there."""
-
-    reason = "SecretMissing"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no Secret {name} in the Delivery's namespace", hint="create it")
+        return secret_content(self._cluster, reference.name, delivery.metadata.namespace)
 
 
 class BuildJobs:
@@ -175,7 +165,7 @@ class BuildJobs:
         spec = delivery.spec
         for reference in (spec.source.secret_ref, spec.build.push_secret_ref, spec.build.signing_secret_ref):
             if reference and self._cluster.get(SECRET, reference.name, delivery.metadata.namespace) is None:
-                return Wait(SecretMissing.reason, SecretMissing(reference.name).summary, FOLLOW_SECONDS)
+                return Wait(SecretMissing.reason, SecretMissing(reference.name).with_hint, FOLLOW_SECONDS)
         return None
 
     def follow(self, obj: Json, delivery: Delivery, entry: DeliveredRevision) -> tuple[DeliveryStatus, float]:
@@ -185,7 +175,11 @@ class BuildJobs:
         if job is None:
             job = self._cluster.get(JOB, entry.job or "", namespace)
         if job is None or dig(job, "metadata", "annotations", ATTEMPT_ANNOTATION) != attempt:
-            return delivery.status, self._make(obj, delivery, entry, attempt)
+            try:
+                return delivery.status, self._make(obj, delivery, entry, attempt)
+            except (ForeignObject, ApiFailure) as error:
+                why = (error.reason or "NotCreated", error.with_hint)
+                return progressed(delivery.status, entry, entry.stage or "", why), FOLLOW_SECONDS
         pods = [pod for pod in self.pods.list(namespace) if _of_job(pod, job)]
         result = build_result(job, pods)
         if result is None:
@@ -206,7 +200,11 @@ class BuildJobs:
         return built(delivery.status, entry, end, datetime.now(UTC)), 0.0
 
     def _make(self, obj: Json, delivery: Delivery, entry: DeliveredRevision, attempt: str) -> float:
-        """Make the objects of a build, once none of an earlier one is there."""
+        """Make the objects of a build, once none of an earlier one is there; return when to look next.
+
+        Raises:
+            ForeignObject: something else has the name of one.  ApiFailure: the API refuses, for a quota for example.
+        """
         for body in build_objects(delivery, entry.revision, self._settings):
             kind = _KINDS[body["kind"]]
             body["metadata"].setdefault("annotations", {})[ATTEMPT_ANNOTATION] = attempt

@@ -192,7 +192,8 @@ class GitReceiver:
             return IGNORED
         if self._repeated(key, request.digest):
             return REPEATED
-        told = {RECONCILE_ANNOTATION: request.digest, PUSHED_BY_ANNOTATION: author_of(webhook.provider, content)}
+        author = f"{author_of(webhook.provider, content)} {request.digest}"
+        told = {RECONCILE_ANNOTATION: request.digest, PUSHED_BY_ANNOTATION: author}
         try:
             self._cluster.merge(DELIVERY, key[1], {"metadata": {"annotations": told}}, key[0])
         except VmatrixError:

@@ -49,8 +49,9 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
             return _said(before, "Failed", past.reason or "RestoreFailed", text, moment)
     if view.desired is None or world.applied is None:
         return _said(before, "Pending", "NotDeployed", f"cluster {cluster} is not deployed", moment)
-    if world.restore is None or world.restore.uid != uid:
-        return _said(before, "Waiting", "Waiting", "another EtcdRestore of the cluster comes first", moment)
+    if world.restore is not None and world.restore.uid != uid:
+        text = f"EtcdRestore {world.restore.name} comes first: delete it if it is not to be carried out"
+        return _said(before, "Waiting", "Waiting", text, moment)
     trouble = restore_trouble(Situation.of(view.desired, world))
     if trouble is not None:
         return _said(before, "Pending", *trouble, moment)

@@ -6,7 +6,6 @@ whose pods do not become ready in time gets the last good image back.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,9 +15,9 @@ from harness.errors import VmatrixError
 from harness.kube.applyset import ApplySet, ApplySetLook, ApplySetParent, Known
 from harness.kube.client import Cluster, Json, allowed
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.objects import deleting, dig, owner_reference, parse_time
+from harness.kube.objects import deleting, dig, parse_time
 from harness.kube.reconcile import Controller, follow
-from harness.kube.resources import DEPLOYMENT, INGRESS, POD, SECRET, SERVICE
+from harness.kube.resources import DEPLOYMENT, INGRESS, POD, SERVICE
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.delivery import DEPLOYED, DeliveredRevision, Delivery, DeliveryStatus, read_delivery
 from harness.operator.api.resources import (
@@ -32,11 +31,13 @@ from harness.operator.build.signature import verify
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.addons import TOOLING
 from harness.operator.controllers.guest import GuestAccess, NoKubeconfig
+from harness.operator.controllers.secrets import secret_content
 from harness.operator.decide.application import (
     application_objects,
     at_home,
     is_scaled,
     left_to_autoscaler,
+    owner_of,
     rollout_state,
     selector,
     target_namespace,
@@ -107,7 +108,7 @@ class Targets:
             with self._access.open(key) as guest:
                 yield guest
         except NoKubeconfig as error:
-            raise NotDeployable("WaitingForCluster", error.summary) from error
+            raise NotDeployable("WaitingForCluster", error.with_hint) from error
 
     def last(self, delivery: Delivery) -> bool:
         """Tell whether the target is gone for good, and all that is in it."""
@@ -194,7 +195,7 @@ class Rollouts:
                 state = self._state(target, delivery, wanted, look)
         except VmatrixError as error:
             reason = getattr(error, "reason", "") or "Unreachable"
-            return Looked(delivery.status, (DEPLOYED, False, reason, error.summary), GUEST_SECONDS)
+            return Looked(delivery.status, (DEPLOYED, False, reason, error.with_hint), GUEST_SECONDS)
         after = rolled(delivery, wanted, state, datetime.now(UTC))
         if after.revision == wanted.revision:
             after = after.model_copy(update={"url": url_of(delivery)})
@@ -210,26 +211,20 @@ class Rollouts:
             return
         if entry.image in self._verified or entry.outcome == "Ready":
             return
-        public = self._secret(delivery, build.signing_secret_ref.name).get("cosign.pub")
+        namespace = delivery.metadata.namespace
+        public = secret_content(self._cluster, build.signing_secret_ref.name, namespace).get("cosign.pub")
         if public is None:
             raise NotDeployable("NoPublicKey", f"Secret {build.signing_secret_ref.name} has no key cosign.pub")
         config = None
         if build.push_secret_ref is not None:
-            config = self._secret(delivery, build.push_secret_ref.name).get(".dockerconfigjson")
+            config = secret_content(self._cluster, build.push_secret_ref.name, namespace).get(".dockerconfigjson")
         verify(entry.image, public, docker_config=config, insecure=build.insecure, seconds=VERIFY_SECONDS)
         self._verified.add(entry.image)
 
-    def _secret(self, delivery: Delivery, name: str) -> dict[str, bytes]:
-        found = self._cluster.get(SECRET, name, delivery.metadata.namespace)
-        if found is None:
-            raise NotDeployable("SecretMissing", f"there is no Secret {name}")
-        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-
     def _set(self, target: Cluster, delivery: Delivery) -> ApplySet:
         meta = delivery.metadata
-        owner = owner_reference({"metadata": {"name": meta.name, "uid": meta.uid}}, DELIVERY)
         name = f"delivery-{meta.namespace}-{meta.name}"  # others of this name may be delivered into the same place
-        parent = ApplySetParent(name, target_namespace(delivery), TOOLING, owner if at_home(delivery) else None)
+        parent = ApplySetParent(name, target_namespace(delivery), TOOLING, owner_of(delivery))
         known = self._known.setdefault((meta.namespace, meta.name), {})
         return ApplySet(target, parent, name, known, left_to_autoscaler)
 
@@ -269,7 +264,7 @@ class Rollouts:
                         return SOON_SECONDS
             except NotDeployable as error:
                 if error.reason != "NotPermitted":
-                    self._context.events.warning(obj, "DeletionWaits", error.summary, component=COMPONENT)
+                    self._context.events.warning(obj, "DeletionWaits", error.with_hint, component=COMPONENT)
                     return GUEST_SECONDS
         rest = [one for one in obj["metadata"]["finalizers"] if one != APPLICATION_FINALIZER]
         self._deliveries.merge(obj, {"metadata": {"finalizers": rest or None}})

@@ -48,6 +48,12 @@ def at_home(delivery: Delivery) -> bool:
     return not delivery.spec.deploy.cluster and target_namespace(delivery) == delivery.metadata.namespace
 
 
+def owner_of(delivery: Delivery) -> Json | None:
+    """Return the reference by which objects go with their Delivery; None where it lies elsewhere."""
+    meta = delivery.metadata
+    return owner_reference({"metadata": {"name": meta.name, "uid": meta.uid}}, DELIVERY) if at_home(delivery) else None
+
+
 def merged(below: Any, above: Any, name: str = "") -> Any:
     """Return a value with another merged over it; lists whose entries have a key by that."""
     if isinstance(below, Mapping) and isinstance(above, Mapping):
@@ -76,14 +82,13 @@ def application_objects(delivery: Delivery, entry: DeliveredRevision, *, scaled:
     Args:
         scaled: whether somebody else decides how many pods there are.
     """
-    deploy, meta = delivery.spec.deploy, delivery.metadata
+    deploy, owner = delivery.spec.deploy, owner_of(delivery)
     made = [_deployment(delivery, entry, scaled=scaled)]
     if deploy.ports and deploy.service.type != "None":
         made.append(_service(delivery))
     if deploy.ingress is not None:
         made.append(_ingress(delivery))
-    if at_home(delivery):
-        owner = owner_reference({"metadata": {"name": meta.name, "uid": meta.uid}}, DELIVERY)
+    if owner is not None:
         for body in made:
             body["metadata"]["ownerReferences"] = [owner]
     return made

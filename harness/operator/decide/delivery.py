@@ -25,12 +25,14 @@ from harness.operator.api.delivery import (
     DeliveredRevision,
     Delivery,
     DeliveryStatus,
+    Outcome,
     RequestedRevision,
 )
 
 SHORT = 12  # digits of a revision that people read, and that names its Job
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 10.0, 300.0  # pacing of builds that failed for what may pass, doubled
 MOST_ATTEMPTS = 8  # half an hour of them
+FAILED: tuple[Outcome, ...] = ("BuildFailed", "RolledBack", "Failed")
 # Of the spec: what changes no image, though it may let a build succeed that failed.
 NOT_IN_IMAGE = {
     "source": ("git", "branch", "tag", "revision", "secretRef", "pollSeconds", "webhook"),
@@ -130,13 +132,18 @@ def next_build(delivery: Delivery, moment: datetime) -> BuildStep:
     return _after_failure(delivery, known, newest, moment)
 
 
+def is_retried(failed: DeliveredRevision) -> bool:
+    """Tell whether a build that failed is begun again without anybody's doing."""
+    return failed.transient and failed.attempts < MOST_ATTEMPTS
+
+
 def _after_failure(
     delivery: Delivery, failed: DeliveredRevision, newest: RequestedRevision, moment: datetime
 ) -> BuildStep:
     reason, message = failed.reason or "BuildFailed", failed.message or "the build failed"
     if failed.settings != settings_of(delivery):
         return Build(newest)
-    if not failed.transient or failed.attempts >= MOST_ATTEMPTS or failed.ended is None:
+    if not is_retried(failed) or failed.ended is None:
         return Wait(reason, message)
     pause = timedelta(seconds=min(FIRST_RETRY_SECONDS * 2 ** (failed.attempts - 1), LAST_RETRY_SECONDS))
     left = (parse_time(failed.ended) + pause - moment).total_seconds()
@@ -173,7 +180,7 @@ def without_failures(status: DeliveryStatus) -> DeliveryStatus:
     """Return the status for which somebody asks to try what failed once more."""
     newest = status.requested.revision if status.requested is not None else None
     tried = entry_of(status, newest) if newest is not None else None
-    if tried is None or tried.outcome not in ("BuildFailed", "RolledBack", "Failed"):
+    if tried is None or tried.outcome not in FAILED:
         return status
     if tried.image is None:
         return _with_entry(status, tried, settings=None)

@@ -37,7 +37,7 @@ def health(world: Observed) -> EtcdHealth:
     if world.applied is None or not world.etcd:
         return EtcdHealth(None, "NotSeen", "no member was looked into since the last operation")
     for reason, said in (
-        ("Corrupt", _alarmed(world.etcd, CORRUPT, "data differ from the others': see docs, lost members of etcd")),
+        ("Corrupt", _alarmed(world.etcd, CORRUPT, "data differ from the others': replace the Machine")),
         ("NoSpace", _alarmed(world.etcd, NOSPACE, "it takes no writes; the operation defragment helps")),
         ("OtherAlarm", [f"{name}: alarm {one.alarm}" for name, one in world.etcd.items() if _other(one)]),
         ("NoLeader", [f"{name} has no leader" for name, one in world.etcd.items() if not one.has_leader]),

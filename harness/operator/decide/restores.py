@@ -35,7 +35,10 @@ def restore_trouble(found: Situation) -> tuple[str, str] | None:
     if asked is None:
         return None
     if (wrong := backup_mistake(asked.backup, observed.backups)) is not None:
-        return "BackupNotVerified", f"{wrong.message}: make another EtcdRestore, of a backup that is Verified"
+        return (
+            "BackupNotVerified",
+            f"{wrong.message}: make another EtcdRestore, of a backup that is Verified, and delete this one",
+        )
     backup = to_restore(asked.backup, observed.backups)
     taken = backup.taken if backup is not None else ""
     if not taken or asked.confirm != taken:
@@ -63,7 +66,10 @@ def restore(found: Situation) -> Due | None:
 
 CONFIRMATION_DIGITS = 8  # of a digest: nobody types it by chance, and a person can compare it
 CA_LOST = "all {} are lost, and the cluster's CA with them: delete the object and make another cluster"
-NOT_LOST = f"remove the field; name the backup when the condition Progressing says {WaitReason.RESTORE_NOT_NAMED}"
+NOT_LOST = (
+    f"remove the field, and name the backup when the condition Progressing says {WaitReason.RESTORE_NOT_NAMED}; a "
+    "cluster that is well goes back by an EtcdRestore"
+)
 
 
 def restore_mistake(found: Situation) -> SpecMistake | None:

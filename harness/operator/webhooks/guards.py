@@ -6,7 +6,7 @@ not say, such as a component's version, stays open, for the release table of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from harness.kube.admission import ALLOWED, FORBIDDEN, UNPROCESSABLE, AdmissionResponse, StatusCause, change
@@ -82,32 +82,38 @@ def guard_set(request: Json, trusted: Collection[str]) -> AdmissionResponse:
 
 
 def default_delivery(request: Json) -> AdmissionResponse:
-    """Write down who changed the spec; nobody can write another's name there."""
-    new, old, user = request["object"], request.get("oldObject"), request["userInfo"].get("username", "")
-    if deleting(new):
-        return ALLOWED
-    told = user if old is None or old.get("spec") != new.get("spec") else _annotated(old).get(AUTHOR_ANNOTATION)
-    said = {name: value for name, value in _annotated(new).items() if name != AUTHOR_ANNOTATION}
-    annotations = {**said, **({AUTHOR_ANNOTATION: told} if told else {})}
-    return change(request, {"metadata": {**new["metadata"], **({"annotations": annotations} if annotations else {})}})
-
-
-def _annotated(obj: Json) -> dict[str, str]:
-    return dict(dig(obj, "metadata", "annotations") or {})
+    """Write down who changed the spec."""
+    return _with_authors(request, {AUTHOR_ANNOTATION: _changes_spec(request)})
 
 
 def default_deployment(request: Json) -> AdmissionResponse:
-    """Write down who changed the spec, and who gave an approval; nobody can write another's name there."""
-    new, old, user = request["object"], request.get("oldObject"), request["userInfo"].get("username", "")
+    """Write down who changed the spec, and who gave an approval."""
+    given, before = _annotations(request["object"]), _annotations(request.get("oldObject"))
+    approves = any(given.get(name) and given[name] != before.get(name) for name in CONFIRMATIONS)
+    return _with_authors(request, {REQUESTED_BY_ANNOTATION: _changes_spec(request), APPROVED_BY_ANNOTATION: approves})
+
+
+def _changes_spec(request: Json) -> bool:
+    old = request.get("oldObject")
+    return old is None or old.get("spec") != request["object"].get("spec")
+
+
+def _annotations(obj: Json | None) -> dict[str, str]:
+    return dict(dig(obj, "metadata", "annotations") or {})
+
+
+def _with_authors(request: Json, written: Mapping[str, bool]) -> AdmissionResponse:
+    """Have annotations name the user of a request, or whom they named before; nobody writes another's name there.
+
+    Args:
+        written: whether the request does what each of them is about.
+    """
+    new, before = request["object"], _annotations(request.get("oldObject"))
     if deleting(new):
         return ALLOWED
-    said = dict(new["metadata"].get("annotations") or {})
-    before = dig(old, "metadata", "annotations") or {}
-    spoke = {REQUESTED_BY_ANNOTATION: old is None or old.get("spec") != new.get("spec")}
-    given = [name for name in CONFIRMATIONS if said.get(name)]
-    spoke[APPROVED_BY_ANNOTATION] = any(said[name] != before.get(name) for name in given)
-    for annotation, now in spoke.items():
-        told = user if now else before.get(annotation)
-        said = {name: value for name, value in said.items() if name != annotation}
-        said |= {annotation: told} if told else {}
-    return change(request, {"metadata": {**new["metadata"], "annotations": said}})
+    user = request["userInfo"].get("username", "")
+    names = {name: user if now else before.get(name) for name, now in written.items()}
+    kept = {name: value for name, value in _annotations(new).items() if name not in names}
+    annotations = {**kept, **{name: value for name, value in names.items() if value}}
+    rest = {name: value for name, value in new["metadata"].items() if name != "annotations"}
+    return change(request, {"metadata": {**rest, **({"annotations": annotations} if annotations else {})}})

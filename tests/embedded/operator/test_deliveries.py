@@ -408,7 +408,7 @@ def test_who_may_not_deploy_delivers_nothing_and_the_author_is_written_down(
     hooks.wait(refused(""), "it to be taken")
 
 
-def test_a_job_of_a_build_is_the_deliverys_alone(works: Shop) -> None:
+def test_a_job_that_is_deleted_during_a_build_is_made_again(works: Shop) -> None:
     works.declare()
     name = f"shop-{A[:12]}"
     before = works.kubelet.job(name)["metadata"]["uid"]

@@ -103,10 +103,18 @@ class Lived(AwaitedObjects):
         """Return the events about an object, each as its type and its reason."""
         return [event.partition(":")[0] for event in self.api.events_of(self.namespace, name)]
 
-    def history(self) -> list[str]:
-        """Return the operations that have ended, the earliest first."""
-        past = dig(self.get("guest", CLUSTER), "status", "history") or []
+    def history(self, after: int = 0) -> list[str]:
+        """Return the operations that have ended, the earliest first; `after`: only those with a higher number."""
+        past = [one for one in self._past() if one["sequence"] > after]
         return [f"{one['operation']} {one['outcome']}" for one in reversed(past)]
+
+    def last_sequence(self) -> int:
+        """Return the number of the last operation that has ended: the history itself keeps no more than some."""
+        return max((one["sequence"] for one in self._past()), default=0)
+
+    def _past(self) -> list[Json]:
+        past: list[Json] = dig(self.get("guest", CLUSTER), "status", "history") or []
+        return past
 
     def sh(self, machine: str, command: str) -> str:
         """Run a command on a machine as root, at the address that it has now: a restart may give it another."""

@@ -15,8 +15,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, DEPLOYMENT, NODE, SERVICE, Resource
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
-from harness.paths import packaged_dir
-from harness.spec import Spec, load_spec
+from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
 
@@ -25,12 +24,6 @@ NOTICED_SECONDS = 60.0  # whatever somebody changes is put back, or said, within
 SCHEDULER = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 SYSTEM, BUILT_IN, OWN = "kube-system", "metrics-server", "shop"
 Found = TypeVar("Found")
-
-
-@pytest.fixture(scope="module")
-def spec() -> Spec:
-    """Return the packaged matrix."""
-    return load_spec(packaged_dir() / "matrix")
 
 
 @pytest.fixture(scope="module")

@@ -12,20 +12,13 @@ from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, PVC
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE
-from harness.paths import packaged_dir
-from harness.spec import Spec, load_spec
+from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
 
 PRODUCT = "operator"
 SMALL = {"quota-backend-bytes": str(24 << 20)}
 MOST = 60  # objects of a megabyte
-
-
-@pytest.fixture(scope="module")
-def spec() -> Spec:
-    """Return the packaged matrix."""
-    return load_spec(packaged_dir() / "matrix")
 
 
 @pytest.fixture(scope="module")

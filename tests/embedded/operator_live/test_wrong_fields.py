@@ -18,8 +18,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, JOB, NODE, PVC, SECRET, SERVICE, VM
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
-from harness.paths import packaged_dir
-from harness.spec import Spec, load_spec
+from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, site_of
 from tests.unit.operator.api.test_fields import SPECS, leaves, placed, wrong
@@ -297,12 +296,6 @@ FILES = "/etc/kubernetes /etc/containerd /var/lib/kubelet/config.yaml /usr/local
 
 
 @pytest.fixture(scope="module")
-def spec() -> Spec:
-    """Return the packaged matrix."""
-    return load_spec(packaged_dir() / "matrix")
-
-
-@pytest.fixture(scope="module")
 def planned(spec: Spec) -> Cell:
     """Return a cell of one machine with all add-ons of the playbooks."""
     return cell_of(spec, "operator", topology="all-in-one", scenario="fresh")
@@ -437,7 +430,7 @@ def said(lived: Lived, kind: str) -> str:
 def test_a_wrong_field_that_is_taken_back_leaves_the_cluster_as_it_was(
     lived: Lived, undone: Callable[[], None], row: WrongField
 ) -> None:
-    before, done, (kind, status, reason, outcome) = state(lived), lived.history(), ENDS[row.end]
+    before, last, (kind, status, reason, outcome) = state(lived), lived.last_sequence(), ENDS[row.end]
     refusal = written(lived, edited(spec_of(lived), row.edit))
     if refusal:
         assert row.end == "not accepted", refusal
@@ -446,7 +439,7 @@ def test_a_wrong_field_that_is_taken_back_leaves_the_cluster_as_it_was(
         found = ended(lived, row.end)
         assert is_now(found, kind, status, reason), (said(lived, "Accepted"), said(lived, "Degraded"))
         assert row.words in said(lived, kind), found["status"]
-        begun = [one.partition(" ")[2] for one in lived.history()[len(done) :]]
+        begun = [one.partition(" ")[2] for one in lived.history(after=last)]
         assert begun == ([outcome] if outcome else [])
     undone()
     restored(lived, before)

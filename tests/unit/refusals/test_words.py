@@ -284,6 +284,7 @@ STRANGE = [
     ),
     *(Refusal(f"operator manifests --image {name}", "is not an image") for name in ("a:b:c", "A", "a/b:", "a..b//c")),
     *(Refusal(f"operator run --executor-image {name}", "is not an image") for name in ("a:b:c", "A", "a/b:")),
+    Refusal("operator run --buildkit-image A", "is not an image"),
 ]
 
 

@@ -6,14 +6,20 @@ from typing import Any
 
 import pytest
 
-from harness.errors import InfraError
+from harness.errors import InfraError, VmatrixError
+from harness.kube.client import ApiFailure
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator.api.resources import DELIVERY
+from harness.operator.build import dockerfile
+from harness.operator.build.buildkit import OTHER, REASONS
+from harness.operator.build.job import ENDINGS, LOST
 from harness.operator.controllers import builds
+from harness.operator.decide.application import PULLS, WAITS
 from harness.operator.execute.logs import show_log_of
 from tests.unit.operator.api.deliveries import IMAGE, delivery
 from tests.unit.operator.controllers.delivered import KEY, A, B, C, PlayedDelivery, played
+from tests.unit.pages import ROOT
 
 Json = dict[str, Any]
 
@@ -95,11 +101,15 @@ def test_the_annotation_has_the_repository_looked_at_once_and_names_who_pushed(s
     shop.newest = B
     shop.settle()
     assert len(shop.asked) == looked, "the next look is due in half a minute"
-    shop.annotate(reconcile="x", **{"pushed-by": "alice"})
+    shop.annotate(reconcile="x", **{"pushed-by": "alice x"})
     shop.settle()
     assert len(shop.asked) == looked + 1
     assert shop.status["reconciled"] == "x"
     assert (shop.status["requested"]["revision"], shop.status["requested"]["by"]) == (B, "alice")
+    shop.newest = C
+    shop.annotate(reconcile="y")
+    shop.settle()
+    assert (shop.status["requested"]["revision"], shop.status["requested"]["by"]) == (C, "annotation")
 
 
 def test_an_edited_source_is_looked_at_at_once(shop: PlayedDelivery) -> None:
@@ -119,9 +129,10 @@ def test_a_given_revision_needs_no_look(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_repository_that_is_not_to_be_had_is_told_and_asked_again(shop: PlayedDelivery) -> None:
-    shop.newest = Down("git.example does not answer", hint="")
+    shop.newest = Down("git.example does not answer", hint="check source.git")
     pause = shop.build()
     assert shop.said("Fetched")[:2] == shop.said("Ready")[:2] == ("False", "Unreachable")
+    assert shop.said("Fetched")[2] == "git.example does not answer (check source.git)"
     assert pause is not None
     assert shop.api.all(JOB) == []
 
@@ -220,9 +231,25 @@ def test_a_job_that_somebody_deleted_is_made_again(shop: PlayedDelivery) -> None
 
 def test_another_ones_job_of_the_name_is_left_alone(shop: PlayedDelivery) -> None:
     shop.api.put(JOB, JOB.manifest(f"shop-{A[:12]}", "team", labels={}))
-    shop.build()
-    with pytest.raises(builds.ForeignObject, match="belongs to somebody else"):
-        shop.build()
+    shop.settle()
+    assert shop.said("Built")[1] == shop.said("Ready")[1] == "NameTaken"
+    assert "belongs to somebody else (delete it, or rename the Delivery)" in shop.said("Built")[2]
+    shop.api.delete(JOB, f"shop-{A[:12]}", "team")
+    shop.settle()
+    assert shop.get(JOB, f"shop-{A[:12]}")
+
+
+def test_a_build_that_a_quota_refuses_says_so(shop: PlayedDelivery, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> bool:
+        raise ApiFailure(403, "Forbidden", "exceeded quota: jobs", [], request="POST jobs")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shop.api, "create_if_absent", refuse)
+        shop.settle()
+    assert shop.said("Built")[1] == "Forbidden"
+    assert "exceeded quota: jobs" in shop.said("Built")[2]
+    shop.settle()
+    assert shop.get(JOB, f"shop-{A[:12]}")
 
 
 def test_no_more_builds_than_are_allowed_run_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,3 +310,28 @@ def test_nothing_is_asked_of_what_is_gone(shop: PlayedDelivery) -> None:
     assert shop.build() is None
     assert shop.asked == []
     assert shop.builds.reconcile(KEY) is None
+
+
+ABSTRACT = {"GitFailed", "SignatureFailed"}  # nothing raises these themselves
+
+
+def reasons() -> set[str]:
+    """Return the reasons for which a Delivery is not ready, as far as the code has them in lists or in errors."""
+    kinds: list[type[VmatrixError]] = [VmatrixError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    modules = ("harness.operator.build.", "harness.operator.controllers.builds", "harness.operator.controllers.secrets")
+    of_errors = {str(kind.__dict__["reason"]) for kind in kinds if "reason" in kind.__dict__ and of(kind, modules)}
+    of_builds = {*(one.reason for one in REASONS), *(one.reason for one in (*ENDINGS.values(), LOST)), OTHER.reason}
+    of_files = {dockerfile.MISSING, dockerfile.BINARY, dockerfile.BROKEN, dockerfile.NO_TARGET}
+    return of_errors - ABSTRACT | of_builds | of_files | {dockerfile.NOT_ALLOWED, dockerfile.UNRESOLVED, *WAITS, *PULLS}
+
+
+def of(kind: type, modules: tuple[str, ...]) -> bool:
+    return kind.__module__.startswith(modules)
+
+
+def test_the_page_says_what_to_do_about_every_reason() -> None:
+    page = (ROOT / "docs" / "operator" / "delivery.md").read_text(encoding="utf-8").partition("### Reasons")[2]
+    assert len(reasons()) > 30
+    assert {one for one in reasons() if f"`{one}`" not in page} == set()

@@ -91,7 +91,7 @@ def test_a_signed_push_has_the_repository_looked_at_and_says_who_pushed(provider
     judge, api = receiver(provider)
     request = push(provider)
     assert judge.answer(KEY, request) == TAKEN
-    assert annotated(api) == {"reconcile": request.digest, "pushed-by": "alice"}
+    assert annotated(api) == {"reconcile": request.digest, "pushed-by": f"alice {request.digest}"}
 
 
 @pytest.mark.parametrize("provider", SIGNED)

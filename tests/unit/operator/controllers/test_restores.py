@@ -80,6 +80,12 @@ def test_a_restore_says_where_it_is(row: tuple[str, str]) -> None:
     assert said["message"]
 
 
+def test_one_that_waits_for_another_names_it() -> None:
+    first, one = restore("first"), restore(made="2")
+    status = restore_status(one, view(first, one), NOW)
+    assert f"EtcdRestore {first['metadata']['name']} comes first: delete it" in status["conditions"][0]["message"]
+
+
 def test_one_that_ended_says_by_which_operation_and_stays_so() -> None:
     ended = restore_status(restore(), view(restore(), history=[past("succeeded")]), NOW)
     assert (ended["operation"], ended["ended"]) == (2, "2026-11-23T11:05:00Z")

@@ -118,3 +118,10 @@ def test_the_author_is_who_wrote_the_spec_and_nobody_writes_another_name() -> No
     assert author(claims, old) == "bob"
     assert author(delivery(), old) == "bob", "it cannot be taken off"
     assert author(dict(old), old) is None
+
+
+def test_a_name_that_is_the_only_annotation_is_taken_off_where_nobody_is_known() -> None:
+    claims = delivery()
+    claims["metadata"]["annotations"] = {AUTHOR: "carol"}
+    changed = default_delivery({"object": claims, "oldObject": delivery(), "userInfo": USER}).changed
+    assert changed == {"metadata": delivery()["metadata"]}
