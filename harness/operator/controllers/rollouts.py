@@ -33,6 +33,7 @@ from harness.operator.controllers.addons import TOOLING
 from harness.operator.controllers.guest import GuestAccess, NoKubeconfig
 from harness.operator.controllers.secrets import secret_content
 from harness.operator.decide.application import (
+    application_kinds,
     application_objects,
     at_home,
     is_scaled,
@@ -124,13 +125,14 @@ class Targets:
         if mine == target:
             return
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{mine}"]
-        asked = {"group": DEPLOYMENT.group, "resource": DEPLOYMENT.plural, "verb": "create", "namespace": target}
-        if not allowed(self._cluster, {"groups": groups}, asked)[0]:
-            raise NotDeployable(
-                "NotPermitted",
-                f"namespace {target} does not let Deliveries of namespace {mine} in: bind a Role that may create "
-                f"deployments to the group {groups[1]} there",
-            )
+        for kind in application_kinds(delivery):
+            asked = {"group": kind.group, "resource": kind.plural, "verb": "create", "namespace": target}
+            if not allowed(self._cluster, {"groups": groups}, asked)[0]:
+                raise NotDeployable(
+                    "NotPermitted",
+                    f"namespace {target} does not let Deliveries of namespace {mine} in: bind a Role that may create "
+                    f"{kind.plural} to the group {groups[1]} there",
+                )
 
 
 class Rollouts:

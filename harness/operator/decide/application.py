@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.kube.client import Json
 from harness.kube.objects import condition, dig, is_condition, owner_reference, phase
-from harness.kube.resources import DEPLOYMENT, INGRESS, SERVICE
+from harness.kube.resources import DEPLOYMENT, INGRESS, SERVICE, Resource
 from harness.kube.rollout import waits_for
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.delivery import ContainerResources, DeliveredRevision, Delivery, HealthProbe
@@ -76,18 +76,23 @@ def _key(entry: Any, keys: Sequence[str]) -> tuple[Any, ...]:
     return tuple(entry.get(key, usual.get(key)) if isinstance(entry, Mapping) else entry for key in keys)
 
 
+def application_kinds(delivery: Delivery) -> tuple[Resource, ...]:
+    """Return the kinds of the objects that run an image, which its author has to be allowed to create."""
+    deploy = delivery.spec.deploy
+    service = (SERVICE,) if deploy.ports and deploy.service.type != "None" else ()
+    return (DEPLOYMENT, *service, *((INGRESS,) if deploy.ingress is not None else ()))
+
+
 def application_objects(delivery: Delivery, entry: DeliveredRevision, *, scaled: bool) -> list[Json]:
     """Return the objects that run an image.
 
     Args:
         scaled: whether somebody else decides how many pods there are.
     """
-    deploy, owner = delivery.spec.deploy, owner_of(delivery)
+    owner, kinds = owner_of(delivery), application_kinds(delivery)
     made = [_deployment(delivery, entry, scaled=scaled)]
-    if deploy.ports and deploy.service.type != "None":
-        made.append(_service(delivery))
-    if deploy.ingress is not None:
-        made.append(_ingress(delivery))
+    made += [_service(delivery)] if SERVICE in kinds else []
+    made += [_ingress(delivery)] if INGRESS in kinds else []
     if owner is not None:
         for body in made:
             body["metadata"]["ownerReferences"] = [owner]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from harness.kube.admission import ALLOWED, AdmissionResponse
 from harness.kube.client import Cluster, Json, allowed, as_reviewed
 from harness.kube.objects import deleting
-from harness.kube.resources import DEPLOYMENT, SECRET, Resource
+from harness.kube.resources import SECRET, Resource
 from harness.operator.api.delivery import Delivery, read_delivery
 from harness.operator.api.resources import CLUSTER
-from harness.operator.decide.application import target_namespace
+from harness.operator.decide.application import application_kinds, target_namespace
 from harness.operator.webhooks.deployments import without
 from harness.operator.webhooks.guards import forbidden, refused
 
@@ -53,7 +53,8 @@ def needed(delivery: Delivery) -> Iterator[NeededRight]:
     if spec.deploy.cluster:
         yield NeededRight(VERB, CLUSTER, namespace, spec.deploy.cluster, "spec.deploy.cluster says so")
     else:
-        yield NeededRight("create", DEPLOYMENT, target_namespace(delivery), "", "the application is one there")
+        for kind in application_kinds(delivery):
+            yield NeededRight("create", kind, target_namespace(delivery), "", "the application has one there")
     shown = {
         "source.secretRef": (spec.source.secret_ref, spec.source.git),
         "source.webhook.secretRef": (spec.source.webhook.secret_ref if spec.source.webhook else None, ""),

@@ -188,7 +188,7 @@ def command_lines(running: Sequence[dict[str, Any]]) -> dict[str, list[list[str]
 
 
 def variables(own: str, files: Iterable[str]) -> dict[str, str]:
-    """Return the variables of a unit: its own, as systemctl shows them, and those of files, the last one first."""
+    """Return the variables of a unit: its own, as systemctl shows them, and those of files; later ones count."""
     found = dict(word.partition("=")[::2] for word in words_of(own))
     for path in (one for pattern in files for one in sorted(glob.glob(pattern))):
         found |= environment_file(read(path) or "")

@@ -403,8 +403,11 @@ def test_who_may_not_deploy_delivers_nothing_and_the_author_is_written_down(
     hooks.wait(refused('deployments.apps is forbidden: User "system:serviceaccount:'), "a refusal")
     deploys = Right(DEPLOYMENT, ("create",), "applications")
     permit(shop.api, shop.namespace, "alice", writes, deploys)
+    hooks.wait(refused('services is forbidden: User "system:serviceaccount:'), "a refusal because of the Service")
+    exposes = Right(SERVICE, ("create",), "applications")
+    permit(shop.api, shop.namespace, "alice", writes, deploys, exposes)
     hooks.wait(refused("spec.source.secretRef uses it"), "a refusal because of the Secret")
-    permit(shop.api, shop.namespace, "alice", writes, deploys, Right(SECRET, ("get",), "keys", names=("git",)))
+    permit(shop.api, shop.namespace, "alice", writes, deploys, exposes, Right(SECRET, ("get",), "keys", names=("git",)))
     hooks.wait(refused(""), "it to be taken")
 
 

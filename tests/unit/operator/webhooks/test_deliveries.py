@@ -36,8 +36,16 @@ def test_a_mistake_is_refused_at_its_field(case: str) -> None:
 
 # Whose right is asked for, by a name: the Delivery, what is asked.
 REVIEWS: dict[str, tuple[Json, list[tuple[str, str, str, str]]]] = {
-    "at home": (delivery(), [("create", "deployments", "team", "")]),
-    "another namespace": (delivery(deploy={"namespace": "web"}), [("create", "deployments", "web", "")]),
+    "at home": (delivery(), [("create", "deployments", "team", ""), ("create", "services", "team", "")]),
+    "another namespace": (
+        delivery(deploy={"namespace": "web"}),
+        [("create", "deployments", "web", ""), ("create", "services", "web", "")],
+    ),
+    "an Ingress": (
+        delivery(deploy={"ingress": {"host": "shop.example"}}),
+        [("create", kind, "team", "") for kind in ("deployments", "services", "ingresses")],
+    ),
+    "no Service": (delivery(deploy={"service": {"type": "None"}}), [("create", "deployments", "team", "")]),
     "a guest": (delivery(deploy={"cluster": "guest"}), [("deliver", "clusters", "team", "guest")]),
     "Secrets": (
         delivery(
@@ -49,6 +57,7 @@ REVIEWS: dict[str, tuple[Json, list[tuple[str, str, str, str]]]] = {
         ),
         [
             ("create", "deployments", "team", ""),
+            ("create", "services", "team", ""),
             *(("get", "secrets", "team", name) for name in ("git", "hook", "push", "sign")),
         ],
     ),
@@ -75,9 +84,9 @@ def test_an_author_without_the_right_is_told_which_verb_is_missing(case: str) ->
 def test_an_edit_is_asked_about_as_far_as_it_shows_something_to_somebody_else() -> None:
     with_secret = delivery(source={"secretRef": {"name": "git"}})
     _, asked = judged(delivery(source={"secretRef": {"name": "git"}, "pollSeconds": 5}), with_secret)
-    assert [one["resource"] for one in asked] == ["deployments"], "its Secret was shown there before"
+    assert [one["resource"] for one in asked] == ["deployments", "services"], "its Secret was shown there before"
     _, asked = judged(delivery(source={"secretRef": {"name": "git"}, "git": "https://evil.example/x"}), with_secret)
-    assert [one["resource"] for one in asked] == ["deployments", "secrets"]
+    assert [one["resource"] for one in asked] == ["deployments", "services", "secrets"]
 
 
 def test_what_leaves_the_spec_as_it_is_is_not_judged() -> None:
