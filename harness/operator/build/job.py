@@ -20,9 +20,9 @@ from harness.kube.resources import CONFIG_MAP, JOB, container_security, pod_secu
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.delivery import Delivery, GitSource, ImageBuild
 from harness.operator.api.resources import DELIVERY, DELIVERY_LABEL, REVISION_LABEL
-from harness.operator.execute.objects import MAY_READ, REPORT, TEMPORARY, USER
+from harness.operator.decide.delivery import job_name, short
+from harness.operator.execute.objects import MAY_READ, REPORT, TEMPORARY, USER, single_pod_job
 
-SHA_LENGTH = 12
 BUILDKIT_VERSION = "0.34.2"
 BUILDKIT = f"buildkit:v{BUILDKIT_VERSION}"  # of the catalogue
 CONTAINERS = ("fetch", "build")  # whose output tells what was done, in the order in which they run
@@ -38,7 +38,6 @@ MESSAGE_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
 NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 Outcome = Literal["succeeded", "failed", "running"]
 Stage = Literal["", "Fetched", "Built", "Pushed"]
-FETCHED: Stage = "Fetched"
 
 
 @dataclass(frozen=True)
@@ -87,15 +86,10 @@ class BuildInputs:
     @property
     def tag(self) -> str:
         """Return the tag of the image."""
-        return self.revision[:SHA_LENGTH]
+        return short(self.revision)
 
 
 INPUTS_FORM = TypeAdapter(BuildInputs)
-
-
-def job_name(delivery: str, revision: str) -> str:
-    """Return the name of the Job of a revision."""
-    return f"{delivery}-{revision[:SHA_LENGTH]}"
 
 
 def build_objects(delivery: Delivery, revision: str, settings: BuildSettings) -> list[Json]:
@@ -103,7 +97,7 @@ def build_objects(delivery: Delivery, revision: str, settings: BuildSettings) ->
     name, namespace = job_name(delivery.metadata.name, revision), delivery.metadata.namespace
     labels = {
         DELIVERY_LABEL: delivery.metadata.name,
-        REVISION_LABEL: revision[:SHA_LENGTH],
+        REVISION_LABEL: short(revision),
         LABEL_MANAGED: MANAGED_BY,
     }
     inputs = BuildInputs(
@@ -119,17 +113,8 @@ def build_objects(delivery: Delivery, revision: str, settings: BuildSettings) ->
         INPUTS_FILE: INPUTS_FORM.dump_json(inputs, by_alias=True, indent=1).decode(),
         DAEMON_FILE: _daemon_file(inputs),
     }
-    spec = {
-        "backoffLimit": 0,
-        "completions": 1,
-        "parallelism": 1,
-        "podReplacementPolicy": "Failed",  # never two at a time
-        "activeDeadlineSeconds": int(inputs.seconds + EXTRA_SECONDS * settings.stretch),
-        "podFailurePolicy": {
-            "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-        },
-        "template": {"metadata": {"labels": labels}, "spec": _pod(name, inputs, settings)},
-    }
+    template = {"metadata": {"labels": labels}, "spec": _pod(name, inputs, settings)}
+    spec = single_pod_job(template, int(inputs.seconds + EXTRA_SECONDS * settings.stretch))
     objects = [
         CONFIG_MAP.manifest(name, namespace, labels=labels, data=files),
         JOB.manifest(name, namespace, labels=labels, spec=spec),
@@ -207,47 +192,48 @@ def _daemon(build: ImageBuild, settings: BuildSettings) -> Json:
         security["seccompProfile"] = {"type": "Localhost", "localhostProfile": settings.seccomp_profile}
     if build.privileged:
         security = {"runAsUser": 0, "runAsGroup": 0, "privileged": True, "readOnlyRootFilesystem": True}
+    resources = {
+        "requests": {"cpu": "100m", "memory": "192Mi", **asked.get("requests", {})},
+        **({"limits": asked["limits"]} if asked.get("limits") else {}),
+    }
     return {
-        "name": DAEMON,
-        "image": settings.image,
-        "imagePullPolicy": "IfNotPresent",
+        **_running(DAEMON, "daemon", settings, [{"name": "state", "mountPath": STATE}]),
         "restartPolicy": "Always",
-        "command": ["python3", "-m", PROGRAM, "daemon"],
-        "env": [{"name": "HOME", "value": TEMPORARY}],
         "securityContext": security,
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "192Mi", **asked.get("requests", {})},
-            **({"limits": asked["limits"]} if asked.get("limits") else {}),
-        },
+        "resources": resources,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            {"name": "inputs", "mountPath": INPUTS, "readOnly": True},
-            {"name": "tools", "mountPath": TOOLS_FOLDER, "readOnly": True},
-            {"name": "sockets", "mountPath": SOCKETS},
-            {"name": "state", "mountPath": STATE},
-            {"name": f"temporary-{DAEMON}", "mountPath": TEMPORARY},
-        ],
     }
 
 
 def _container(name: str, settings: BuildSettings, secrets: Sequence[str]) -> Json:
+    """Return a container that reports how it ended. `secrets`: the folders of those that it may read."""
+    mounts: list[Json] = [
+        {"name": "workspace", "mountPath": WORKSPACE},
+        *({"name": folder, "mountPath": f"{SECRETS}/{folder}", "readOnly": True} for folder in secrets),
+    ]
     return {
-        "name": name,
-        "image": settings.image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-m", PROGRAM, name],
-        "env": [{"name": "HOME", "value": TEMPORARY}],
+        **_running(name, name, settings, mounts),
         "securityContext": {**container_security(), **pod_security(USER)},
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "768Mi"}},
         "terminationMessagePath": REPORT,
         "terminationMessagePolicy": "File",
+    }
+
+
+def _running(name: str, program: str, settings: BuildSettings, mounts: Sequence[Json]) -> Json:
+    """Return what all containers have that run a program of ours; `mounts`: of the volumes that not all of them see."""
+    return {
+        "name": name,
+        "image": settings.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", PROGRAM, program],
+        "env": [{"name": "HOME", "value": TEMPORARY}],
         "volumeMounts": [
             {"name": "inputs", "mountPath": INPUTS, "readOnly": True},
             {"name": "tools", "mountPath": TOOLS_FOLDER, "readOnly": True},
             {"name": "sockets", "mountPath": SOCKETS},
-            {"name": "workspace", "mountPath": WORKSPACE},
             {"name": f"temporary-{name}", "mountPath": TEMPORARY},
-            *({"name": one, "mountPath": f"{SECRETS}/{one}", "readOnly": True} for one in secrets),
+            *mounts,
         ],
     }
 
