@@ -240,13 +240,14 @@ def _running(name: str, program: str, settings: BuildSettings, mounts: Sequence[
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a container says at its end, as its termination message.
+    """How a build stands: what a container says at its end, as its termination message, or what is known without it.
 
-    stage: the last that was reached.  line: of the Dockerfile or of the output, with its text.  message: for people.
+    outcome: a container's is never `running`.  stage: the last that was reached.
+    line: of the Dockerfile or of the output, with its text.  message: for people.
     image: by digest.  committed: RFC 3339.  transient: the same build may succeed later.
     """
 
-    outcome: Literal["succeeded", "failed"]
+    outcome: Outcome
     revision: str
     stage: Stage = ""
     reason: str = ""
@@ -271,21 +272,6 @@ REPORT_FORM = TypeAdapter(BuildReport)
 
 
 @dataclass(frozen=True)
-class BuildResult:
-    """How a build stands. The fields are those of BuildReport."""
-
-    outcome: Outcome
-    revision: str = ""
-    stage: Stage = ""
-    reason: str = ""
-    message: str = ""
-    line: str = ""
-    image: str | None = None
-    committed: str | None = None
-    transient: bool = False
-
-
-@dataclass(frozen=True)
 class _Ended:
     """A way in which a container ends without a report: its reason for a condition, and what to say."""
 
@@ -304,7 +290,7 @@ ENDINGS = {  # by the word of the kubelet for a container or a pod
 LOST = _Ended("PodLost", "the pod of the build was ended before it was done")
 
 
-def build_result(job: Json | None, pods: Sequence[Json]) -> BuildResult | None:
+def build_result(job: Json | None, pods: Sequence[Json]) -> BuildReport | None:
     """Return how a build stands, by its Job and the Job's pods; None without a Job."""
     if job is None:
         return None
@@ -313,40 +299,32 @@ def build_result(job: Json | None, pods: Sequence[Json]) -> BuildResult | None:
     reports = [report for name in CONTAINERS if (report := _report(pod, name)) is not None]
     last = reports[-1] if reports else None
     if is_condition(job, "Complete", "True") and last is not None and last.outcome == "succeeded" and last.image:
-        return _result(last)
+        return last
     if not is_condition(job, "Failed", "True") and not is_condition(job, "Complete", "True"):
         return _under_way(pod, last, revision)
     if last is not None and last.outcome == "failed":
-        return _result(last)
-    ended = _ending(job, pod)
-    stage: Stage = last.stage if last is not None else ""
-    committed = last.committed if last is not None else None
-    return BuildResult(
+        return last
+    ended, begun = _ending(job, pod), last or BuildReport("failed", revision)
+    return BuildReport(
         "failed",
-        last.revision if last else revision,
-        stage,
+        begun.revision,
+        begun.stage,
         ended.reason,
         ended.message,
-        committed=committed or None,
+        committed=begun.committed,
         transient=ended.transient,
     )
 
 
-def _result(report: BuildReport) -> BuildResult:
-    facts = {**asdict(report), "image": report.image or None, "committed": report.committed or None}
-    return BuildResult(**facts)
-
-
-def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> BuildResult:
+def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> BuildReport:
     """Return how a build stands whose Job has not ended; a container that waits for its image says so."""
     waiting = next((one for one in _statuses(pod) if dig(one, "state", "waiting", "reason") in NO_IMAGE), None)
     reason, message = "", ""
     if waiting is not None:
         reason = "BuilderImageMissing"
         message = f"{waiting['name']}: {dig(waiting, 'state', 'waiting', 'message') or 'its image cannot be pulled'}"
-    stage: Stage = last.stage if last is not None else ""
-    committed = last.committed if last is not None else None
-    return BuildResult("running", revision, stage, reason, message, committed=committed or None)
+    begun = last or BuildReport("running", revision)
+    return BuildReport("running", begun.revision, begun.stage, reason, message, committed=begun.committed)
 
 
 def _ending(job: Json, pod: Json | None) -> _Ended:
