@@ -17,6 +17,7 @@ from harness.artifacts.registry import command
 from harness.artifacts.store import Store
 from harness.operator.build import attestation, oci, signature
 from harness.operator.build.job import BuildReport
+from harness.operator.execute.objects import USER
 from harness.until import Deadline
 from tests.embedded.deliveries.conftest import free_port
 from tests.embedded.deliveries.git_servers import Repository
@@ -70,7 +71,7 @@ def test_two_builds_have_the_same_digest(host: BuildHost, repository: Repository
         folder = host.root / name
         folder.rename(host.root / f"{name}-before")  # another daemon, which has built nothing
         folder.mkdir()
-        os.chown(folder, 65532, 65532)
+        os.chown(folder, USER, USER)
     host.start()
     second, output = host.deliver(delivery, revision)
     assert "CACHED" not in output
