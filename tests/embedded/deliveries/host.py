@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import proc
+from harness.artifacts.listening import free_port
 from harness.artifacts.own import push
 from harness.artifacts.registry import writable
 from harness.artifacts.store import Store
@@ -132,13 +133,13 @@ class BuildHost:
 
 
 @contextmanager
-def build_host(folder: Path, *, port: Callable[[], int]) -> Iterator[BuildHost]:
+def build_host(folder: Path) -> Iterator[BuildHost]:
     """Give a host with a running daemon, a registry and git servers as long as the body runs."""
     folder.chmod(0o755)
     with ExitStack() as stack:
         registry = stack.enter_context(writable(folder / "registry", Store()))
         (folder / "git").mkdir()
-        servers = GitServers(folder / "git", https_port=port(), ssh_port=port())
+        servers = GitServers(folder / "git", https_port=free_port(), ssh_port=free_port())
         stack.callback(servers.stop)
         servers.start()
         made = BuildHost(folder / "pod", registry, servers)

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness import proc
+from harness.artifacts.listening import free_port
 from harness.artifacts.recipe import silent
 from harness.artifacts.registry import command
 from harness.artifacts.store import Store
@@ -19,7 +20,6 @@ from harness.operator.build import attestation, oci, signature
 from harness.operator.build.job import BuildReport
 from harness.operator.execute.objects import USER
 from harness.until import Deadline
-from tests.embedded.deliveries.conftest import free_port
 from tests.embedded.deliveries.git_servers import Repository
 from tests.embedded.deliveries.host import BuildHost
 
