@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from tests.unit.pages import ROOT
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 COMMITTED = 1767225600
-DIGEST_OF = oci.digest_of
 
 
 @pytest.fixture
@@ -126,7 +124,7 @@ def test_a_registry_that_fails_after_the_push_is_asked_again(monkeypatch: pytest
 
 FAILURES: dict[str, tuple[Exception, str, bool]] = {
     "an instruction": (
-        buildkit.BuildFailed(buildkit.REASONS[4], "why", line="Dockerfile:2: RUN x"),
+        buildkit.failure_of("error: process x did not complete successfully: exit code: 2", "Dockerfile"),
         "InstructionFailed",
         False,
     ),
@@ -230,7 +228,7 @@ def test_fetch_reports_what_git_says(monkeypatch: pytest.MonkeyPatch, places: Pl
 
 def test_there_are_three_programs(places: Places) -> None:
     with pytest.raises(BadInput, match="other"):
-        program.main("other", replace(places))
+        program.main("other", places)
 
 
 def test_time_that_is_up_ends_every_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
