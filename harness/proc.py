@@ -154,7 +154,7 @@ def run(
         on_line: called with every line of output as it comes (implies interleaving).
 
     Raises:
-        CommandFailed: not found, timed out, or (with `check`) a status other than 0.
+        CommandFailed: not found, or (with `check`) a status other than 0.  CommandTimedOut: time was up.
     """
     words = tuple(str(a) for a in argv)
     interleave = log is not None or on_line is not None
@@ -167,7 +167,7 @@ def run(
     done = Completed(words, child.returncode, out, err, time.monotonic() - started)
     paths = (log,) if log is not None else ()
     if timed_out:
-        raise CommandFailed(done, why=f"did not end within {timeout:.0f} s and was killed", paths=paths)
+        raise CommandTimedOut(done, why=f"did not end within {timeout:.0f} s and was killed", paths=paths)
     if check and child.returncode != 0:
         raise CommandFailed(done, why=f"ended with status {child.returncode}", paths=paths)
     return done

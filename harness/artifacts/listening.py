@@ -11,6 +11,7 @@ from harness.urls import wrong_address
 
 READY_SECONDS = 15.0  # small servers on this host, which may be busy
 CONNECT_SECONDS = 1.0  # to one of them, tried again until READY_SECONDS are over
+LOOPBACK = "127.0.0.1"
 GRACE_SECONDS = 3.0  # for it to end before it is killed
 
 
@@ -22,6 +23,12 @@ def listens(address: str) -> bool | NotYet:
     except OSError as error:
         return NotYet(f"{address}: {error}")
     return True
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on now."""
+    with socket.create_server((LOOPBACK, 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def refuse_wrong(addresses: Mapping[str, str]) -> None:

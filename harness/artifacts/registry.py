@@ -7,7 +7,6 @@ this host's loopback, as long as that takes; only those that it does not have ye
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.images import MANIFEST
-from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
+from harness.artifacts.listening import GRACE_SECONDS, LOOPBACK, READY_SECONDS, free_port, listens
 from harness.artifacts.product.images import Upload, crane, pushable
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
@@ -45,7 +44,6 @@ http:
 """
 # Signs the state of uploads that continue on another replica; there is no other replica and no authentication.
 SECRET = "single-replica"  # noqa: S105 - see above
-LOOPBACK = "127.0.0.1"
 DOCKER = "application/vnd.docker.distribution.manifest.v2+json"  # of an archive that `docker save` wrote
 ANSWER_SECONDS = 10.0  # of a registry on this host
 
@@ -95,7 +93,7 @@ def writable(root: Path, store: Store) -> Iterator[str]:
     Raises:
         InfraError: it does not answer.
     """
-    address = f"{LOOPBACK}:{_free_port()}"
+    address = f"{LOOPBACK}:{free_port()}"
     start = command(address, root, store, silent, read_only=False)
     log = root / "push.log"
     service = proc.spawn([*proc.ending_with_us(), *start.argv], log=log, env=start.env)
@@ -105,11 +103,6 @@ def writable(root: Path, store: Store) -> Iterator[str]:
         yield address
     finally:
         service.stop(grace=GRACE_SECONDS)
-
-
-def _free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _answers(service: proc.Service, address: str, log: Path) -> bool | NotYet:

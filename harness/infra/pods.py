@@ -86,8 +86,8 @@ class PodsMachine:
         versions: of PROGRAMS and IMAGES.
         host: the Node of this host, which runs machines only.
         pki: the folder of the instance's certificates.
-        memory_mib: its memory.
         deliveries: the registry that pods push to, HOST:PORT without TLS.
+        memory_mib: its memory.
     """
 
     node: str
@@ -96,9 +96,9 @@ class PodsMachine:
     disk: BootDisk
     versions: Mapping[str, str]
     pki: Path
+    deliveries: str
     host: str = ""
     memory_mib: int = MEMORY_MIB
-    deliveries: str = ""
 
     def issued(self, stem: str) -> tuple[str, str]:
         """Return a certificate of the instance and its key, as PEM."""

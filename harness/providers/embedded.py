@@ -101,9 +101,9 @@ class EmbeddedProvider(Occupant):
             disk,
             self._pods_versions,
             layout.pki,
+            deliveries_of(index),
             host=layout.node,
             memory_mib=self._pods_mib,
-            deliveries=deliveries_of(index),
         )
         pods.ensure(Cluster.from_kubeconfig(layout.kubeconfig), machine, seconds=seconds)
 

@@ -76,7 +76,7 @@ def test_nothing_but_a_command_is_turned_into_the_infrastructures_failure() -> N
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_time_out_kills_the_whole_group(tmp_path: Path, follow: bool) -> None:
     log = tmp_path / "log" if follow else None
-    with pytest.raises(CommandFailed, match="did not end within 2 s and was killed"):
+    with pytest.raises(CommandTimedOut, match="did not end within 2 s and was killed"):
         run(["sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 60 & wait"], timeout=2, log=log)
     group = int((tmp_path / "pid").read_text())
     # a killed process closes its pipes a moment before it is gone

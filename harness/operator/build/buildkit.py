@@ -226,6 +226,7 @@ class Build:
     Attributes:
         tools, shared: the folders of its programs and of its socket.
         context, dockerfile: the folder of the context; the file, which may be outside of it.
+        name: the file's path in the repository, for messages.
         repository: REGISTRY/NAME that the image is pushed to, by its digest.
         options: of the Dockerfile's frontend.
         cache: reference of the cache in a registry; "" for none.
@@ -237,6 +238,7 @@ class Build:
     shared: Path
     context: Path
     dockerfile: Path
+    name: str
     repository: str
     options: Mapping[str, str]
     cache: str
@@ -283,24 +285,24 @@ class Build:
         ]
         return json.dumps({"rules": [every, *allowed]})
 
-    def run(self, folder: Path, seconds: float, docker_config: Path | None) -> tuple[str, tuple[str, ...]]:
+    def run(self, folder: Path, seconds: float, docker_config: Path) -> tuple[str, tuple[str, ...]]:
         """Build and push; return the image's digest, and its base images by digest. The output is this process's, too.
 
         Args:
             seconds: that it may take.  docker_config: folder with the log-in at registries.
 
         Raises:
-            BuildFailed: with what BuildKit says.
+            BuildFailed: with what BuildKit says.  CommandFailed: its client cannot be started.
         """
         (folder / "policy.json").write_text(self.policy(), encoding="utf-8")
-        environment = {"DOCKER_CONFIG": str(docker_config or folder), "BUILDKIT_NO_CLIENT_TOKEN": "1"}
+        environment = {"DOCKER_CONFIG": str(docker_config), "BUILDKIT_NO_CLIENT_TOKEN": "1"}
         try:
             done = proc.run(self.words(folder), timeout=seconds, check=False, env=environment, on_line=show)
-        except proc.CommandFailed as error:
+        except proc.CommandTimedOut as error:
             slow = _reason("", "TimedOut", "the build took longer than build.timeoutSeconds")
             raise BuildFailed(slow, slow.said, detail=error.detail) from error
         if done.returncode != 0:
-            raise failure_of(done.stdout, self.dockerfile.name)
+            raise failure_of(done.stdout, self.name)
         facts = json.loads((folder / "metadata.json").read_text(encoding="utf-8"))
         bases = sorted(set(BASE.findall(done.stdout)))
         return str(facts["containerimage.digest"]), tuple(bases)

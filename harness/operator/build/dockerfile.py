@@ -59,6 +59,12 @@ class Instruction:
         return " ".join([self.keyword, *flags, self.rest]).strip()[:200]
 
 
+def _rejected(reason: str, name: str, instruction: Instruction, said: str, hint: str) -> DockerfileRejected:
+    """Return the refusal of an instruction of the file `name`."""
+    whole = f"{name}:{instruction.line}: {said}"
+    return DockerfileRejected(reason, whole, hint=hint, line=instruction.line, text=instruction.text)
+
+
 @dataclass(frozen=True)
 class Outline:
     """What a Dockerfile is made of. `text`: what is given to BuildKit, with the same lines."""
@@ -184,9 +190,8 @@ def _after_heredocs(lines: Sequence[str], number: int, instruction: Instruction,
     for dash, _, word in HEREDOC.findall(instruction.rest):
         while True:
             if number >= len(lines):
-                said = f"{name}:{instruction.line}: the text that ends with {word} does not end"
                 hint = f"write {word} alone in a line after it"
-                raise DockerfileRejected(BROKEN, said, hint=hint, line=instruction.line, text=instruction.text)
+                raise _rejected(BROKEN, name, instruction, f"the text that ends with {word} does not end", hint)
             line = lines[number].lstrip("\t") if dash else lines[number]
             number += 1
             if line == word:
@@ -208,9 +213,8 @@ def _images(
             stages.append(stage.lower() or str(len(stages)))
         elif not stages:
             if instruction.keyword != "ARG":
-                said = f"{name}:{instruction.line}: {instruction.keyword} stands before the first FROM"
-                hint = "only ARG may"
-                raise DockerfileRejected(BROKEN, said, hint=hint, line=instruction.line, text=instruction.text)
+                said = f"{instruction.keyword} stands before the first FROM"
+                raise _rejected(BROKEN, name, instruction, said, "only ARG may: move it below FROM")
             known |= _declared(instruction, args, known)
         else:
             yield from _copied(instruction, stages, name)
@@ -225,9 +229,8 @@ def _from(instruction: Instruction, known: Mapping[str, str], name: str) -> tupl
     """Return the image and the name of a stage."""
     words = instruction.rest.split()
     if len(words) not in (1, 3) or (len(words) == 3 and words[1].upper() != "AS"):
-        said = f"{name}:{instruction.line}: FROM has one image, and may have AS and a name"
         hint = "write FROM IMAGE, or FROM IMAGE AS NAME"
-        raise DockerfileRejected(BROKEN, said, hint=hint, line=instruction.line, text=instruction.text)
+        raise _rejected(BROKEN, name, instruction, "FROM has one image, and may have AS and a name", hint)
     return _filled(words[0], known, instruction, name), words[2] if len(words) == 3 else ""
 
 
@@ -262,17 +265,15 @@ def _filled(image: str, known: Mapping[str, str], instruction: Instruction, name
         if found is None:
             key = match["bare"] or match["name"]
             platform = key in PLATFORM_ARGS
-            said = f"{name}:{instruction.line}: {key} has no value before the first FROM"
             hint = f"write ARG {key}=VALUE before the first FROM, or set build.args"
             hint = "name the image without the platform: it is chosen anyway" if platform else hint
-            raise DockerfileRejected(UNRESOLVED, said, hint=hint, line=instruction.line, text=instruction.text)
+            raise _rejected(UNRESOLVED, name, instruction, f"{key} has no value before the first FROM", hint)
         return found
 
     filled = VARIABLE.sub(value, image.strip("\"'"))
     if not filled or "$" in filled:
-        said = f"{name}:{instruction.line}: {image} cannot be told before the build"
         hint = "use ${NAME}, ${NAME:-DEFAULT} or ${NAME:+WORD}"
-        raise DockerfileRejected(UNRESOLVED, said, hint=hint, line=instruction.line, text=instruction.text)
+        raise _rejected(UNRESOLVED, name, instruction, f"{image} cannot be told before the build", hint)
     return filled
 
 
@@ -286,9 +287,8 @@ def _copied(instruction: Instruction, stages: Sequence[str], name: str) -> Itera
         sources += [part.removeprefix("from=") for part in mount.split(",") if part.startswith("from=")]
     for source in sources:
         if "$" in source:
-            said = f"{name}:{instruction.line}: --from takes no variables"
             hint = "begin a stage with the image, FROM IMAGE AS NAME, and copy from NAME"
-            raise DockerfileRejected(UNRESOLVED, said, hint=hint, line=instruction.line, text=instruction.text)
+            raise _rejected(UNRESOLVED, name, instruction, "--from takes no variables", hint)
         numbered = source.isdigit() and int(source) < len(stages)
         if source.lower() not in stages and not numbered and source.lower() != SCRATCH:
             yield instruction, source
@@ -304,8 +304,5 @@ def _require_allowed(image: str, instruction: Instruction, name: str, registries
     whole = image if registry_of(image) != DOCKER_HUB or image.startswith(f"{DOCKER_HUB}/") else f"{DOCKER_HUB}/{image}"
     if any(whole.startswith(f"{allowed.rstrip('/')}/") for allowed in registries):
         return
-    said = f"{name}:{instruction.line}: {image} is of the registry {registry_of(image)}, which is not allowed"
-    allowed = " or ".join(registries) or "no registry"
-    raise DockerfileRejected(
-        NOT_ALLOWED, said, hint=f"use images of {allowed}", line=instruction.line, text=instruction.text
-    )
+    said = f"{image} is of the registry {registry_of(image)}, which is not allowed"
+    raise _rejected(NOT_ALLOWED, name, instruction, said, f"use images of {' or '.join(registries)}")

@@ -20,9 +20,9 @@ from harness.kube.resources import CONFIG_MAP, JOB, container_security, pod_secu
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.delivery import Delivery, GitSource, ImageBuild
 from harness.operator.api.resources import DELIVERY, DELIVERY_LABEL, REVISION_LABEL
-from harness.operator.execute.objects import MAY_READ, REPORT, TEMPORARY, USER
+from harness.operator.decide.delivery import job_name, short
+from harness.operator.execute.objects import MAY_READ, REPORT, TEMPORARY, USER, single_pod_job
 
-SHA_LENGTH = 12
 BUILDKIT_VERSION = "0.34.2"
 BUILDKIT = f"buildkit:v{BUILDKIT_VERSION}"  # of the catalogue
 CONTAINERS = ("fetch", "build")  # whose output tells what was done, in the order in which they run
@@ -38,7 +38,6 @@ MESSAGE_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
 NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 Outcome = Literal["succeeded", "failed", "running"]
 Stage = Literal["", "Fetched", "Built", "Pushed"]
-FETCHED: Stage = "Fetched"
 
 
 @dataclass(frozen=True)
@@ -87,15 +86,10 @@ class BuildInputs:
     @property
     def tag(self) -> str:
         """Return the tag of the image."""
-        return self.revision[:SHA_LENGTH]
+        return short(self.revision)
 
 
 INPUTS_FORM = TypeAdapter(BuildInputs)
-
-
-def job_name(delivery: str, revision: str) -> str:
-    """Return the name of the Job of a revision."""
-    return f"{delivery}-{revision[:SHA_LENGTH]}"
 
 
 def build_objects(delivery: Delivery, revision: str, settings: BuildSettings) -> list[Json]:
@@ -103,7 +97,7 @@ def build_objects(delivery: Delivery, revision: str, settings: BuildSettings) ->
     name, namespace = job_name(delivery.metadata.name, revision), delivery.metadata.namespace
     labels = {
         DELIVERY_LABEL: delivery.metadata.name,
-        REVISION_LABEL: revision[:SHA_LENGTH],
+        REVISION_LABEL: short(revision),
         LABEL_MANAGED: MANAGED_BY,
     }
     inputs = BuildInputs(
@@ -119,17 +113,8 @@ def build_objects(delivery: Delivery, revision: str, settings: BuildSettings) ->
         INPUTS_FILE: INPUTS_FORM.dump_json(inputs, by_alias=True, indent=1).decode(),
         DAEMON_FILE: _daemon_file(inputs),
     }
-    spec = {
-        "backoffLimit": 0,
-        "completions": 1,
-        "parallelism": 1,
-        "podReplacementPolicy": "Failed",  # never two at a time
-        "activeDeadlineSeconds": int(inputs.seconds + EXTRA_SECONDS * settings.stretch),
-        "podFailurePolicy": {
-            "rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-        },
-        "template": {"metadata": {"labels": labels}, "spec": _pod(name, inputs, settings)},
-    }
+    template = {"metadata": {"labels": labels}, "spec": _pod(name, inputs, settings)}
+    spec = single_pod_job(template, int(inputs.seconds + EXTRA_SECONDS * settings.stretch))
     objects = [
         CONFIG_MAP.manifest(name, namespace, labels=labels, data=files),
         JOB.manifest(name, namespace, labels=labels, spec=spec),
@@ -207,60 +192,62 @@ def _daemon(build: ImageBuild, settings: BuildSettings) -> Json:
         security["seccompProfile"] = {"type": "Localhost", "localhostProfile": settings.seccomp_profile}
     if build.privileged:
         security = {"runAsUser": 0, "runAsGroup": 0, "privileged": True, "readOnlyRootFilesystem": True}
+    resources = {
+        "requests": {"cpu": "100m", "memory": "192Mi", **asked.get("requests", {})},
+        **({"limits": asked["limits"]} if asked.get("limits") else {}),
+    }
     return {
-        "name": DAEMON,
-        "image": settings.image,
-        "imagePullPolicy": "IfNotPresent",
+        **_running(DAEMON, "daemon", settings, [{"name": "state", "mountPath": STATE}]),
         "restartPolicy": "Always",
-        "command": ["python3", "-m", PROGRAM, "daemon"],
-        "env": [{"name": "HOME", "value": TEMPORARY}],
         "securityContext": security,
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "192Mi", **asked.get("requests", {})},
-            **({"limits": asked["limits"]} if asked.get("limits") else {}),
-        },
+        "resources": resources,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            {"name": "inputs", "mountPath": INPUTS, "readOnly": True},
-            {"name": "tools", "mountPath": TOOLS_FOLDER, "readOnly": True},
-            {"name": "sockets", "mountPath": SOCKETS},
-            {"name": "state", "mountPath": STATE},
-            {"name": f"temporary-{DAEMON}", "mountPath": TEMPORARY},
-        ],
     }
 
 
 def _container(name: str, settings: BuildSettings, secrets: Sequence[str]) -> Json:
+    """Return a container that reports how it ended. `secrets`: the folders of those that it may read."""
+    mounts: list[Json] = [
+        {"name": "workspace", "mountPath": WORKSPACE},
+        *({"name": folder, "mountPath": f"{SECRETS}/{folder}", "readOnly": True} for folder in secrets),
+    ]
     return {
-        "name": name,
-        "image": settings.image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-m", PROGRAM, name],
-        "env": [{"name": "HOME", "value": TEMPORARY}],
+        **_running(name, name, settings, mounts),
         "securityContext": {**container_security(), **pod_security(USER)},
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "768Mi"}},
         "terminationMessagePath": REPORT,
         "terminationMessagePolicy": "File",
+    }
+
+
+def _running(name: str, program: str, settings: BuildSettings, mounts: Sequence[Json]) -> Json:
+    """Return what all containers have that run a program of ours; `mounts`: of the volumes that not all of them see."""
+    return {
+        "name": name,
+        "image": settings.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", PROGRAM, program],
+        "env": [{"name": "HOME", "value": TEMPORARY}],
         "volumeMounts": [
             {"name": "inputs", "mountPath": INPUTS, "readOnly": True},
             {"name": "tools", "mountPath": TOOLS_FOLDER, "readOnly": True},
             {"name": "sockets", "mountPath": SOCKETS},
-            {"name": "workspace", "mountPath": WORKSPACE},
             {"name": f"temporary-{name}", "mountPath": TEMPORARY},
-            *({"name": one, "mountPath": f"{SECRETS}/{one}", "readOnly": True} for one in secrets),
+            *mounts,
         ],
     }
 
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a container says at its end, as its termination message.
+    """How a build stands: what a container says at its end, as its termination message, or what is known without it.
 
-    stage: the last that was reached.  line: of the Dockerfile or of the output, with its text.  message: for people.
+    outcome: a container's is never `running`.  stage: the last that was reached.
+    line: of the Dockerfile or of the output, with its text.  message: for people.
     image: by digest.  committed: RFC 3339.  transient: the same build may succeed later.
     """
 
-    outcome: Literal["succeeded", "failed"]
+    outcome: Outcome
     revision: str
     stage: Stage = ""
     reason: str = ""
@@ -285,21 +272,6 @@ REPORT_FORM = TypeAdapter(BuildReport)
 
 
 @dataclass(frozen=True)
-class BuildResult:
-    """How a build stands. The fields are those of BuildReport."""
-
-    outcome: Outcome
-    revision: str = ""
-    stage: Stage = ""
-    reason: str = ""
-    message: str = ""
-    line: str = ""
-    image: str | None = None
-    committed: str | None = None
-    transient: bool = False
-
-
-@dataclass(frozen=True)
 class _Ended:
     """A way in which a container ends without a report: its reason for a condition, and what to say."""
 
@@ -318,7 +290,7 @@ ENDINGS = {  # by the word of the kubelet for a container or a pod
 LOST = _Ended("PodLost", "the pod of the build was ended before it was done")
 
 
-def build_result(job: Json | None, pods: Sequence[Json]) -> BuildResult | None:
+def build_result(job: Json | None, pods: Sequence[Json]) -> BuildReport | None:
     """Return how a build stands, by its Job and the Job's pods; None without a Job."""
     if job is None:
         return None
@@ -327,40 +299,32 @@ def build_result(job: Json | None, pods: Sequence[Json]) -> BuildResult | None:
     reports = [report for name in CONTAINERS if (report := _report(pod, name)) is not None]
     last = reports[-1] if reports else None
     if is_condition(job, "Complete", "True") and last is not None and last.outcome == "succeeded" and last.image:
-        return _result(last)
+        return last
     if not is_condition(job, "Failed", "True") and not is_condition(job, "Complete", "True"):
         return _under_way(pod, last, revision)
     if last is not None and last.outcome == "failed":
-        return _result(last)
-    ended = _ending(job, pod)
-    stage: Stage = last.stage if last is not None else ""
-    committed = last.committed if last is not None else None
-    return BuildResult(
+        return last
+    ended, begun = _ending(job, pod), last or BuildReport("failed", revision)
+    return BuildReport(
         "failed",
-        last.revision if last else revision,
-        stage,
+        begun.revision,
+        begun.stage,
         ended.reason,
         ended.message,
-        committed=committed or None,
+        committed=begun.committed,
         transient=ended.transient,
     )
 
 
-def _result(report: BuildReport) -> BuildResult:
-    facts = {**asdict(report), "image": report.image or None, "committed": report.committed or None}
-    return BuildResult(**facts)
-
-
-def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> BuildResult:
+def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> BuildReport:
     """Return how a build stands whose Job has not ended; a container that waits for its image says so."""
     waiting = next((one for one in _statuses(pod) if dig(one, "state", "waiting", "reason") in NO_IMAGE), None)
     reason, message = "", ""
     if waiting is not None:
         reason = "BuilderImageMissing"
         message = f"{waiting['name']}: {dig(waiting, 'state', 'waiting', 'message') or 'its image cannot be pulled'}"
-    stage: Stage = last.stage if last is not None else ""
-    committed = last.committed if last is not None else None
-    return BuildResult("running", revision, stage, reason, message, committed=committed or None)
+    begun = last or BuildReport("running", revision)
+    return BuildReport("running", begun.revision, begun.stage, reason, message, committed=begun.committed)
 
 
 def _ending(job: Json, pod: Json | None) -> _Ended:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from harness.errors import Blame, VmatrixError
-from harness.http_client import NoAnswer, Reply, TooMuch, WebRequest, ask
+from harness.http_client import NoAnswer, Reply, WebRequest, ask
 from harness.until import Deadline
 
 MANIFEST, CONFIG = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.config.v1+json"
@@ -131,11 +131,7 @@ class Repository:
         raw = self.content(reference)
         if raw is None:
             return None
-        try:
-            found = json.loads(raw)
-        except ValueError as error:
-            raise RegistryFailed(f"{self}: {reference} is not a manifest", hint="is this a registry?") from error
-        return found, digest_of(raw)
+        return self._object(raw, f"manifest {reference}"), digest_of(raw)
 
     def content(self, reference: str) -> bytes | None:
         """Return a manifest as the registry has it, by tag or digest; None where it is not there.
@@ -173,18 +169,8 @@ class Repository:
         headers = {"Content-Type": "application/octet-stream"}
         self._require(self._send("PUT", whole, content=content, headers=headers), f"blob {digest}")
 
-    def put_manifest(self, reference: str, manifest: Mapping[str, Any]) -> str:
-        """Write a manifest under a tag, or by its digest where `reference` is ""; return its digest.
-
-        A registry that does not know `subject` gets the index by which referrers are found without it.
-        """
-        content = document(manifest)
-        digest = digest_of(content)
-        self.put_content(reference or digest, content, str(manifest["mediaType"]))
-        return digest
-
     def put_content(self, reference: str, content: bytes, media_type: str) -> Reply:
-        """Write a manifest as it is."""
+        """Write a manifest as it is, under a tag or by its digest."""
         headers = {"Content-Type": media_type}
         reply = self._send("PUT", f"manifests/{reference}", content=content, headers=headers)
         self._require(reply, f"manifest {reference}")
@@ -192,6 +178,8 @@ class Repository:
 
     def attach(self, subject: Mapping[str, Any], kind: str, media_type: str, content: bytes, made: str) -> str:
         """Attach a document to an image as its referrer; return the digest of what refers.
+
+        A registry that does not know `subject` gets the index by which referrers are found without it.
 
         Args:
             subject: descriptor of the image.  kind: artifact type.  media_type: of the document.
@@ -227,7 +215,7 @@ class Repository:
         """Return the descriptors of what refers to an image."""
         reply = self._send("GET", f"referrers/{digest}", largest=LARGEST_MANIFEST)
         if reply.ok:
-            return list(json.loads(reply.content).get("manifests", []))
+            return list(self._object(reply.content, "list of referrers").get("manifests", []))
         found = self.manifest(referrers_tag(digest))
         return list(found[0].get("manifests", [])) if found is not None else []
 
@@ -258,9 +246,7 @@ class Repository:
         seconds = min(REQUEST_SECONDS, max(self.deadline.remaining(), 0.1))
         try:
             return ask(request, seconds, largest=largest)
-        except (NoAnswer, TooMuch) as error:
-            if isinstance(error, TooMuch):
-                raise
+        except NoAnswer as error:
             said = f"the registry {self.registry} does not answer: {error}"
             raise RegistryUnavailable(said, hint="check its name, and whether it runs") from error
 
@@ -283,9 +269,20 @@ class Repository:
         reply = self._ask(WebRequest(f"{values['realm']}?{urlencode(words)}", secrets=secrets), LARGEST_MANIFEST)
         if not reply.ok:
             return False
-        answer = json.loads(reply.content)
+        answer = self._object(reply.content, "token")
         self._token = str(answer.get("token") or answer.get("access_token") or "")
         return bool(self._token)
+
+    def _object(self, raw: bytes, what: str) -> dict[str, Any]:
+        """Return what an answer has as a JSON object. Raises RegistryFailed where it is something else."""
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            hint = f"is {self.registry} a registry, or a proxy in front of it?"
+            raise RegistryFailed(f"{self}: the answer for {what} is not a JSON object", hint=hint)
+        return answer
 
     def _require(self, reply: Reply, what: str) -> None:
         """Raise what an answer means that is not the one that was asked for."""

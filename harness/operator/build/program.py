@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from pydantic import TypeAdapter
+
 from harness.errors import BadInput, VmatrixError
 from harness.kube.objects import stamp
 from harness.operator.build import attestation, buildkit, dockerfile, job, oci, remote, signature
@@ -25,7 +27,7 @@ from harness.operator.build.job import BuildInputs, BuildReport
 from harness.operator.execute.objects import REPORT, USER
 from harness.until import Deadline, grown, persist
 
-FETCHED_FILE = "fetched.json"
+FETCHED_FILE, FETCHED_FORM = "fetched.json", TypeAdapter(remote.Fetched)
 SHORTEST_PAUSE, LONGEST_PAUSE, MOST_ATTEMPTS = 1.0, 20.0, 100  # while a registry does not answer
 MOST_ENDS = 3  # of a builder that is started anew each time: it may always lack memory
 CACHE_TAG = "buildcache"
@@ -58,8 +60,7 @@ class Places:
 
     def fetched(self) -> remote.Fetched:
         """Return what `fetch` has left."""
-        facts = json.loads((self.workspace / FETCHED_FILE).read_text(encoding="utf-8"))
-        return remote.Fetched(facts["revision"], Path(facts["folder"]), facts["committed"])
+        return FETCHED_FORM.validate_json((self.workspace / FETCHED_FILE).read_bytes())
 
 
 def fetch(places: Places) -> BuildReport:
@@ -68,8 +69,7 @@ def fetch(places: Places) -> BuildReport:
     fetching = remote.Fetching(inputs.source, places.secret(job.GIT), inputs.seconds)
     buildkit.show(f"fetching {inputs.revision} of {inputs.source.git}")
     fetched = fetching.into(places.workspace, inputs.revision)
-    facts = {"revision": fetched.revision, "folder": str(fetched.folder), "committed": fetched.committed}
-    (places.workspace / FETCHED_FILE).write_text(json.dumps(facts), encoding="utf-8")
+    (places.workspace / FETCHED_FILE).write_bytes(FETCHED_FORM.dump_json(fetched))
     return BuildReport("succeeded", inputs.revision, "Fetched", committed=_moment(fetched.committed))
 
 
@@ -153,6 +153,7 @@ class ImageBuild:
             self.places.sockets,
             context,
             place / path.name,
+            wanted.dockerfile,
             wanted.image,
             options,
             f"{wanted.image}:{CACHE_TAG}" if wanted.cache == "Registry" else "",

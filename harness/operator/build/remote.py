@@ -222,13 +222,13 @@ class Git:
             largest: bytes of a file that it may write.
 
         Raises:
-            GitFailed: by its kind.
+            GitFailed: by its kind.  CommandFailed: git cannot be started.
         """
         limit = ["prlimit", f"--fsize={largest}", "--core=0"] if largest is not None else []
         argv = [*limit, "git", *words]
         try:
             done = proc.run(argv, timeout=max(deadline.remaining(), 1.0), check=False, cwd=cwd, env=self.env)
-        except proc.CommandFailed as error:
+        except proc.CommandTimedOut as error:
             raise Unreachable(f"{self.url}: {error.summary}", hint=NO_CAUSE.hint) from error
         if done.returncode != 0:
             raise explained(self.url, self._masked(done.stderr or done.stdout) or f"status {done.returncode}")

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from harness.errors import Blame, VmatrixError
+from harness.http_client import TooMuch
 from harness.operator.build import oci
 from harness.until import Deadline
 
@@ -31,7 +32,7 @@ EPOCH = "1970-01-01T00:00:00Z"
 TYPE = "cosign container image signature"
 ENCRYPTED = ("ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY")
 LARGEST_COST = 1 << 20  # of scrypt: a gigabyte of memory
-MOST_SIGNATURES = 50
+MOST_SIGNATURES, LARGEST_PAYLOAD = 50, 64 * 1024
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 
 
@@ -178,7 +179,7 @@ def sign(repository: oci.Repository, digest: str, key: PrivateKey) -> None:
         "config": oci.descriptor(oci.CONFIG, config),
         "layers": [layer],
     }
-    repository.put_manifest(signature_tag(digest), manifest)
+    repository.put_content(signature_tag(digest), oci.document(manifest), oci.MANIFEST)
 
 
 def verify(
@@ -206,14 +207,25 @@ def verify(
     if found is None:
         hint = "images that this Delivery builds are signed; was the signature deleted?"
         raise SignatureMissing(f"{image} is not signed", hint=hint)
-    layers = [one for one in found[0].get("layers", []) if one.get("mediaType") == SIMPLE_SIGNING][:MOST_SIGNATURES]
-    for layer in layers:
-        mark = (layer.get("annotations") or {}).get(ANNOTATION, "")
-        payload = repository.blob(str(layer["digest"]), largest=64 * 1024)
+    signatures = _signatures(found[0])
+    for place, mark in signatures:
+        try:
+            payload = repository.blob(place, largest=LARGEST_PAYLOAD)
+        except TooMuch:
+            continue
         if is_signed(payload, mark, public_key) and _is_about(payload, digest, str(repository)):
             return
     hint = f"is {PUBLIC_KEY} the key that it was signed with?"
-    raise SignatureInvalid(f"{image} has {len(layers)} signatures, and none is by this key", hint=hint)
+    raise SignatureInvalid(f"{image} has {len(signatures)} signatures, and none is by this key", hint=hint)
+
+
+def _signatures(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the digests of payloads, each with its signature; none of a manifest that has another form."""
+    try:
+        layers = [layer for layer in manifest["layers"] if layer["mediaType"] == SIMPLE_SIGNING]
+        return [(str(layer["digest"]), str(layer["annotations"][ANNOTATION])) for layer in layers[:MOST_SIGNATURES]]
+    except (KeyError, TypeError):
+        return []
 
 
 def _is_about(payload: bytes, digest: str, repository: str) -> bool:

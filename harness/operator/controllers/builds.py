@@ -193,7 +193,7 @@ class BuildJobs:
             reason=result.reason,
             message=result.message,
             line=result.line,
-            committed=result.committed,
+            committed=result.committed or None,
             transient=result.transient,
             log=self._keep_log(obj, entry, pods, helpers=result.outcome == "failed"),
         )

@@ -211,16 +211,24 @@ def _files(execution: Execution) -> list[Json]:
     ]
 
 
-def _job(execution: Execution) -> Json:
-    """Return the Job. An evicted pod is made anew by the Job controller; every other end is its last."""
+def single_pod_job(template: Json, seconds: int) -> Json:
+    """Return the spec of a Job of one pod. An evicted one is made anew by the Job controller; every other end is last.
+
+    Args:
+        seconds: after which it is stopped.
+    """
     evicted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-    spec = {
+    return {
         "backoffLimit": 0,
         "completions": 1,
         "parallelism": 1,
-        "activeDeadlineSeconds": execution.deadline_seconds,
+        "activeDeadlineSeconds": seconds,
         "podFailurePolicy": {"rules": [evicted]},
         "podReplacementPolicy": "Failed",  # never two at a time
-        "template": pod_template(execution),
+        "template": template,
     }
+
+
+def _job(execution: Execution) -> Json:
+    spec = single_pod_job(pod_template(execution), execution.deadline_seconds)
     return JOB.manifest(execution.job, execution.namespace, labels=execution.labels, spec=spec)

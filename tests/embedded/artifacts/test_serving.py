@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import socket
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness import paths, proc
+from harness.artifacts.listening import free_port
 from harness.artifacts.registry import digest_in
 from harness.until import Deadline, NotYet, until
 from tests.image_archives import docker_files, write_tar
@@ -54,7 +54,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "matrix" / "product.yml").write_text(PRODUCT)
     (folder / "own" / "chart.tgz").write_bytes(b"chart")
     write_tar(folder / "agent.tar", docker_files("registry.example/our/agent:1.2"))
-    mirror, registry = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    mirror, registry = (f"127.0.0.1:{free_port()}" for _ in range(2))
     words = ["artifacts", "serve", "--tier", "smoke", "--listen", mirror, "--registry", registry]
     log = folder / "log"
     argv = [*proc.ending_with_us(), str(Path(sys.executable).parent / "vmatrix"), *words]
@@ -70,11 +70,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield until(found, deadline=Deadline.after(BUILD_SECONDS), what="the mirror to serve", interval=0.2)
     finally:
         service.stop(grace=10)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def get(url: str) -> bytes:

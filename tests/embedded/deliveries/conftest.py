@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,19 +18,13 @@ BUSYBOX = "image/e2e-test-images/busybox"
 PUSH_SECONDS = 120.0
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def host() -> Iterator[BuildHost]:
     """Return a host with a daemon, a registry that has a base image, and git servers.
 
     Other users read below its folder; pytest's own folders are for root alone.
     """
-    with TemporaryDirectory(prefix="builds-") as temporary, build_host(Path(temporary), port=free_port) as made:
+    with TemporaryDirectory(prefix="builds-") as temporary, build_host(Path(temporary)) as made:
         store = Store()
         image = store.obtain(BUSYBOX, store.catalogue.versions(BUSYBOX)[0])
         words: list[str | Path] = [crane(store), "push", "--insecure", image.directory / FILES]

@@ -6,13 +6,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness import proc
+from harness.artifacts.listening import free_port
+from harness.artifacts.own import push
 from harness.artifacts.registry import writable
 from harness.artifacts.store import Store
 from harness.kube.client import Json
@@ -24,7 +26,6 @@ from tests.embedded.deliveries.git_servers import GitServers
 
 ROOT_RIGHTS = ("setpriv", "--bounding-set=-all,+setuid,+setgid", "--inh-caps=-all", "--no-new-privs")
 USER_RIGHTS = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs")
-PROGRAMS = {"buildkit": ("buildkitd", "buildctl")}
 SECONDS = 60.0
 MAIN = """
 import os, sys
@@ -51,10 +52,11 @@ class BuildHost:
         store = Store()
         tools = self.root / "tools"
         tools.mkdir(parents=True)
-        files = {name: store.obtain("buildkit", job.BUILDKIT_VERSION).file(name) for name in PROGRAMS["buildkit"]}
-        files["buildkit-runc"] = store.obtain("runc", store.catalogue.versions("runc")[0]).file("runc")
-        for name, path in files.items():
-            shutil.copy(path, tools / name)
+        image = store.catalogue.image(push.BUILDER)
+        for path, source in image.files.items():
+            program, _, file = source.partition("/")
+            version = image.versions.get(program, job.BUILDKIT_VERSION)
+            shutil.copy(store.obtain(program, version).file(file), tools / Path(path).name)
         for name in ("workspace", "sockets", "state", "home"):
             (self.root / name).mkdir()
             os.chown(self.root / name, USER, USER)
@@ -131,13 +133,13 @@ class BuildHost:
 
 
 @contextmanager
-def build_host(folder: Path, *, port: Callable[[], int]) -> Iterator[BuildHost]:
+def build_host(folder: Path) -> Iterator[BuildHost]:
     """Give a host with a running daemon, a registry and git servers as long as the body runs."""
     folder.chmod(0o755)
     with ExitStack() as stack:
         registry = stack.enter_context(writable(folder / "registry", Store()))
         (folder / "git").mkdir()
-        servers = GitServers(folder / "git", https_port=port(), ssh_port=port())
+        servers = GitServers(folder / "git", https_port=free_port(), ssh_port=free_port())
         stack.callback(servers.stop)
         servers.start()
         made = BuildHost(folder / "pod", registry, servers)

@@ -12,13 +12,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness import proc
+from harness.artifacts.listening import free_port
 from harness.artifacts.recipe import silent
 from harness.artifacts.registry import command
 from harness.artifacts.store import Store
 from harness.operator.build import attestation, oci, signature
 from harness.operator.build.job import BuildReport
+from harness.operator.execute.objects import USER
 from harness.until import Deadline
-from tests.embedded.deliveries.conftest import free_port
 from tests.embedded.deliveries.git_servers import Repository
 from tests.embedded.deliveries.host import BuildHost
 
@@ -70,7 +71,7 @@ def test_two_builds_have_the_same_digest(host: BuildHost, repository: Repository
         folder = host.root / name
         folder.rename(host.root / f"{name}-before")  # another daemon, which has built nothing
         folder.mkdir()
-        os.chown(folder, 65532, 65532)
+        os.chown(folder, USER, USER)
     host.start()
     second, output = host.deliver(delivery, revision)
     assert "CACHED" not in output

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from harness.artifacts.listening import free_port
 from harness.operator.api.delivery import GitSource
 from harness.operator.build import remote
-from tests.embedded.deliveries.conftest import free_port
 from tests.embedded.deliveries.git_servers import GitServers, Repository, run
 
 SECONDS = 30.0

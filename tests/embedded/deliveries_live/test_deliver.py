@@ -9,9 +9,8 @@ import pytest
 
 from harness import proc
 from harness.infra.host.program import DELIVERIES
-from harness.kube.objects import condition, dig, is_condition
+from harness.kube.objects import dig
 from harness.kube.resources import DEPLOYMENT, POD, SERVICE
-from harness.operator.api.resources import DELIVERY
 from harness.until import NotYet
 from tests.embedded.deliveries.git_servers import Repository
 from tests.embedded.deliveries_live import applications
@@ -161,10 +160,11 @@ def test_a_registry_that_is_away_is_waited_for(world: World, small: Repository) 
     try:
         small.commit(applications.static("late"))
         time.sleep(AWAY_SECONDS)
-        found = world.api.get(DELIVERY, SMALL, world.namespace)
-        assert dig(found, "status", "revision") != small.head()
-        assert dig(found, "status", "requested", "revision") == small.head()
-        assert is_condition(found, "Pushed", "False"), condition(found, "Pushed")
+        status, revision = world.seen(SMALL).status, small.head()
+        assert status.requested is not None
+        assert status.requested.revision == revision
+        assert status.revision != revision
+        assert not [entry for entry in status.history if entry.revision == revision and entry.pushed]
     finally:
         world.infra.host.start(world.infra.programs(world.index))
     delivered(world, SMALL, small, "late")

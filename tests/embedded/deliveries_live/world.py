@@ -12,6 +12,7 @@ from typing import Any
 
 from harness import proc
 from harness.artifacts.own import push
+from harness.artifacts.registry import digest_in
 from harness.artifacts.store import Store
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.infra.host.network import deliveries_of
@@ -177,10 +178,7 @@ class World:
 
     def digest(self, name: str, tag: str) -> str:
         """Return the digest of a tag in the registry of deliveries; "" where it is not there."""
-        words = ["curl", "-s", "-I", "-H", "Accept: application/vnd.oci.image.manifest.v1+json"]
-        done = proc.run([*words, f"http://{self.registry}/v2/{name}/manifests/{tag}"], timeout=10.0)
-        found = [line for line in done.stdout.splitlines() if line.lower().startswith("docker-content-digest:")]
-        return found[0].partition(":")[2].strip() if found else ""
+        return digest_in(self.registry, name, tag)
 
     def describe(self) -> str:
         """Return all that explains a delivery that does not come."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harness import proc
+from harness.artifacts.listening import free_port
 from harness.artifacts.store import Store
 from harness.kube.certificates import authority, leaf, pem_of
 from harness.operator.api.etcd import S3Destination
@@ -87,11 +88,6 @@ def secrets_in(folder: Path, **keys: bytes) -> Path:
     return folder
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def start_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Gateway]]:
     """Return what starts servers; all of them are stopped at the end."""
@@ -107,7 +103,7 @@ def start_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
             proc.run(["mount", "-t", "tmpfs", *size, "s3-of-a-test", folder / "data"], timeout=MOUNT_SECONDS)
             mounted.append(folder / "data")
         signer = authority("authority", datetime.now(UTC), DAY) if tls else None
-        made = Gateway(folder, secrets_in(folder / "secrets"), _free_port())
+        made = Gateway(folder, secrets_in(folder / "secrets"), free_port())
         if signer is not None:
             certificate, key = leaf(signer, "server", now=datetime.now(UTC), lifetime=DAY, names=["127.0.0.1"])
             made.ca = pem_of(signer[0])

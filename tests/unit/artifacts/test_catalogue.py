@@ -68,6 +68,7 @@ def test_coredns_has_what_kubeadm_writes_into_its_corefile_and_no_client_of_a_cl
 @pytest.mark.parametrize("repository", CATALOGUE.images)
 def test_every_file_of_an_image_is_a_file_of_a_program(repository: str) -> None:
     image = CATALOGUE.image(repository)
+    assert image.versions.keys() <= {source.partition("/")[0] for source in image.files.values()}
     for tagged in CATALOGUE.tags(repository).values():
         for source in image.files.values():
             name, _, file = source.partition("/")

@@ -34,7 +34,9 @@ from harness.kube.resources import CSR, NODE, POD, SECRET, VMI, Resource
 from harness.model import Mirror
 from harness.until import TimedOut
 
-MACHINE = PodsMachine("vmatrix-a-pods", "", Mirror("http://m:8080", "r"), BootDisk("d.qcow2", "ab"), {}, Path())
+MACHINE = PodsMachine(
+    "vmatrix-a-pods", "", Mirror("http://m:8080", "r"), BootDisk("d.qcow2", "ab"), {}, Path(), "m:5001"
+)
 
 
 def test_no_cell_gets_its_network() -> None:
@@ -58,7 +60,9 @@ def test_what_it_is_told_is_a_secret() -> None:
 
 
 VERSIONS = {name: f"1.{number}" for number, name in enumerate(IMAGES)}
-MACHINE_CLAIMS = PodsMachine("vmatrix-a-pods", "", Mirror("http://m", "r:5000"), BootDisk("d", "0"), VERSIONS, Path())
+MACHINE_CLAIMS = PodsMachine(
+    "vmatrix-a-pods", "", Mirror("http://m", "r:5000"), BootDisk("d", "0"), VERSIONS, Path(), "r:5001"
+)
 
 
 @pytest.fixture
@@ -110,7 +114,7 @@ def machine(tmp_path: Path) -> PodsMachine:
     versions = {**{name: f"1.{number}" for number, name in enumerate(PROGRAMS)}, PAUSE: "3.10.2"}
     disk = BootDisk("debian-13-0.qcow2", "0" * 64)
     own = "10.213.0.1:5001"
-    return PodsMachine("vmatrix-a-pods", "https://10.213.0.1:6443", MIRROR, disk, versions, tmp_path, deliveries=own)
+    return PodsMachine("vmatrix-a-pods", "https://10.213.0.1:6443", MIRROR, disk, versions, tmp_path, own)
 
 
 @pytest.fixture
@@ -246,7 +250,7 @@ def machine_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PodsMachine
     monkeypatch.setattr(pods, "user_data", lambda _: "#cloud-config\n")
     monkeypatch.setattr(pods, "ensure_storage_class", lambda *_: None)
     pki.ensure(tmp_path, addresses=["10.213.0.1"], names=["kubernetes"], node=HOST)
-    return PodsMachine(NODE_NAME, "", Mirror("http://m", "r"), BootDisk("d", "0"), {}, tmp_path, host=HOST)
+    return PodsMachine(NODE_NAME, "", Mirror("http://m", "r"), BootDisk("d", "0"), {}, tmp_path, "r:5001", host=HOST)
 
 
 class Api:

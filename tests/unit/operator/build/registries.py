@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from harness.http_client import NoAnswer, Reply, WebRequest
+from harness.http_client import NoAnswer, Reply, TooMuch, WebRequest
 from harness.operator.build import oci
 
 LOGIN = base64.b64encode(b"builder:secret").decode()
@@ -47,9 +47,9 @@ class Registry:
         if self.token and request.secrets.get("Authorization") != f"Bearer {self.token}":
             realm = f'Bearer realm="{url.scheme}://{url.netloc}/token",service="it",scope="repository:app:pull"'
             return reply(401, headers={"WWW-Authenticate": realm})
-        return self._served(request, url.path, parse_qs(url.query))
+        return self._served(request, url.path, parse_qs(url.query), largest)
 
-    def _served(self, request: WebRequest, path: str, query: dict[str, list[str]]) -> Reply:
+    def _served(self, request: WebRequest, path: str, query: dict[str, list[str]], largest: int) -> Reply:
         place = path.removeprefix("/v2/")
         if request.method == "POST":
             return reply(202, headers={"Location": f"{path}upload?state=1"})
@@ -66,7 +66,11 @@ class Registry:
         if "/referrers/" in place and self.knows_subject:
             return reply(200, b'{"manifests": [{"artifactType": "x"}]}')
         found = self.content.get(place)
-        return reply(404) if found is None else reply(200, b"" if request.method == "HEAD" else found)
+        if found is None or request.method == "HEAD":
+            return reply(404 if found is None else 200)
+        if len(found) > largest:
+            raise TooMuch("the answer is too large")
+        return reply(200, found)
 
 
 def reply(status: int, content: bytes = b"", headers: dict[str, str] | None = None) -> Reply:

@@ -90,7 +90,9 @@ def test_an_image_of_several_platforms_is_described_by_its_first(monkeypatch: py
     repository = oci.Repository("r.test", "app", Deadline.after(60))
     content = layer({"lib/apk/db/installed": APK})
     repository.put_blob(content)
-    inner = repository.put_manifest("", {"mediaType": oci.MANIFEST, "layers": [oci.descriptor("x", content)]})
+    raw = oci.document({"mediaType": oci.MANIFEST, "layers": [oci.descriptor("x", content)]})
+    inner = oci.digest_of(raw)
+    repository.put_content(inner, raw, oci.MANIFEST)
     index = {"mediaType": oci.INDEX, "manifests": [{"digest": inner}]}
     assert len(attestation.contents_of(repository, index).all()) == 2
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import proc
 from harness.operator.build import buildkit
 
 STEP = """\
@@ -98,6 +99,7 @@ def build(**more: object) -> buildkit.Build:
         "shared": Path("/run/buildkit"),
         "context": Path("/workspace/tree"),
         "dockerfile": Path("/tmp/x/Dockerfile.dev"),
+        "name": "docker/Dockerfile.dev",
         "repository": "r.test/app",
         "options": {"build-arg:A": "1", "target": "t"},
         "cache": "r.test/app:buildcache",
@@ -120,6 +122,28 @@ def test_a_cache_that_cannot_be_written_fails_no_build() -> None:
     words = [str(word) for word in build().words(Path("/f"))]
     assert any(word.startswith("--export-cache=") and "ignore-error=true" in word for word in words)
     assert not any("cache" in str(word) for word in build(cache="").words(Path("/f")))
+
+
+def client(folder: Path, text: str) -> buildkit.Build:
+    """Return a build by a program in the place of BuildKit's client."""
+    (folder / "buildctl").write_text(text, encoding="utf-8")
+    (folder / "buildctl").chmod(0o755)
+    return build(tools=folder)
+
+
+def test_a_failed_build_names_the_line_by_the_files_path_in_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "output").write_text(STEP, encoding="utf-8")
+    with pytest.raises(buildkit.BuildFailed) as failed:
+        client(tmp_path, f"#!/bin/sh\ncat {tmp_path}/output\nexit 1\n").run(tmp_path, 10.0, tmp_path)
+    assert (failed.value.reason, failed.value.line) == ("InstructionFailed", "docker/Dockerfile.dev:3: RUN make")
+
+
+def test_only_a_build_that_takes_too_long_is_said_to(tmp_path: Path) -> None:
+    with pytest.raises(buildkit.BuildFailed) as slow:
+        client(tmp_path, "#!/bin/sh\nsleep 60\n").run(tmp_path, 0.1, tmp_path)
+    assert slow.value.reason == "TimedOut"
+    with pytest.raises(proc.CommandFailed, match="could not be started"):
+        client(tmp_path, "#!/nonexistent/interpreter\n").run(tmp_path, 10.0, tmp_path)
 
 
 IMAGES = {

@@ -12,7 +12,7 @@ from harness.artifacts.catalogue import load
 from harness.artifacts.own import push
 from harness.operator.api.delivery import Delivery
 from harness.operator.build import job
-from harness.operator.build.job import BuildReport, BuildResult, BuildSettings
+from harness.operator.build.job import BuildReport, BuildSettings
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 SETTINGS = BuildSettings("m.test:5000/vmatrix:1")
@@ -196,7 +196,7 @@ def test_how_a_build_stands(case: str) -> None:
     assert found is not None
     assert (found.outcome, found.stage, found.reason, found.transient) == expected
     assert found.message or not found.reason
-    assert (found.image is not None) == (found.outcome == "succeeded")
+    assert bool(found.image) == (found.outcome == "succeeded")
 
 
 def test_there_is_no_result_without_a_job() -> None:
@@ -205,7 +205,7 @@ def test_there_is_no_result_without_a_job() -> None:
 
 def test_a_result_has_all_that_was_reported() -> None:
     made = job.build_result(ended("Complete"), [pod(fetch=FETCHED, build=DONE)])
-    assert made == BuildResult("succeeded", SHA, "Pushed", image=IMAGE, committed="2026-01-01T00:00:00Z")
+    assert made == BuildReport("succeeded", SHA, "Pushed", image=IMAGE, committed="2026-01-01T00:00:00Z")
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"outcome": "great"}', "[]"])

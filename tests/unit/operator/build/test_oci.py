@@ -10,8 +10,9 @@ import pytest
 from harness.http_client import WebRequest
 from harness.operator.build import oci
 from harness.until import Deadline
-from tests.unit.operator.build.registries import LOGIN, Registry, played
+from tests.unit.operator.build.registries import LOGIN, Registry, played, reply
 
+CHALLENGE = reply(401, headers={"WWW-Authenticate": 'Bearer realm="https://r.test:5000/token"'})
 MANIFEST = {"schemaVersion": 2, "mediaType": oci.MANIFEST, "layers": []}
 
 
@@ -24,7 +25,9 @@ def test_what_is_written_is_read(monkeypatch: pytest.MonkeyPatch, token: str) ->
     played(monkeypatch, Registry(token=token))
     ours = repository()
     ours.put_blob(b"content")
-    digest = ours.put_manifest("tag", MANIFEST)
+    raw = oci.document(MANIFEST)
+    ours.put_content("tag", raw, oci.MANIFEST)
+    digest = oci.digest_of(raw)
     assert ours.blob(oci.digest_of(b"content")) == b"content"
     assert ours.manifest("tag") == ours.manifest(digest) == (MANIFEST, digest)
     assert ours.manifest("other") is None
@@ -67,6 +70,18 @@ def test_another_content_than_its_digest_is_refused(monkeypatch: pytest.MonkeyPa
     for read in (repository().manifest, repository().blob):
         with pytest.raises(oci.RegistryFailed, match="another"):
             read(wrong)
+
+
+@pytest.mark.parametrize("raw", [b"", b"<html>", b"[]", b"null", b"\xff"])
+def test_an_answer_that_is_no_object_is_the_registrys_fault(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    registry = played(monkeypatch, Registry())
+    registry.content["app/manifests/tag"] = raw
+    with pytest.raises(oci.RegistryFailed, match="manifest tag") as failed:
+        repository().manifest("tag")
+    assert failed.value.hint
+    monkeypatch.setattr(oci, "ask", lambda request, *_, **__: reply(200, raw) if "/token" in request.url else CHALLENGE)
+    with pytest.raises(oci.RegistryFailed, match="token"):
+        repository().manifest("tag")
 
 
 @pytest.mark.parametrize("knows", [True, False])

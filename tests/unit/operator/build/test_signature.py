@@ -18,6 +18,7 @@ from tests.unit.operator.build.registries import Registry, played
 
 DIGEST = f"sha256:{'a' * 64}"
 PASSWORD = b"a password"
+LARGE = bytes(signature.LARGEST_PAYLOAD + 1)
 # https://pkg.go.dev/golang.org/x/crypto/nacl/secretbox, of the same bytes as NaCl's own
 BOX = bytes.fromhex(
     "8442bc313f4626f1359e3b50122b6ce6fe66ddfe7d39d14e637eb4fd5b45beadab55198df6ab5368439792a23c87db70"
@@ -141,6 +142,30 @@ def test_another_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_image_without_a_signature_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, Registry())
     with pytest.raises(signature.SignatureMissing):
+        signature.verify(f"r.test/app@{DIGEST}", public(KEYS["ECDSA"]))
+
+
+BROKEN: dict[str, object] = {
+    "nothing": {},
+    "no layers": {"layers": None},
+    "layers of another form": {"layers": ["x"]},
+    "no digest": {"layers": [{"mediaType": signature.SIMPLE_SIGNING, "annotations": {signature.ANNOTATION: "eA=="}}]},
+    "no annotations": {"layers": [{"mediaType": signature.SIMPLE_SIGNING, "digest": DIGEST, "annotations": []}]},
+    "no base64": {
+        "layers": [oci.descriptor(signature.SIMPLE_SIGNING, b"x", annotations={signature.ANNOTATION: "\u00e4"})]
+    },
+    "a payload that is too large": {
+        "layers": [oci.descriptor(signature.SIMPLE_SIGNING, LARGE, annotations={signature.ANNOTATION: "eA=="})]
+    },
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_no_signature_is_refused(monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    registry = played(monkeypatch, Registry())
+    registry.content |= {f"app/blobs/{oci.digest_of(content)}": content for content in (b"x", LARGE)}
+    registry.content[f"app/manifests/{signature.signature_tag(DIGEST)}"] = json.dumps(BROKEN[case]).encode()
+    with pytest.raises(signature.SignatureInvalid):
         signature.verify(f"r.test/app@{DIGEST}", public(KEYS["ECDSA"]))
 
 

@@ -15,7 +15,7 @@ from harness.kube.objects import condition, dig, owner_reference
 from harness.kube.resources import DEPLOYMENT, JOB, POD, Resource
 from harness.operator.api.delivery import GitSource
 from harness.operator.api.resources import DELIVERY, DELIVERY_LABEL
-from harness.operator.build.job import BuildResult
+from harness.operator.build.job import BuildReport
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers import builds, rollouts
 from harness.operator.controllers.builds import Builds
@@ -68,7 +68,7 @@ class PlayedDelivery:
         self.api = DeliveryApi()
         self.newest: str | VmatrixError = A
         self.asked: list[GitSource] = []
-        self.results: dict[str, BuildResult] = {}
+        self.results: dict[str, BuildReport] = {}
         self.verified: list[str] = []
         self.untrusted: VmatrixError | None = None
         self.context = OperatorContext.of(
@@ -148,9 +148,9 @@ class PlayedDelivery:
     def end(self, revision: str, **result: Any) -> None:
         """Have the Job of a revision end: with an image, or as `result` says."""
         digest = f"{IMAGE}@sha256:{revision[0] * 64}"
-        good = BuildResult("succeeded", revision, stage="Pushed", image=digest, committed="2026-01-01T00:00:00Z")
+        good = BuildReport("succeeded", revision, stage="Pushed", image=digest, committed="2026-01-01T00:00:00Z")
         name = f"shop-{revision[:12]}"
-        self.results[name] = BuildResult(**{"outcome": "failed", **result}) if result else good
+        self.results[name] = BuildReport(**{"outcome": "failed", "revision": revision, **result}) if result else good
         job = self.get(JOB, name)
         over = {"type": "Failed" if result else "Complete", "status": "True"}
         job = self.api.put(JOB, {**job, "status": {"conditions": [over]}})
@@ -185,8 +185,8 @@ def played(monkeypatch: pytest.MonkeyPatch, body: Json | None = None, **options:
     """Return a Delivery whose git server, builds and registry are played."""
     made = PlayedDelivery(body, OperatorOptions("registry.invalid/vmatrix:1", **options))
 
-    def result_of(job: Json | None, _: Any) -> BuildResult | None:
-        return made.results.get(job["metadata"]["name"], BuildResult("running")) if job is not None else None
+    def result_of(job: Json | None, _: Any) -> BuildReport | None:
+        return made.results.get(job["metadata"]["name"], BuildReport("running", "")) if job is not None else None
 
     monkeypatch.setattr(builds, "remote_revision", made.revision_of)
     monkeypatch.setattr(builds, "build_result", result_of)
