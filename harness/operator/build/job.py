@@ -35,6 +35,7 @@ GIT, PUSH, SIGNING = "git", "push", "signing"  # folders of it
 GRACE_SECONDS = 10  # for BuildKit to end what it runs, and to say why
 EXTRA_SECONDS = 60.0  # for images of the pod to be pulled, before a build is stopped that never began
 MESSAGE_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
+IMAGE_MISSING = "BuilderImageMissing"  # what that means for a build
 NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 Outcome = Literal["succeeded", "failed", "running"]
 Stage = Literal["", "Fetched", "Built", "Pushed"]
@@ -321,7 +322,7 @@ def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> Bui
     waiting = next((one for one in _statuses(pod) if dig(one, "state", "waiting", "reason") in NO_IMAGE), None)
     reason, message = "", ""
     if waiting is not None:
-        reason = "BuilderImageMissing"
+        reason = IMAGE_MISSING
         message = f"{waiting['name']}: {dig(waiting, 'state', 'waiting', 'message') or 'its image cannot be pulled'}"
     begun = last or BuildReport("running", revision)
     return BuildReport("running", begun.revision, begun.stage, reason, message, committed=begun.committed)

@@ -415,7 +415,7 @@ class Fetching:
             self._take(git, self.source.git, revision, tree, folder / "git", deadline)
             committed = self._git(git, tree, folder / "git", deadline, "show", "-s", "--format=%ct", "HEAD")
             if self.source.submodules:
-                self._submodules(git, tree, folder / "git", ((self.source.git, revision),), deadline)
+                self._submodules(git, tree, folder / "git", (self.source.git,), deadline)
         shutil.rmtree(folder / "git")
         for linked in sorted(tree.rglob(".git")):
             linked.unlink() if linked.is_file() or linked.is_symlink() else shutil.rmtree(linked)
@@ -456,14 +456,12 @@ class Fetching:
             said = f"its files have more than {self.largest // MIB} MiB, or are more than {MOST_FILES}"
             raise TooLarge(f"{url}: {said}", hint="deliver from a smaller repository, or keep large files out of it")
 
-    def _submodules(
-        self, git: Git, tree: Path, database: Path, chain: tuple[tuple[str, str], ...], deadline: Deadline
-    ) -> None:
-        """Fetch the submodules of what is in a folder, and theirs."""
+    def _submodules(self, git: Git, tree: Path, database: Path, chain: tuple[str, ...], deadline: Deadline) -> None:
+        """Fetch the submodules of what is in a folder, and theirs. chain: addresses that led here."""
         if not (tree / ".gitmodules").is_file():
             return
         if len(chain) > DEEPEST:
-            raise BadSubmodule(f"{chain[0][0]}: submodules are more than {DEEPEST} deep", hint="flatten them")
+            raise BadSubmodule(f"{chain[0]}: submodules are more than {DEEPEST} deep", hint="flatten them")
         listed = self._git(git, tree, database, deadline, "ls-files", "--stage", "-z").split("\0")
         links = {
             path: head.split()[1] for head, _, path in (entry.partition("\t") for entry in listed) if head[:6] == LINK
@@ -471,15 +469,15 @@ class Fetching:
         words = ("config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.(path|url)$")
         entries = dict(one.partition("\n")[::2] for one in self._git(git, tree, database, deadline, *words).split("\0"))
         for number, name in enumerate(sorted(key.removesuffix(".path") for key in entries if key.endswith(".path"))):
-            path, url = entries[f"{name}.path"], _absolute(chain[-1][0], entries.get(f"{name}.url", ""))
+            path, url = entries[f"{name}.path"], _absolute(chain[-1], entries.get(f"{name}.url", ""))
             if path not in links:
                 continue
-            if (url, links[path]) in chain:
-                raise BadSubmodule(f"{chain[0][0]}: {url} contains itself as a submodule", hint="remove the loop")
+            if url in chain:
+                raise BadSubmodule(f"{chain[0]}: {url} contains itself as a submodule", hint="remove the loop")
             place, inner = inside(tree, path), database / "submodules" / str(number)
             inner.parent.mkdir(exist_ok=True)
             self._take(git, url, links[path], place, inner, deadline)
-            self._submodules(git, place, inner, (*chain, (url, links[path])), deadline)
+            self._submodules(git, place, inner, (*chain, url), deadline)
 
 
 def _absolute(parent: str, url: str) -> str:

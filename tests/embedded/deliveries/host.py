@@ -25,7 +25,12 @@ from harness.operator.execute.objects import USER
 from tests.embedded.deliveries.git_servers import GitServers
 
 ROOT_RIGHTS = ("setpriv", "--bounding-set=-all,+setuid,+setgid", "--inh-caps=-all", "--no-new-privs")
-USER_RIGHTS = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs")
+# Of no user's; it reads a Python and a checkout that may be root's alone, where a pod has an image for everybody.
+READS = "-all,+dac_read_search"
+USER_RIGHTS = (
+    *("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs"),
+    *(f"--inh-caps={READS}", f"--ambient-caps={READS}", f"--bounding-set={READS}"),
+)
 SECONDS = 60.0
 MAIN = """
 import os, sys

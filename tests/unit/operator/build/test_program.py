@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.errors import BadInput, VmatrixError
+from harness.errors import BadInput
 from harness.operator.api.delivery import GitSource, ImageBuild
 from harness.operator.build import buildkit, dockerfile, job, oci, program, remote, signature
 from harness.operator.build.job import BuildInputs, BuildReport
 from harness.operator.build.program import Places
 from harness.until import Deadline
 from tests.unit.operator.build.registries import Registry, played
-from tests.unit.pages import ROOT
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 COMMITTED = 1767225600
@@ -144,36 +141,6 @@ def test_whatever_is_in_the_way_is_reported(monkeypatch: pytest.MonkeyPatch, pla
     assert (report.outcome, report.reason, report.transient) == ("failed", reason, transient)
     assert report.message
     assert report.revision == SHA
-
-
-def kinds(base: type[VmatrixError]) -> Iterator[type[VmatrixError]]:
-    """Yield the errors below one."""
-    for kind in base.__subclasses__():
-        yield kind
-        yield from kinds(kind)
-
-
-def reasons() -> set[str]:
-    """Return every reason that a build's containers report, or that follows from how they end."""
-    errors = (remote.GitFailed, oci.RegistryFailed, signature.SignatureFailed)
-    # Reasons that are no error's or table's stand in these two modules as texts.
-    texts = Path(dockerfile.__file__).read_text(encoding="utf-8"), Path(job.__file__).read_text(encoding="utf-8")
-    return {
-        *(kind.reason for base in errors for kind in kinds(base)),  # type: ignore[attr-defined]
-        *(reason.reason for reason in (*buildkit.REASONS, buildkit.OTHER)),
-        *(end.reason for end in (*job.ENDINGS.values(), job.LOST)),
-        *re.findall(r'"((?:Dockerfile|BaseImage|Target|Builder)[A-Z]\w+)"', "".join(texts)),
-        oci.RegistryFailed.reason,
-        buildkit.BuilderRefused.reason,
-        program.UNEXPECTED,
-    }
-
-
-def test_the_documentation_says_what_to_do_about_every_reason() -> None:
-    text = (ROOT / "docs" / "operator" / "delivery.md").read_text(encoding="utf-8")
-    _, _, table = text.partition("### Reasons")
-    assert {"BuilderImageMissing", "DockerfileMissing", "TargetNotFound", "TimedOut", "DiskFull"} <= reasons()
-    assert [reason for reason in sorted(reasons()) if f"`{reason}`" not in table] == []
 
 
 CHECKS: dict[str, tuple[dict[str, Any], str]] = {

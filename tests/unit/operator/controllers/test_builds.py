@@ -13,7 +13,8 @@ from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator.api.resources import DELIVERY
 from harness.operator.build import dockerfile
 from harness.operator.build.buildkit import OTHER, REASONS
-from harness.operator.build.job import ENDINGS, LOST
+from harness.operator.build.job import ENDINGS, IMAGE_MISSING, LOST
+from harness.operator.build.program import UNEXPECTED
 from harness.operator.controllers import builds
 from harness.operator.decide.application import PULLS, WAITS
 from harness.operator.execute.logs import show_log_of
@@ -322,7 +323,7 @@ def reasons() -> set[str]:
         kinds += kind.__subclasses__()
     modules = ("harness.operator.build.", "harness.operator.controllers.builds", "harness.operator.controllers.secrets")
     of_errors = {str(kind.__dict__["reason"]) for kind in kinds if "reason" in kind.__dict__ and of(kind, modules)}
-    of_builds = {*(one.reason for one in REASONS), *(one.reason for one in (*ENDINGS.values(), LOST)), OTHER.reason}
+    of_builds = {one.reason for one in (*REASONS, *ENDINGS.values(), LOST, OTHER)} | {IMAGE_MISSING, UNEXPECTED}
     of_files = {dockerfile.MISSING, dockerfile.BINARY, dockerfile.BROKEN, dockerfile.NO_TARGET}
     return of_errors - ABSTRACT | of_builds | of_files | {dockerfile.NOT_ALLOWED, dockerfile.UNRESOLVED, *WAITS, *PULLS}
 
