@@ -28,7 +28,7 @@ End = Literal["not accepted", "failed", "waits", "paused", "no add-on", "succeed
 ENDS: dict[End, tuple[str, str, str, str]] = {
     "not accepted": ("Accepted", "False", "", ""),
     "failed": ("Degraded", "True", "Failed", "failed"),
-    "waits": ("Progressing", "False", "WaitingForMachines", ""),
+    "waits": ("Progressing", "True", "WaitingForMachines", ""),
     "paused": ("Progressing", "False", "Paused", ""),
     "no add-on": ("AddonsReady", "False", "", ""),
     "succeeded": ("Progressing", "False", "UpToDate", "succeeded"),
@@ -132,7 +132,13 @@ WRONG = (
     settings("runtime.config", {"max_concurrent_downloads": "many"}, "failed", "MaxConcurrentDownloads"),
     settings("etcd.extraArgs", {"no-such-flag": "x"}, "failed", "no-such-flag"),
     settings("etcd.extraArgs", {"auto-compaction-mode": "never"}, "failed", "auto-compaction"),
-    value("etcd.backup.schedule", "0 0 30 2 *", "not accepted", "is not a schedule that fires"),
+    WrongField(
+        "etcd.backup.schedule",
+        ("etcd.backup.schedule",),
+        {"etcd.backup": {"schedule": "0 0 30 2 *", "destination": {"claim": "c"}}},
+        "not accepted",
+        "is not a schedule that fires",
+    ),
     WrongField(
         "etcd.backup.timeZone",
         ("etcd.backup.timeZone",),
@@ -327,13 +333,15 @@ def settled(lived: Lived) -> None:
     until(probe, deadline=Deadline.after(SECONDS), what="the cluster to be as it is wished", interval=INTERVAL)
 
 
-def ended(lived: Lived, end: End) -> Json:
-    """Return the object once an edit has ended, in this way or in another one that does not change by itself."""
-    final = (ENDS["not accepted"], ENDS["failed"])
+def ended(lived: Lived, end: End, words: str) -> Json:
+    """Return the object once an edit has ended as it should, with these words, or as nothing changes by itself."""
+    final = [ENDS[other] for other in ("not accepted", "failed") if other != end]
+    kind, status, reason, _ = ENDS[end]
 
     def probe() -> Json | NotYet:
         wish = lived.get("guest", CLUSTER_DEPLOYMENT)
-        over = any(is_now(wish, *one[:3]) for one in (ENDS[end], *final))
+        as_said = is_now(wish, kind, status, reason) and words in said(lived, kind)
+        over = as_said or any(is_now(wish, *one[:3]) for one in final)
         return wish if over else NotYet(str(wish["status"]))
 
     seconds = SECONDS if ENDS[end][3] else IDLE_SECONDS
@@ -436,7 +444,7 @@ def test_a_wrong_field_that_is_taken_back_leaves_the_cluster_as_it_was(
         assert row.end == "not accepted", refusal
         assert row.words in refusal
     else:
-        found = ended(lived, row.end)
+        found = ended(lived, row.end, row.words)
         assert is_now(found, kind, status, reason), (said(lived, "Accepted"), said(lived, "Degraded"))
         assert row.words in said(lived, kind), found["status"]
         begun = [one.partition(" ")[2] for one in lived.history(after=last)]
