@@ -323,9 +323,10 @@ def reasons() -> set[str]:
         kinds += kind.__subclasses__()
     modules = ("harness.operator.build.", "harness.operator.controllers.builds", "harness.operator.controllers.secrets")
     of_errors = {str(kind.__dict__["reason"]) for kind in kinds if "reason" in kind.__dict__ and of(kind, modules)}
-    of_builds = {one.reason for one in (*REASONS, *ENDINGS.values(), LOST, OTHER)} | {IMAGE_MISSING, UNEXPECTED}
+    of_builds = {one.reason for one in (*REASONS, OTHER)} | {one.reason for one in (*ENDINGS.values(), LOST)}
     of_files = {dockerfile.MISSING, dockerfile.BINARY, dockerfile.BROKEN, dockerfile.NO_TARGET}
-    return of_errors - ABSTRACT | of_builds | of_files | {dockerfile.NOT_ALLOWED, dockerfile.UNRESOLVED, *WAITS, *PULLS}
+    of_images = {dockerfile.NOT_ALLOWED, dockerfile.UNRESOLVED, IMAGE_MISSING, *PULLS}
+    return of_errors - ABSTRACT | of_builds | of_files | of_images | {UNEXPECTED, *WAITS}
 
 
 def of(kind: type, modules: tuple[str, ...]) -> bool:
