@@ -20,6 +20,7 @@ VARIES = (
     (re.compile(r"(?<=runs/)[a-z0-9]{6}\b|(?<=--run )[a-z0-9]{6}\b"), "RUN"),
     (re.compile(r"https?://[0-9.:]+|(?<![\w.])\d+(?:\.\d+){3}(?::\d+)?(?![\w.])"), "ADDRESS"),
     (re.compile(r"(?<=\s)\d+[smh](?:\d+[smh])?(?=\s|$)"), "AGE"),
+    (re.compile(r" --infra-name \S+"), ""),  # of an instance that is not called `default`
     (re.compile(r"─+"), "─"),
     (re.compile(r"[ \t]+"), " "),
 )

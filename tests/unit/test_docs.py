@@ -15,6 +15,7 @@ import typer
 from harness.cli import app
 from harness.cli.ending import PAGE
 from harness.cli.settings import pages as printed_pages
+from tests.tutorial.page import section, steps
 from tests.unit import pages
 from tests.unit.pages import ROOT
 
@@ -212,6 +213,12 @@ def test_a_page_is_readable_and_names_what_exists(page: Path) -> None:
     if page.name != "CHANGELOG.md":  # it tells of what was, too
         for find in (old_words, unknown_commands, unknown_options, unknown_environments, missing_paths):
             assert find(text) == [], find.__name__
+
+
+@pytest.mark.parametrize("name", ["tutorial.md", "operator.md", "operator/day-2.md"])
+def test_what_is_executed_at_night_is_commands_files_and_text(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert list(steps(section(text, "Tutorial") if name == "operator.md" else text))
 
 
 def test_every_option_of_other_programs_is_still_named() -> None:
