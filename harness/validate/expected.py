@@ -319,10 +319,18 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
-        earlier_minors=_earlier_minors(guest) if environment.namespace else None,
-        worker_kubernetes=_worker_kubernetes(guest),
-        former_control_planes=_former_control_planes(guest, control_plane) if environment.namespace else None,
+        **_of_phases(guest, control_plane),
     )
+
+
+def _of_phases(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Any]:
+    """Return what the phases of a guest's cell say of it, where there is a cell."""
+    known = bool(guest.environment.namespace)
+    return {
+        "worker_kubernetes": _worker_kubernetes(guest),
+        "earlier_minors": _earlier_minors(guest) if known else None,
+        "former_control_planes": _former_control_planes(guest, control_plane) if known else None,
+    }
 
 
 def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
