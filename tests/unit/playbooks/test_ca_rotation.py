@@ -149,7 +149,7 @@ def test_a_stage_has_whom_a_machine_trusts(kind: str, stage: str, place: Path) -
 @pytest.mark.parametrize("row", [*NODES, *CHECKS])
 def test_what_cannot_go_well_is_refused_with_the_remedy(row: str, place: Path) -> None:
     said = (place / "said").read_text(encoding="utf-8")
-    remedy = {**NODES, **CHECKS}[row][-1]
+    remedy = str({**NODES, **CHECKS}[row][-1])
     refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
     assert (refusal is not None) is bool(remedy), said
     assert refusal is None or remedy in refusal.group()
