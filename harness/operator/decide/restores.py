@@ -72,10 +72,11 @@ def _changed(asked: _Asked) -> str:
     before = asked.restore.way
     if before is None or asked.way in (None, before):
         return ""
-    lost = (
-        "had its majority, and has lost it since" if before == ROLLBACK else "had lost its majority, and has it again"
-    )
-    return f"when it was made, etcd {lost}: nothing was restored; {_again(asked.found)}"
+    if before == ROLLBACK:
+        text = "when it was made, etcd had its majority, and has lost it since: nothing was restored"
+        return f"{text}; {_again(asked.found)}"
+    text = "when it was made, etcd had lost its majority, and has it again: nothing was restored, and nothing has to be"
+    return f"{text}; to go back in time, make another EtcdRestore"
 
 
 def _not_confirmed(asked: _Asked) -> str:
@@ -100,6 +101,8 @@ def _loss_not_known(asked: _Asked) -> str:
     if asked.way is not None:
         return ""
     names, said = asked.down()
+    if set(names.split()) <= set(asked.found.who.leaving):
+        return f"machines that are given up count as lost once they answer no login ({said}): start them, or wait"
     remedy = f"start them, or give them up: `kubectl annotate vma {names} -n {_namespace(asked.found)} "
     remedy += f"{REPLACE_ANNOTATION}=lost`"
     return f"nobody knows whether the majority of etcd is lost or only down ({said}): {remedy}"

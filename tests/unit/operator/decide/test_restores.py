@@ -147,6 +147,11 @@ WORDS: dict[str, tuple[Observed, str]] = {
         replace(HEALTH["a majority is down"][0], restore=asks()),
         "start them, or give them up: `kubectl annotate vma p-1 p-2 -n default cluster.vmatrix.dev/replace=lost`",
     ),
+    "LossNotKnown ": (
+        replace(HEALTH["a majority is down"][0], restore=asks(), replace={"p-1": "lost", "p-2": "lost"}),
+        "machines that are given up count as lost once they answer no login (p-1: it answers no login; p-2: ",
+    ),
+    "SituationChanged ": (world(restore=asks(way=MAJORITY_LOST)), "nothing was restored, and nothing has to be; to go"),
     "MachinesDown": (world(restore=asks(), ill={"p-1": DOWN}), f"while every machine is well (p-1: {DOWN})"),
     "NotRecoverable": (
         replace(HEALTH["all control planes are lost"][0], restore=asks()),
@@ -167,7 +172,7 @@ WORDS: dict[str, tuple[Observed, str]] = {
 def test_what_is_waited_for_is_said_with_what_to_do(reason: str) -> None:
     there, words = WORDS[reason]
     found = answered(planes(), there)
-    assert (found.reason, words in found.message) == (reason, True), found.message
+    assert (found.reason, words in found.message) == (reason.strip(), True), found.message
 
 
 def test_a_wish_with_mistakes_settles_no_way() -> None:
