@@ -114,7 +114,7 @@ def test_a_roles_own_waits_are_stretched_wherever_they_are_used(role: Path) -> N
 
 @pytest.mark.parametrize("name", sorted(HANDED_OVER))
 def test_what_is_handed_over_is_stretched_where_it_is_waited_for(name: str) -> None:
-    files = [path for path in TASK_FILES if f"{{{{ {name} | stretched(" in path.read_text(encoding="utf-8")]
+    files = [path for path in TASK_FILES if f"{name} | stretched(" in path.read_text(encoding="utf-8")]
     assert files
 
 
