@@ -136,7 +136,6 @@ OWNED = (
     "/etc/systemd/system/flannel-cni.path",
     "/usr/local/lib/pod-routes",
     "/usr/local/lib/flannel-cni",
-    "/usr/local/lib/prefetch-images",
     "/usr/local/lib/runc-within-limits",
 )
 CERTIFICATES = (

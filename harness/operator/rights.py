@@ -74,7 +74,6 @@ WEBHOOKS_OWN = (
 WEBHOOKS = (
     Right(CLUSTER, ("get",), "what is deployed decides what may be wished, and which Machines are in use"),
     Right(MACHINE, ("list",), "a cluster's networks must not have the addresses of its machines"),
-    Right(ETCD_BACKUP, ("list",), "what is restored must be a backup of the cluster"),
 )
 
 

@@ -194,9 +194,9 @@ def edit(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
     """Find a phase that edits nothing, or applies what is not there."""
     if phase.get("apply") is None and phase.get("delete") is not True:
         yield ("apply",), "missing; a phase has `apply: TEMPLATE`, `delete: true`, or both"
-    for key in ("until", "confirm"):
+    for key in ("until", "read"):
         if phase.get("apply") is None and phase.get(key) is not None:
-            yield (key,), "there is nothing to wait for in a phase that applies nothing; add `apply: TEMPLATE`"
+            yield (key,), "it is of no use to a phase that applies nothing; add `apply: TEMPLATE`"
     for at, name in texts(phase, "apply"):
         yield from below(at, _template(name, directory))
 

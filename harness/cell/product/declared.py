@@ -79,6 +79,20 @@ def _place(watched: Watched, where: InObject) -> str:
     return f"{where.path} of {where.kind or watched.options.object.kind}"
 
 
+def read_values(watched: Watched, read: Mapping[str, InObject]) -> dict[str, Any]:
+    """Return values of objects by their names in a template.
+
+    Raises:
+        ProductError: an object, or the value in it, is not there.
+    """
+    found = {name: watched.value(where) for name, where in read.items()}
+    for name, value in found.items():
+        if value is None:
+            of = f"{_place(watched, read[name])} {read[name].name or watched.options.object.name}"
+            raise ProductError(f"there is no {of}", hint=f"it is `read.{name}` of the phase")
+    return found
+
+
 def _json(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True)
 
@@ -191,10 +205,10 @@ class _DeclaredPhase:
             self._install(namespace)
             with self._disturbed(selector):
                 if edit.apply is not None:
-                    self._apply(edit.apply, namespace, deadline)
+                    self._apply(edit.apply, watched, edit.read, deadline)
                     if edit.until is not None:
                         watched.wait_other(edit.until, deadline)
-                    watched.wait_done(deadline, edit.confirm)
+                    watched.wait_done(deadline)
                     if self.options.makes is not None:
                         deleted(watched, self.options.makes, self.wanted.phase.removed, deadline)
                 if edit.delete:
@@ -235,10 +249,10 @@ class _DeclaredPhase:
             yield
             chaos.judge()
 
-    def _rendered(self, source: str | Manifests) -> list[Json]:
+    def _rendered(self, source: str | Manifests, read: Mapping[str, Any] | None = None) -> list[Json]:
         seconds = self.outer.timeouts.controllers
-        makes = self.options.makes is not None
-        return objects(source, given(self.wanted, self.outer, makes=makes), self.directory, seconds)
+        values = given(self.wanted, self.outer, makes=self.options.makes is not None)
+        return objects(source, {**values, "read": read or {}}, self.directory, seconds)
 
     def make(self, makes: MadeMachines, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
         """Apply the objects of which the controllers make machines; return these machines' addresses by name."""
@@ -257,8 +271,8 @@ class _DeclaredPhase:
         controllers = [obj for source in self.options.install.namespace for obj in self._rendered(source)]
         install_controllers(self.outer, namespace, controllers, kinds)
 
-    def _apply(self, template: str, namespace: str, deadline: Deadline) -> None:
-        made = self._rendered(template)
+    def _apply(self, template: str, watched: Watched, read: Mapping[str, InObject], deadline: Deadline) -> None:
+        made, namespace = self._rendered(template, read_values(watched, read)), watched.namespace
         file = self.wanted.environment.files.applied
         file.parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump_all(made, sort_keys=False, width=200)

@@ -16,7 +16,6 @@ from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import JOB, POD, Resource
 from harness.spec.models.product_declared import (
     AlsoDone,
-    Confirmation,
     DeclaredOptions,
     DoneWhen,
     InObject,
@@ -26,6 +25,7 @@ from harness.spec.models.product_declared import (
 from harness.until import Deadline, NotYet, TimedOut, until
 
 NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+PASSING_LOOKS = 5  # of a second: controllers see objects that are applied together one after the other
 CRASHES = 3  # of one container: whatever it waited for at first is there by then
 LINES = 200  # of a controller's log, in a failed phase's
 
@@ -137,11 +137,8 @@ class Watched:
     options: DeclaredOptions
     on_task: Tell
 
-    def wait_done(self, deadline: Deadline, confirm: Confirmation | None = None) -> Json:
+    def wait_done(self, deadline: Deadline) -> Json:
         """Return the object once it is done.
-
-        Args:
-            confirm: what is confirmed meanwhile, whenever the object asks for it.
 
         Raises:
             ProductError, InfraError, HarnessBug: it has failed, or time is up; by its record or by its pods.
@@ -154,8 +151,6 @@ class Watched:
             if found is None:
                 return NotYet("the object is not there")
             self.on_task(self._progress(found))
-            if confirm is not None and self._confirmed(found, confirm):
-                return NotYet(f"it asks for a confirmation by annotation {confirm.annotation}")
             self._refuse_failed(found)
             watch.refuse_broken()
             return found if (lacking := _lacking(found, done)) is None else lacking
@@ -164,15 +159,22 @@ class Watched:
         return made
 
     def wait_other(self, other: AlsoDone, deadline: Deadline) -> None:
-        """Wait for another object that a phase makes; raises as `wait_done`, which is about the object itself."""
+        """Wait for another object that a phase makes; raises as `wait_done`, which is about the object itself.
+
+        A failure of the object itself counts once it lasts: what ends it may have been applied together with it.
+        """
+        failures = 0
         where = InObject(apiVersion=other.apiVersion, kind=other.kind, path="{.status}")
         resource, watch = self.resource_at(where), PodWatch(self.outer, self.namespace)
 
         def look() -> bool | NotYet:
             own = self.outer.cluster.get(self.resource_at(), self.options.object.name, self.namespace)
+            nonlocal failures
             if own is not None:
                 self.on_task(self._progress(own))
-                self._refuse_failed(own)
+                failures = failures + 1 if self._is_failed(own) else 0
+                if failures > PASSING_LOOKS:
+                    self._refuse_failed(own)
             found = self.outer.cluster.get(resource, other.name, self.namespace)
             if found is None:
                 return NotYet("the object is not there")
@@ -192,16 +194,6 @@ class Watched:
             return look()
 
         return self._until(both, what, watch, deadline)
-
-    def _confirmed(self, found: Json, confirm: Confirmation) -> bool:
-        """Confirm what the object asks for; tell whether it asks for anything, also for what was confirmed just now."""
-        asked = value_at(found, confirm.path)
-        if asked is None:
-            return False
-        if (dig(found, "metadata", "annotations") or {}).get(confirm.annotation) != str(asked):
-            patch = {"metadata": {"annotations": {confirm.annotation: str(asked)}}}
-            self.outer.cluster.merge(self.resource_at(), self.options.object.name, patch, self.namespace)
-        return True
 
     def wait_gone(self, deadline: Deadline) -> None:
         """Wait until the deleted object is gone; raises as `wait_done`."""
@@ -255,9 +247,13 @@ class Watched:
             at = " / ".join(str(at[key]) for key in ("play", "task") if at.get(key))
         return str(at or _said(found, self.options.done.condition))
 
+    def _is_failed(self, found: Json) -> bool:
+        failed = self.options.failed.condition
+        return is_condition(found, failed, "True") and _observed(found, failed, True)
+
     def _refuse_failed(self, found: Json) -> None:
         failed = self.options.failed
-        if not is_condition(found, failed.condition, "True") or not _observed(found, failed.condition, True):
+        if not self._is_failed(found):
             return
         record = self.value(failed.record, found) if failed.record is not None else None
         raise failure(f"{self._what} is {failed.condition}", _said(found, failed.condition), record)

@@ -50,7 +50,6 @@ class AppliedState(StatusModel):
     hosts: tuple[AppliedHost, ...] = Field(default=(), description="How each of them is reached.")
     digests: dict[str, Digest] = Field(default_factory=dict, description="Digest of each part, by the part's name.")
     variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
-    restored: ObjectName | None = Field(default=None, description="EtcdBackup that etcd was last restored from.")
 
 
 HISTORY_LENGTH = 20

@@ -157,9 +157,6 @@ class ClusterDeploymentStatus(StatusModel):
     version: str | None = Field(default=None, description="Kubernetes version that was last deployed.")
     machines: str | None = Field(default=None, description="Ready machines of wanted machines, such as 2/2.")
     endpoint: str | None = Field(default=None, description="URL of the cluster's API.")
-    confirmation: str | None = Field(
-        default=None, description="What annotation cluster.vmatrix.dev/restore has to say before a backup is restored."
-    )
     conditions: tuple[Condition, ...] = conditions("How the cluster is; docs/operator/status.md explains each.")
 
 

@@ -138,9 +138,6 @@ class EtcdSettings(Flags):
     """Settings of etcd."""
 
     backup: EtcdBackupPolicy = part(EtcdBackupPolicy, "When and where etcd is backed up.")
-    restore_from: ObjectName | None = Field(
-        default=None, description="EtcdBackup to restore, once etcd has lost its quorum; it is restored when confirmed."
-    )
 
 
 EXTERNAL = "'etcd' in s.roles && !('control-plane' in s.roles)"
@@ -349,6 +346,10 @@ class EtcdBackup(ObjectModel):
 
 RestorePhase = Literal["Pending", "Waiting", "Running", "Succeeded", "Failed"]
 SUCCEEDED = "Succeeded"
+RestoreWay = Literal["Rollback", "MajorityLost"]
+ROLLBACK: RestoreWay = "Rollback"  # in time, on every member
+MAJORITY_LOST: RestoreWay = "MajorityLost"  # on the members that are left
+MachineNames = Annotated[tuple[ObjectName, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
 class EtcdRestoreSpec(ApiModel):
@@ -370,14 +371,22 @@ class EtcdRestoreStatus(StatusModel):
     """What became of the restore."""
 
     phase: RestorePhase | None = Field(default=None, description="Where it is in its life.")
+    way: RestoreWay | None = Field(
+        default=None,
+        description="Rollback: every member of etcd goes back; MajorityLost: those that are left do, without the lost.",
+    )
+    lost_since: Moment = Field(default=None, description="When the snapshot was taken: what is newer is lost.")
+    machines: MachineNames = Field(
+        default=(), description="Machines whose data of etcd are replaced; with MajorityLost, those that are given up."
+    )
     operation: int | None = Field(default=None, description="Number of the operation in the history of the Cluster.")
     started: Moment = Field(default=None, description="When that began.")
     ended: Moment = Field(default=None, description="When that ended.")
-    conditions: tuple[Condition, ...] = conditions("Restored.")
+    conditions: tuple[Condition, ...] = conditions("Restored, Failed.")
 
 
 class EtcdRestore(ObjectModel):
-    """One event: a cluster that is well goes back to a backup of its etcd. Once it has succeeded, it does nothing."""
+    """One event: a cluster goes back to a backup of its etcd. Once it has succeeded or failed, it does nothing."""
 
     spec: EtcdRestoreSpec = Field(description="Which backup a cluster goes back to.")
     status: EtcdRestoreStatus = Field(default_factory=EtcdRestoreStatus, description="What became of the restore.")

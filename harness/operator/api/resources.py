@@ -33,8 +33,6 @@ UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its Mac
 BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: digest of what it was made before
 SCHEDULED_LABEL = f"{GROUP}/scheduled"  # of an EtcdBackup that a schedule made: for which time, in UTC
 RETRY_ANNOTATION = f"{GROUP}/retry"
-# Of a ClusterDeployment: the confirmation that its status asks for before a backup is restored.
-RESTORE_ANNOTATION = f"{GROUP}/restore"
 # Of a ClusterDeployment: names of sets that it does not have any more, and whose machines are to leave the cluster.
 REMOVE_SETS_ANNOTATION = f"{GROUP}/remove-sets"
 APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  # each names an operation's sequence

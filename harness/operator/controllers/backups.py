@@ -137,12 +137,15 @@ def is_under_way(own: Sequence[Json]) -> bool:
     return any(SCHEDULED_LABEL in labels_of(one) and dig(one, "status", "phase") not in ENDED for one in own)
 
 
-def surplus(own: Sequence[Json], wanted: Desired, moment: datetime) -> list[Json]:
+def surplus(own: Sequence[Json], wanted: Desired, moment: datetime, asked: str = "") -> list[Json]:
     """Return the EtcdBackups to delete: of those that the operator made and that ended, the old and all but the latest.
 
     Those of an earlier cluster of the name outlive it: nothing makes them anew.
+
+    Args:
+        asked: the one that an EtcdRestore names, "" for none.
     """
-    policy, restored = wanted.spec.etcd.backup, wanted.spec.etcd.restore_from
+    policy = wanted.spec.etcd.backup
     mine = [one for one in own if dig(one, "status", "clusterUid") in (None, wanted.wish.metadata.uid)]
     verified = [one for one in mine if dig(one, "status", "phase") == VERIFIED]
     newest = max(verified, key=lambda one: (str(dig(one, "status", "taken")), _made(one)), default=None)
@@ -154,7 +157,7 @@ def surplus(own: Sequence[Json], wanted: Desired, moment: datetime) -> list[Json
             some = [one for one in made if dig(one, "status", "phase") == ended]
             gone += some[policy.keep :]
             gone += [one for one in some[: policy.keep] if age is not None and _age(one, moment) > age]
-    kept = {restored, newest["metadata"]["name"] if newest is not None else None}
+    kept = {asked, newest["metadata"]["name"] if newest is not None else None}
     return [one for one in gone if one["metadata"]["name"] not in kept]
 
 
@@ -332,7 +335,8 @@ class Backups:
         for one in own:
             self._settle(one, view)
         if view is not None and view.desired is not None and not deleting(view.deployment):
-            for one in surplus(own, view.desired, datetime.now(UTC)):
+            asked = view.observed.restore.backup if view.observed.restore is not None else ""
+            for one in surplus(own, view.desired, datetime.now(UTC), asked):
                 self._cluster.delete(ETCD_BACKUP, one["metadata"]["name"], key[0])
         return self._by_schedule(view, own)
 

@@ -163,10 +163,9 @@ def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
 
     def changed(_: str, backup: Json) -> None:
         namespace, name = key_of(backup)
-        queue.add((namespace, backup["spec"]["cluster"]))
-        for one in looks.deployments.list(namespace):
-            if dig(one, "spec", "etcd", "restoreFrom") == name:
-                queue.add(key_of(one))
+        restores = (one for one in looks.restores.list(namespace) if one["spec"]["backup"] == name)
+        for one in (backup, *restores):
+            queue.add((namespace, one["spec"]["cluster"]))
 
     looks.backups.subscribe(changed)
     looks.restores.subscribe(lambda _, restore: queue.add((key_of(restore)[0], restore["spec"]["cluster"])))

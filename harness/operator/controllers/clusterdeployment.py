@@ -229,7 +229,6 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         "version": applied.version if applied is not None else None,
         "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
         "endpoint": _endpoint(view) if applied is not None else None,
-        "confirmation": view.verdict.confirmation if isinstance(view.verdict, Wait) else None,
         "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
     }
     return {name: value for name, value in status.items() if value is not None}

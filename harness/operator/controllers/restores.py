@@ -8,16 +8,18 @@ from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig
 from harness.kube.reconcile import Controller, follow
-from harness.operator.api.conditions import RESTORED, new, with_conditions
-from harness.operator.api.etcd import SUCCEEDED
+from harness.operator.api.conditions import FAILED, RESTORED, new, with_conditions
+from harness.operator.api.etcd import MAJORITY_LOST, ROLLBACK, SUCCEEDED
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
-from harness.operator.decide.due import Situation
+from harness.operator.decide.due import Situation, Wait
+from harness.operator.decide.observed import RECOVER
 from harness.operator.decide.observed import SUCCEEDED as WELL
 from harness.operator.decide.operations import given_up
-from harness.operator.decide.restores import restore_trouble
+from harness.operator.decide.restores import restore_answer
 
 COMPONENT = "restores"
+ENDED = (SUCCEEDED, FAILED)
 
 
 def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -> Json:
@@ -27,40 +29,60 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
         view: of its cluster, None where there is no ClusterDeployment.
     """
     before: Json = restore.get("status") or {}
-    if before.get("phase") == SUCCEEDED:
+    if before.get("phase") in ENDED:
         return before
     uid, cluster = restore["metadata"]["uid"], restore["spec"]["cluster"]
     if view is None or deleting(view.deployment):
         gone = "is being deleted" if view is not None else "does not exist"
-        return _said(before, "Pending", "ClusterNotFound", f"ClusterDeployment {cluster} {gone}", moment)
+        remedy = "delete this EtcdRestore, or create the cluster"
+        return _said(before, "Pending", "ClusterNotFound", f"ClusterDeployment {cluster} {gone}: {remedy}", moment)
     world = view.observed
     running = world.running
     if running is not None and running.snapshot is not None and running.snapshot.restore == uid:
-        known = {**before, "operation": running.sequence, "started": running.started}
+        known = {**_way(before, running.operation), "operation": running.sequence, "started": running.started}
         return _said(known, "Running", "Running", f"Job {running.job} restores it", moment)
     past = next((one for one in world.history if one.restore_uid == uid), None)
     if past is not None:
-        before = {**before, "operation": past.sequence, "started": past.started, "ended": past.ended}
+        times = {"started": past.started, "ended": past.ended}
+        before = {**_way(before, past.operation), "operation": past.sequence, **times}
         if past.outcome == WELL:
-            message = f"etcd is as EtcdBackup {restore['spec']['backup']} has it"
-            return _said(before, SUCCEEDED, "Restored", message, moment, restored=True)
+            message = f"etcd is as EtcdBackup {restore['spec']['backup']} has it{_loss(before)}"
+            return _said(before, SUCCEEDED, "Restored", message, moment)
         if view.desired is not None and given_up(past, view.desired):
             text = "; ".join(filter(None, (f"{past.operation} failed: {past.summary or past.outcome}", past.hint)))
-            return _said(before, "Failed", past.reason or "RestoreFailed", text, moment)
+            text += "; make another EtcdRestore to try again"
+            return _said(before, FAILED, past.reason or "RestoreFailed", text, moment)
     if view.desired is None or world.applied is None:
         return _said(before, "Pending", "NotDeployed", f"cluster {cluster} is not deployed", moment)
     if world.restore is not None and world.restore.uid != uid:
         text = f"EtcdRestore {world.restore.name} comes first: delete it if it is not to be carried out"
         return _said(before, "Waiting", "Waiting", text, moment)
-    trouble = restore_trouble(Situation.of(view.desired, world))
-    if trouble is not None:
-        return _said(before, "Pending", *trouble, moment)
-    return _said(before, "Waiting", "Waiting", "it begins once no operation runs, and nothing comes first", moment)
+    answer = restore_answer(Situation.of(view.desired, world))
+    if answer is None:
+        return before  # it is over, which the copy of its cluster does not show yet
+    known = {"way": answer.way, "lostSince": answer.taken or None, "machines": list(answer.machines) or None}
+    waits = isinstance(view.verdict, Wait) and answer.begins
+    message = f"it waits: {view.verdict.message}" if isinstance(view.verdict, Wait) and waits else answer.message
+    return _said({**before, **known}, answer.phase, answer.reason, message, moment)
 
 
-def _said(before: Json, phase: str, reason: str, message: str, moment: datetime, *, restored: bool = False) -> Json:
-    words = new(RESTORED, restored, reason, message, moment, None)
-    made = {**before, "phase": phase, "conditions": with_conditions(before.get("conditions") or [], words)}
+def _way(status: Json, operation: str) -> Json:
+    """Return a status with the way that an operation is, also of one that began before anybody looked."""
+    return {**status, "way": MAJORITY_LOST if operation == RECOVER else ROLLBACK}
+
+
+def _loss(status: Json) -> str:
+    """Return what was lost by a restore, from what was known when it began."""
+    since, machines = status.get("lostSince"), ", ".join(status.get("machines") or ())
+    lost = f", and what was written since {since} is lost" if since else ""
+    return f"{lost}; without {machines}" if status.get("way") == MAJORITY_LOST and machines else lost
+
+
+def _said(before: Json, phase: str, reason: str, message: str, moment: datetime) -> Json:
+    words = [new(RESTORED, phase == SUCCEEDED, reason, message, moment, None)]
+    if phase == FAILED:
+        words.append(new(FAILED, True, reason, message, moment, None))
+    made = {**before, "phase": phase, "conditions": with_conditions(before.get("conditions") or [], *words)}
     return {name: value for name, value in made.items() if value is not None}
 
 
@@ -89,9 +111,9 @@ class Restores:
         if deleting(restore) or status == (restore.get("status") or {}):
             return
         self._looks.restores.replace_status(restore, status)
-        if status["phase"] != before and status["phase"] in (SUCCEEDED, "Failed"):
+        if status["phase"] != before and status["phase"] in ENDED:
             say = self._events.normal if status["phase"] == SUCCEEDED else self._events.warning
-            say(restore, f"Restore{status['phase']}", status["conditions"][-1]["message"], component=COMPONENT)
+            say(restore, f"Restore{status['phase']}", status["conditions"][0]["message"], component=COMPONENT)
 
 
 def start(context: OperatorContext) -> None:

@@ -15,12 +15,10 @@ from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import REMOVE_SETS_ANNOTATION
 from harness.operator.api.rules import API_NAMES, read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
-from harness.operator.decide.backups import RESTORE_FIELD
 from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.restores import restore_mistake
 from harness.operator.decide.variables import KnownReleases, load_releases, numbers, path_of, variables_of
 
 # What machines and pods have of each other for as long as the cluster lives.
@@ -123,19 +121,17 @@ def _missing(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMista
 
 
 def _majority(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
-    """Yield the removal of more members of etcd than may leave at once, unless the cluster is to be recovered."""
-    sets, restore = cd.spec.machine_sets, cd.spec.etcd.restore_from
+    """Yield the removal of more members of etcd than may leave at once; those that are lost are removed by nobody."""
+    sets = cd.spec.machine_sets
     members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
     wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
     most = most_at_once(members)
     if wanted > max(members, TWO) and wanted % 2 == 0:  # one grows to three by way of two
         message = f"{wanted} etcd members stand no more failures than {wanted - 1}"
         yield SpecMistake("spec.machineSets", message, f"use {wanted - 1} or {wanted + 1}")
-    if members - wanted > most and not (lost and restore is not None):
+    if members - wanted > most and not lost:
         message = f"of {members} etcd members {members - wanted} would leave, and the others are no majority"
-        remedy = f"remove {most} at a time"
-        remedy += f"; name {RESTORE_FIELD} in the same edit to go on without those that are lost" if lost else ""
-        yield SpecMistake("spec.machineSets", message, remedy)
+        yield SpecMistake("spec.machineSets", message, f"remove {most} at a time")
 
 
 NO_IMAGE = SpecMistake(
@@ -172,9 +168,7 @@ def against(wish: ClusterDeployment, machines: Sequence[DeclaredMachine], world:
         machines: those that it has claimed.
     """
     doubtful = world.ill or world.lost or world.silent or world.unsettled
-    if wish.spec.etcd.restore_from is None and not doubtful:
+    if not doubtful:
         return edit_mistakes(wish, world.applied)
     found = Situation.of(desired(wish, machines, load_releases(), world.applied), world)
-    wrong = restore_mistake(found)
-    doubt = majority_in_doubt(found.desired, world, found.who)
-    return [*([wrong] if wrong is not None else []), *edit_mistakes(wish, world.applied, lost=doubt)]
+    return edit_mistakes(wish, world.applied, lost=majority_in_doubt(found.desired, world, found.who))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import parse_time, stamp
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.etcd import (
@@ -29,7 +28,6 @@ OF_PHASE: dict[str | None, BackupState] = {
     "Failed": "failed",
     MISSING: "failed",
 }
-RESTORE_FIELD = "spec.etcd.restoreFrom"
 
 
 @dataclass(frozen=True)
@@ -98,25 +96,21 @@ def to_restore(name: str | None, backups: Iterable[SeenBackup]) -> SeenBackup | 
     return next((one for one in backups if one.name == name and one.state == "verified"), None)
 
 
-def backup_mistake(name: str, backups: Iterable[SeenBackup]) -> SpecMistake | None:
-    """Return why an EtcdBackup cannot be restored, with what to write instead; None where it can.
-
-    Args:
-        name: of `spec.etcd.restoreFrom`.
-    """
+def backup_trouble(name: str, backups: Iterable[SeenBackup]) -> str:
+    """Return why an EtcdBackup cannot be restored, and what to do instead; "" where it can."""
     known = tuple(backups)
     if to_restore(name, known) is not None:
-        return None
+        return ""
     newest = newest_verified(known)
-    instead = f"name another one, such as {newest.name}" if newest is not None else "remove the field"
+    instead = f"of another backup, such as {newest.name}" if newest is not None else "once a backup is Verified"
+    remedy = f"delete this EtcdRestore, and make another one {instead}"
     found = next((one for one in known if one.name == name), None)
     if found is None:
-        return SpecMistake(RESTORE_FIELD, f"there is no EtcdBackup {name}", instead)
+        return f"there is no EtcdBackup {name}: {remedy}"
     if found.state == "foreign":
-        return SpecMistake(RESTORE_FIELD, f"EtcdBackup {name} is of another cluster: {found.said}", instead)
+        return f"EtcdBackup {name} is of another cluster: {found.said}: {remedy}"
     wait = "wait until it is verified, or " if found.state == "due" else ""
-    why = found.said or "it is not taken yet"
-    return SpecMistake(RESTORE_FIELD, f"EtcdBackup {name} is not verified: {why}", f"{wait}{instead}")
+    return f"EtcdBackup {name} is not verified: {found.said or 'it is not taken yet'}: {wait}{remedy}"
 
 
 @dataclass(frozen=True)

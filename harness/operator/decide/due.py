@@ -40,14 +40,13 @@ class Wait:
 
     message: what is waited for and, where a person must act, how.
     again_seconds: when to decide again, None where only a change of an object can make a difference.
-    approval: what a person is to approve.  confirmation: of a restore, as the annotation has to say it.
+    approval: what a person is to approve.
     """
 
     reason: WaitReason
     message: str
     again_seconds: float | None = None
     approval: PendingApproval | None = None
-    confirmation: str | None = None
 
 
 Hold = Callable[[Desired, Observed], Wait | None]
@@ -171,7 +170,7 @@ def step(situation: Situation, why: str, machines: Iterable[Host], change: StepC
     state = state_of(desired, left, with_hosts(made, left), change.version or applied.version)
     about = tuple(host.machine for host in in_order(machines, order))
     variables = {**with_hosts(made, _at(known, given)), **change.extra}
-    return Due(why, about, given, variables, state.model_copy(update={"restored": applied.restored}))
+    return Due(why, about, given, variables, state)
 
 
 def state_of(desired: Desired, hosts: tuple[Host, ...], variables: Mapping[str, Any], version: str) -> AppliedState:

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from harness.kube.objects import stamp
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
-from harness.operator.decide.backups import to_restore
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
 from harness.operator.decide.membership import batch, dead, majority, to_recover, without_quorum
+from harness.operator.decide.restores import restoring
 from harness.operator.decide.variables import with_parts
 
 SETTLE_SECONDS = 30.0  # policy: machines that go together, such as those of one rack, are all known to be gone by then
@@ -88,7 +88,7 @@ def remove_later(found: Situation) -> Due | None:
         return None
     text = f"{', '.join(found.who.leaving)}: the cluster would lose its last control plane, or etcd its majority; "
     if to_recover(found.desired, found.observed, found.who):
-        text += "it is recovered from spec.etcd.restoreFrom once all of these machines are known to be lost"
+        text += "an EtcdRestore recovers it once all of these machines are known to be lost"
     else:
         text += "let others join first"
     stays = tuple(host for host in (*found.who.members, *found.who.half) if host.machine in found.who.leaving)
@@ -172,11 +172,7 @@ def recover(found: Situation) -> Due | None:
     why = ", ".join(dict.fromkeys(who.leaving[host.machine] for host in gone))
     extra = {"cluster_lost_nodes": [host.name for host in gone]}
     due = step(found, why, gone, StepChange(extra=extra, hosts=_with(found, gone), after=_without(found, gone)))
-    backup = to_restore(found.desired.spec.etcd.restore_from, found.observed.backups)
-    if backup is None or due.applies is None:
-        return due
-    applies = due.applies.model_copy(update={"restored": backup.name})
-    return replace(due, applies=applies, snapshot=backup.snapshot(), more={"backup": backup.uid})
+    return restoring(found, due)
 
 
 def _removal(found: Situation, out: tuple[Host, ...]) -> Due:

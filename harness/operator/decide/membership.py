@@ -146,8 +146,7 @@ def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
 def to_recover(desired: Desired, observed: Observed, who: Membership) -> bool:
     """Tell whether the machines that are to leave are to be lost: then nothing is removed before all of them are."""
     leaving = [host for host in (*who.members, *who.half) if host.machine in who.leaving]
-    named = desired.spec.etcd.restore_from is not None and majority_in_doubt(desired, observed, who)
-    return named and without_quorum(who, leaving)
+    return majority_in_doubt(desired, observed, who) and without_quorum(who, leaving)
 
 
 def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:

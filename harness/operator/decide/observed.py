@@ -19,23 +19,25 @@ from harness.operator.api.cluster import (
 )
 from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
 from harness.operator.api.etcd import SUCCEEDED as RESTORED
-from harness.operator.api.etcd import EtcdBackup, EtcdRestore
+from harness.operator.api.etcd import EtcdBackup, EtcdRestore, RestoreWay
 from harness.operator.api.machine import DeclaredMachine, MachineEtcd
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
 
-CHANGES: Mapping[str, tuple[Part, ...]] = {  # parts of the cluster that an operation changes
+RECOVER, RESTORE, DEFRAGMENT = "recover", "restore", "defragment"
+RESTORED_HALF = "etcd"  # a part of the cluster: its members may be of different times
+CHANGES: Mapping[str, tuple[str, ...]] = {  # parts of the cluster that an operation changes
     "upgrade": ("version", "source", "settings"),
     "reconfigure": ("version", "source", "settings"),
     "addons": ("addons",),
+    RESTORE: (RESTORED_HALF,),
 }
 SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables say, on every machine, once it succeeded
     "upgrade": ("version", "source", "settings", "addons"),
     "reconfigure": ("version", "source", "settings", "addons"),
     "addons": ("addons",),
 }
-RECOVER, RESTORE, DEFRAGMENT = "recover", "restore", "defragment"
 # What a snapshot has of another time than the machines, once it was restored: the cluster's own copies of settings.
 OUTDATED: Mapping[str, tuple[Part, ...]] = {RESTORE: ("settings", "addons")}
 LEAVE = frozenset({"remove-node", RECOVER})  # operations whose machines leave
@@ -68,9 +70,10 @@ def unsettled_after(
     old, name, after = before or UnsettledState(), operation.operation, operation.applies
     outdated = OUTDATED.get(name, ())
     if outcome == "succeeded":
+        settled = (RESTORED_HALF,) if name in (RESTORE, RECOVER) else SETTLES.get(name, ())
         there = (*(after.machines if after is not None else ()), *operation.machines)
         left = UnsettledState(
-            parts=(*(p for p in old.parts if p not in (*SETTLES.get(name, ()), *outdated)), *outdated),
+            parts=(*(p for p in old.parts if p not in (*settled, *outdated)), *outdated),
             hosts=tuple(host for host in old.hosts if host.machine not in there),
             leaving=tuple(machine for machine in old.leaving if machine not in operation.machines),
             lost=tuple(machine for machine in old.lost if machine not in operation.machines),
@@ -89,6 +92,7 @@ def unsettled_after(
     return made if made.parts or made.hosts or made.leaving else None
 
 
+RESTORE_FAILED = "Failed"  # the phase of an EtcdRestore
 SUCCEEDED, FAILED, INTERRUPTED, CANCELLED = "succeeded", "failed", "interrupted", "cancelled"
 ADOPT = "adopt"  # the operation that changes nothing unless all is as wished
 LOST = "Lost"  # the reason with which the infrastructure says that a machine does not come back
@@ -97,12 +101,16 @@ RESET = "reset"  # the operation after which nothing is deployed any more
 
 @dataclass(frozen=True)
 class SeenRestore:
-    """An EtcdRestore that has not succeeded. confirm: the time of the snapshot, as somebody has confirmed it."""
+    """An EtcdRestore that has not ended.
+
+    confirm: the time of the snapshot, as somebody has confirmed it.  way: that it takes, once that was known.
+    """
 
     name: str
     uid: str
     backup: str
     confirm: str = ""
+    way: RestoreWay | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ class Observed:
 
     now: the caller's clock.  sequence: of the last operation that began.  running: the operation that runs.
     applied: what was deployed last.  history: the operations that ended, the latest first.
-    backups: of etcd, those taken last first.  restore: the first EtcdRestore that has not succeeded.
+    backups: of etcd, those taken last first.  restore: the first EtcdRestore that has not ended.
     By the name of a Machine:
     trouble: why it cannot be used now.
     lost: how the infrastructure knows that it is gone.  lost_at, silent_at: since when it is known to be so.
@@ -145,11 +153,6 @@ class Observed:
     restore: SeenRestore | None = None
     unsettled: UnsettledState | None = None
     approval: PendingApproval | None = None
-
-    @property
-    def restored(self) -> str | None:
-        """Return the name of the EtcdBackup that the cluster was recovered from last, None where there is none."""
-        return self.applied.restored if self.applied is not None else None
 
     @property
     def touched(self) -> bool:
@@ -216,13 +219,14 @@ def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenR
         for one in restores
         if one.spec.cluster == cluster.metadata.name
         and one.metadata.deletion_timestamp is None
-        and one.status.phase != RESTORED
+        and one.status.phase not in (RESTORED, RESTORE_FAILED)
         and one.metadata.uid not in over
     ]
     first = min(own, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
     if first is None:
         return None
-    return SeenRestore(first.metadata.name, first.metadata.uid, first.spec.backup, first.spec.confirm or "")
+    asked = first.spec
+    return SeenRestore(first.metadata.name, first.metadata.uid, asked.backup, asked.confirm or "", first.status.way)
 
 
 def _fresh(machine: DeclaredMachine, cluster: DeclaredCluster | None) -> bool:
@@ -302,7 +306,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         approval=None if pending is not None and pending.digest == current.digest else pending,
         changed={} if SETTLES.get(current.operation) else observed.changed,
         expires=None if current.operation == "certificates" else observed.expires,
-        restore=None if current.operation == RESTORE else observed.restore,
+        restore=None if current.operation in (RESTORE, RECOVER) else observed.restore,
         etcd={} if current.operation == DEFRAGMENT else observed.etcd,
         replace={name: why for name, why in observed.replace.items() if name not in gone},
     )

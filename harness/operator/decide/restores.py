@@ -1,127 +1,261 @@
-"""Restores of etcd: named for a loss that there is, confirmed for that loss and that backup alone; pure.
+"""What an EtcdRestore does: it goes back once, the way that etcd's health asks for, or says what it waits for; pure.
 
-A field lies in an object for as long as nobody edits it, and tools write old objects again. So `spec.etcd.restoreFrom`
-only names a backup. What begins a restore is an annotation whose value the status gives once the loss is known: it
-follows from the cluster, from which machines are lost and since when, and from the EtcdBackup. After another loss, or
-of another EtcdBackup of the same name, it is another one. Nothing has to be remembered for that.
+An object lies there until somebody deletes it, and tools write old ones again. So the first health of etcd that is
+known settles the way. If that changes before it began, it ends: what was confirmed for one loss answers no other.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from harness.kube.kinds.page import SpecMistake
-from harness.kube.objects import stamp
-from harness.operator.api.resources import RESTORE_ANNOTATION
+from harness.operator.api.etcd import MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
+from harness.operator.api.resources import ETCD_RESTORE, REPLACE_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS
-from harness.operator.decide.backups import (
-    RESTORE_FIELD,
-    SeenBackup,
-    backup_mistake,
-    newest_verified,
-    to_restore,
-)
-from harness.operator.decide.desired import digest_of
-from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step
-from harness.operator.decide.membership import dead, majority_in_doubt
+from harness.operator.decide.backups import SeenBackup, backup_trouble, newest_verified, to_restore
+from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, not_accepted, step
+from harness.operator.decide.membership import dead, majority_in_doubt, without_quorum
+from harness.operator.decide.observed import RESTORED_HALF, SeenRestore
 
-
-def restore_trouble(found: Situation) -> tuple[str, str] | None:
-    """Return reason and message of why an EtcdRestore is not carried out; None where it can be, or there is none.
-
-    It goes back in time, so every member has to take part.
-    """
-    observed, asked = found.observed, found.observed.restore
-    if asked is None:
-        return None
-    if (wrong := backup_mistake(asked.backup, observed.backups)) is not None:
-        return (
-            "BackupNotVerified",
-            f"{wrong.message}: make another EtcdRestore, of a backup that is Verified, and delete this one",
-        )
-    backup = to_restore(asked.backup, observed.backups)
-    taken = backup.taken if backup is not None else ""
-    if not taken or asked.confirm != taken:
-        return "NotConfirmed", f"what was written since {taken} would be lost: set spec.confirm to {taken}"
-    down = {**observed.ill, **observed.lost}
-    said = [f"{host.machine}: {down[host.machine]}" for host in found.who.members if host.machine in down]
-    if said:
-        return "MachinesDown", f"etcd goes back only while every machine is well ({'; '.join(said)})"
-    return None
-
-
-def restore(found: Situation) -> Due | None:
-    """Return the restore that an EtcdRestore asks for, once it is confirmed and every machine is well."""
-    asked = found.observed.restore
-    backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
-    if asked is None or backup is None or restore_trouble(found) is not None:
-        return None
-    extra = {"cluster_etcd_restore_confirmation": backup.taken}
-    due = step(found, f"EtcdRestore {asked.name}: back to {backup.taken}", found.who.members, StepChange(extra=extra))
-    applies = due.applies.model_copy(update={"restored": backup.name}) if due.applies is not None else None
-    snapshot = backup.snapshot().model_copy(update={"restore": asked.uid})
-    more = {"backup": backup.uid, "restore": asked.uid}
-    return replace(due, applies=applies, snapshot=snapshot, once=True, more=more)
-
-
-CONFIRMATION_DIGITS = 8  # of a digest: nobody types it by chance, and a person can compare it
-CA_LOST = "all {} are lost, and the cluster's CA with them: delete the object and make another cluster"
-NOT_LOST = (
-    f"remove the field, and name the backup when the condition Progressing says {WaitReason.RESTORE_NOT_NAMED}; a "
-    "cluster that is well goes back by an EtcdRestore"
+READY = "Waiting"  # for nothing but its turn
+NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
+CA_LOST = (
+    "all {} are lost, and with them the keys of the CA, which were on these machines alone: the operator keeps none. "
+    "Start a machine from a disk that is left, with its name and address; or delete the object and make another "
+    "cluster (docs/operator/when-everything-is-gone.md, 6)"
 )
 
 
-def restore_mistake(found: Situation) -> SpecMistake | None:
-    """Return why an object must not name an EtcdBackup to restore; None where it names none, or may.
+@dataclass(frozen=True)
+class RestoreAnswer:
+    """What an EtcdRestore does now, as its status says it.
 
-    The one that was restored last may stay named: it does nothing until somebody confirms it for another loss.
+    way: None while it is not known.  machines: whose data are replaced, or which are given up.
     """
-    name, observed = found.desired.spec.etcd.restore_from, found.observed
-    if name is None or found.desired.deleting or name == observed.restored:
-        return None
-    if observed.applied is None:
-        return SpecMistake(RESTORE_FIELD, "nothing is deployed yet, so nothing can be restored", "remove the field")
-    if (wrong := backup_mistake(name, observed.backups)) is not None:
-        return wrong
-    if majority_in_doubt(found.desired, observed, found.who):
-        return None
-    return SpecMistake(RESTORE_FIELD, "nothing is lost: etcd has its majority, and a control plane is left", NOT_LOST)
+
+    phase: RestorePhase
+    reason: str
+    message: str
+    way: RestoreWay | None
+    machines: tuple[str, ...] = ()
+    taken: str = ""
+
+    @property
+    def begins(self) -> bool:
+        """Tell whether it is carried out next."""
+        return self.reason == READY
 
 
-def restorable(found: Situation) -> Wait | None:
-    """Wait until a person has named the backup to restore, and has confirmed it for this loss."""
+@dataclass(frozen=True)
+class _Asked:
+    """An EtcdRestore in its situation. way: by the health of etcd.  backup: None where it cannot be restored."""
+
+    found: Situation
+    restore: SeenRestore
+    way: RestoreWay | None
+    backup: SeenBackup | None
+
+    @property
+    def taken(self) -> str:
+        return self.backup.taken if self.backup is not None else ""
+
+    def down(self) -> tuple[str, str]:
+        """Return the machines that are not well, and what is said of each."""
+        world = self.found.observed
+        said = {**world.ill, **world.lost}
+        names = [host.machine for host in self.found.who.members if host.machine in said]
+        return " ".join(names), "; ".join(f"{name}: {said[name]}" for name in names)
+
+
+def _changed(asked: _Asked) -> str:
+    before = asked.restore.way
+    if before is None or asked.way in (None, before):
+        return ""
+    if before == ROLLBACK:
+        text = "when it was made, etcd had its majority, and has lost it since: nothing was restored"
+        return f"{text}; {_again(asked.found)}"
+    text = "when it was made, etcd had lost its majority, and has it again: nothing was restored, and nothing has to be"
+    return f"{text}; to go back in time, make another EtcdRestore"
+
+
+def _not_confirmed(asked: _Asked) -> str:
+    if asked.restore.confirm:
+        return ""
+    lost = f"; {', '.join(_gone(asked.found))} are given up" if asked.way == MAJORITY_LOST else ""
+    newest = newest_verified(asked.found.observed.backups)
+    newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
+    text = f"what was written since {asked.taken} would be lost{lost}{newer}"
+    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {_patch(asked)}"
+
+
+def _confirms_another(asked: _Asked) -> str:
+    said = asked.restore.confirm
+    if said == asked.taken:
+        return ""
+    text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
+    return f"{text}: what was written since then would be lost; to confirm that: {_patch(asked)}"
+
+
+def _loss_not_known(asked: _Asked) -> str:
+    if asked.way is not None:
+        return ""
+    names, said = asked.down()
+    if set(names.split()) <= set(asked.found.who.leaving):
+        return f"machines that are given up count as lost once they answer no login ({said}): start them, or wait"
+    remedy = f"start them, or give them up: `kubectl annotate vma {names} -n {_namespace(asked.found)} "
+    remedy += f"{REPLACE_ANNOTATION}=lost`"
+    return f"nobody knows whether the majority of etcd is lost or only down ({said}): {remedy}"
+
+
+def _machines_down(asked: _Asked) -> str:
+    said = asked.down()[1] if asked.way == ROLLBACK else ""
+    return f"etcd goes back only while every machine is well ({said}): repair or remove these machines" if said else ""
+
+
+def _runs(asked: _Asked) -> str:
+    running = asked.found.observed.running
+    return f"{running.operation} {running.sequence} runs: it begins after its end" if running is not None else ""
+
+
+def _not_accepted(asked: _Asked) -> str:
+    wait = not_accepted(asked.found.desired, asked.found.observed)
+    return f"its ClusterDeployment has mistakes: {wait.message}" if wait is not None else ""
+
+
+@dataclass(frozen=True)
+class RestoreRule:
+    """Why an EtcdRestore is not carried out. message: "" where the rule does not apply."""
+
+    reason: str
+    phase: RestorePhase
+    message: Callable[[_Asked], str]
+
+
+# What an EtcdRestore goes by: the first row that applies says what it waits for, and without any it begins.
+RULES = (
+    RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", _not_accepted),
+    RestoreRule("SituationChanged", "Failed", _changed),
+    RestoreRule(WaitReason.NOT_RECOVERABLE, "Pending", lambda asked: not_recoverable(asked.found)),
+    RestoreRule(
+        "BackupNotVerified",
+        "Pending",
+        lambda asked: backup_trouble(asked.restore.backup, asked.found.observed.backups),
+    ),
+    RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
+    RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    RestoreRule("LossNotKnown", "Pending", _loss_not_known),
+    RestoreRule("MachinesDown", "Pending", _machines_down),
+    RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", _runs),
+)
+
+
+def restore_answer(found: Situation) -> RestoreAnswer | None:
+    """Return what the EtcdRestore that comes first does now; None where there is none."""
+    restore = found.observed.restore
+    if restore is None or found.observed.applied is None:
+        return None
+    asked = _Asked(found, restore, way_of(found), to_restore(restore.backup, found.observed.backups))
+    for rule in RULES:
+        if message := rule.message(asked):
+            way = asked.way if rule.reason != WaitReason.NOT_ACCEPTED else None  # a wish with mistakes says nothing yet
+            return RestoreAnswer(rule.phase, rule.reason, message, restore.way or way, _about(asked), asked.taken)
+    return RestoreAnswer("Waiting", READY, "it begins now", asked.way, _about(asked), asked.taken)
+
+
+def way_of(found: Situation) -> RestoreWay | None:
+    """Return the way back by the health of etcd; None while nobody knows whether machines are lost or only down."""
+    if without_quorum(found.who, dead(found.desired, found.observed, found.who)):
+        return MAJORITY_LOST
+    return None if majority_in_doubt(found.desired, found.observed, found.who) else ROLLBACK
+
+
+def _about(asked: _Asked) -> tuple[str, ...]:
+    if asked.way == MAJORITY_LOST:
+        return tuple(_gone(asked.found))
+    members = [host.machine for host in asked.found.who.members if GROUPS[ETCD] in host.groups]
+    return tuple(members) if asked.way == ROLLBACK else ()
+
+
+def _gone(found: Situation) -> list[str]:
+    return [host.machine for host in dead(found.desired, found.observed, found.who)]
+
+
+def not_recoverable(found: Situation) -> str:
+    """Return why a cluster cannot be recovered from what it has lost; "" where it can."""
     gone = dead(found.desired, found.observed, found.who)
     left = [host for host in found.who.members if host not in gone]
     for group, what in ((GROUPS[CONTROL_PLANE], "control planes"), (GROUPS[ETCD], "etcd members")):
-        if not any(group in host.groups for host in left):
-            return Wait(WaitReason.NOT_RECOVERABLE, CA_LOST.format(what))
-    name, backups = found.desired.spec.etcd.restore_from, found.observed.backups
-    lost = f"etcd has lost its majority ({', '.join(host.machine for host in gone)})"
-    newest = newest_verified(backups)
-    if name is None:
-        which = f"the newest verified one is {newest.name}" if newest is not None else "there is no verified one"
-        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: name the EtcdBackup to restore in {RESTORE_FIELD}; {which}")
-    backup = to_restore(name, backups)
-    if backup is None:
-        mistake = backup_mistake(name, backups)
-        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}; {mistake.text if mistake is not None else name}")
-    wanted, said = confirmation_of(found, backup), found.desired.wish.metadata.annotations.get(RESTORE_ANNOTATION)
-    if said == wanted:
+        if gone and not any(group in host.groups for host in left):
+            return CA_LOST.format(what)
+    return ""
+
+
+def restore(found: Situation) -> Due | None:
+    """Return the restore that an EtcdRestore asks for on a cluster that is well; else what a failed one left."""
+    answer, members = restore_answer(found), found.who.members
+    if answer is not None and answer.begins and answer.way == ROLLBACK:
+        asked = found.observed.restore
+        extra = {"cluster_etcd_restore_confirmation": answer.taken}
+        name = asked.name if asked is not None else ""
+        due = step(found, f"EtcdRestore {name}: back to {answer.taken}", members, StepChange(extra=extra))
+        return restoring(found, replace(due, once=True))
+    half = found.observed.unsettled
+    if half is None or RESTORED_HALF not in half.parts:
         return None
-    when = f" of {backup.taken}" if backup.taken else ""
-    newer = f"; {newest.name} is newer" if newest is not None and newest.uid != backup.uid else ""
-    older = f"; {said} confirms another restore" if said else ""
-    text = f"{lost}: EtcdBackup {name}{when} would be restored, and what was written since is lost{newer}; "
-    text += f"confirm it with annotation {RESTORE_ANNOTATION}={wanted}{older}"
-    return Wait(WaitReason.RESTORE_NOT_CONFIRMED, text, confirmation=wanted)
+    held = f": EtcdRestore {answer.reason}: {answer.message}" if answer is not None else f": {_again(found)}"
+    text = f"{half.why}, and members of etcd may be of different times{held}"
+    return replace(step(found, half.why, members), wait=Wait(WaitReason.FAILED, text))
 
 
-def confirmation_of(found: Situation, backup: SeenBackup) -> str:
-    """Return what the annotation has to say for a backup to be restored after the loss that there is."""
-    observed = found.observed
-    since = {**observed.silent_at, **observed.lost_at}
-    gone = [host.machine for host in dead(found.desired, observed, found.who)]
-    lost = {machine: stamp(since[machine]) if machine in since else "" for machine in gone}
-    facts = {"cluster": found.desired.wish.metadata.uid, "lost": lost, "backup": backup.uid}
-    return digest_of(facts)[:CONFIRMATION_DIGITS]
+def restoring(found: Situation, due: Due) -> Due:
+    """Return what is due with the snapshot that the EtcdRestore names; without it where there is none."""
+    asked = found.observed.restore
+    backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
+    if asked is None or backup is None:
+        return due
+    snapshot = backup.snapshot().model_copy(update={"restore": asked.uid})
+    return replace(due, snapshot=snapshot, more={"backup": backup.uid, "restore": asked.uid})
+
+
+def restorable(found: Situation) -> Wait | None:
+    """Wait until an EtcdRestore names a backup for the loss of the majority, and somebody has confirmed it."""
+    if why := not_recoverable(found):
+        return Wait(WaitReason.NOT_RECOVERABLE, why)
+    half, asked, answer = found.observed.unsettled, found.observed.restore, restore_answer(found)
+    lost = f"etcd has lost its majority ({', '.join(_gone(found))})"
+    if half is not None and half.lost:
+        lost += f"; {half.why}"
+    if asked is None or answer is None:
+        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_again(found)}")
+    if answer.begins:
+        return None
+    confirming = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
+    reason = WaitReason.RESTORE_NOT_CONFIRMED if confirming else WaitReason.RESTORE_NOT_NAMED
+    return Wait(reason, f"{lost}: EtcdRestore {asked.name}: {answer.message}")
+
+
+def _again(found: Situation) -> str:
+    """Return how somebody asks for a restore of the newest backup."""
+    newest = newest_verified(found.observed.backups)
+    if newest is None:
+        return "there is no EtcdBackup that is Verified, so nothing can be restored: start the machines again"
+    name = found.desired.wish.metadata.name
+    meta = {"generateName": f"{name}-", "namespace": _namespace(found)}
+    spec = {"cluster": name, "backup": newest.name, "confirm": newest.taken}
+    body = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind, "metadata": meta, "spec": spec}
+    command = f"echo '{json.dumps(body)}' | kubectl create -f -"
+    return (
+        f"make an EtcdRestore, such as of the newest backup, which loses what was written since {newest.taken}: "
+        f"`{command}`"
+    )
+
+
+def _patch(asked: _Asked) -> str:
+    """Return the command that confirms an EtcdRestore."""
+    body = json.dumps({"spec": {"confirm": asked.taken}})
+    return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"
+
+
+def _namespace(found: Situation) -> str:
+    return found.desired.wish.metadata.namespace

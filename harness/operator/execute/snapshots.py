@@ -135,7 +135,7 @@ class SnapshotStore:
         Raises:
             BadInput: see above; nothing was changed.
         """
-        hint = "name another EtcdBackup, in spec.etcd.restoreFrom or a new EtcdRestore"
+        hint = "make an EtcdRestore of another EtcdBackup"
         if not self.path.is_file() or not described(self.path).is_file():
             raise BadInput(f"there is no snapshot {self.about.file} in {self.where}", hint=hint)
         if not is_whole(self.path) or self._told().get("sha256") != sha256_of(self.path):

@@ -13,9 +13,8 @@ from harness.kube.client import Cluster, Json, allowed, as_reviewed
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import deleting, dig
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcd import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, ETCD_BACKUP, GROUP, MACHINE
+from harness.operator.api.resources import CLUSTER, GROUP, MACHINE
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.observed import observed
@@ -75,7 +74,7 @@ class DeploymentJudge:
         if deleting(new) or (old is not None and old.get("spec") == new.get("spec")):
             return ALLOWED
         state, machines = self._around(new) if old is not None else (None, ())
-        world = observed(state, machines, datetime.now(UTC), self._backups(new))
+        world = observed(state, machines, datetime.now(UTC))
         found = judged(new, machines, world, self._image)[1]
         if found and old is not None:
             found = without(found, judged(old, machines, world, self._image)[1])
@@ -92,13 +91,6 @@ class DeploymentJudge:
         own = [m for m in claimed.items if m["spec"]["claim"].get("uid") == meta["uid"]]
         mine = found is not None and owned_by(found, deployment)
         return DeclaredCluster.model_validate(found) if mine else None, [DeclaredMachine.model_validate(m) for m in own]
-
-    def _backups(self, deployment: Json) -> list[EtcdBackup]:
-        """Return the backups that it may restore, where it wants to."""
-        if not dig(deployment, "spec", "etcd", "restoreFrom"):
-            return []
-        found = self._cluster.list(ETCD_BACKUP, deployment["metadata"]["namespace"])
-        return [EtcdBackup.model_validate(one) for one in found.items]
 
 
 def without(mistakes: Sequence[SpecMistake], known: Sequence[SpecMistake]) -> list[SpecMistake]:

@@ -22,13 +22,12 @@ from harness.operator.api.resources import (
     CLUSTER_DEPLOYMENT,
     REMOVE_SETS_ANNOTATION,
     REQUESTED_BY_ANNOTATION,
-    RESTORE_ANNOTATION,
 )
 from harness.operator.controllers.cluster_view import owned_by
 from harness.operator.controllers.clusterdeployment import derived
 from harness.operator.controllers.machine_phase import in_use
 
-CONFIRMATIONS = (APPROVE_ANNOTATION, RESTORE_ANNOTATION, REMOVE_SETS_ANNOTATION)
+CONFIRMATIONS = (APPROVE_ANNOTATION, REMOVE_SETS_ANNOTATION)
 
 
 def refused(mistakes: Sequence[SpecMistake]) -> AdmissionResponse:

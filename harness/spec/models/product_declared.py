@@ -139,17 +139,6 @@ class AlsoDone(DoneWhen):
     failed: Text | None = None
 
 
-class Confirmation(Model):
-    """What a phase confirms, where the object waits for a person before it goes on, as a restore does.
-
-    annotation: of the object that phases edit, which gets the value.
-    path: the way to that value in the object, where there is none as long as there is nothing to confirm.
-    """
-
-    annotation: Text
-    path: Path
-
-
 class AppliedVariables(InObject):
     """Where the objects say with which variables a cluster was made.
 
@@ -233,9 +222,9 @@ class DeclaredPhase(Model):
         default=None,
         description="With kind `declared`: another object that the phase waits for before the one that phases edit.",
     )
-    confirm: Confirmation | None = Field(
-        default=None,
-        description="With kind `declared`: what the phase confirms in a person's place, as often as the object asks.",
+    read: dict[Text, InObject] = Field(
+        default_factory=dict,
+        description="With kind `declared`: values of objects that are there, which the template is given as `read`.",
     )
     delete: bool = Field(
         default=False,

@@ -32,6 +32,6 @@ def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
         claim=f"every component ran Kubernetes {before.expected.kubernetes} before the phase and runs "
         f"{after.expected.kubernetes} after it, by each process's file, pod's image and API server's /version",
         look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine "
-        "skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
+        "skipped? journalctl -u kubelet on it",
         do=on_machine(after.expected, "/proc/$(pidof PROGRAM)/exe --version"),
     )

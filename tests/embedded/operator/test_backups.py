@@ -215,22 +215,6 @@ def test_backups_of_a_deleted_cluster_are_kept_unless_it_says_otherwise(
         assert dig(world.get(ETCD_BACKUP, "before"), "status", "phase") == "Verified"
 
 
-def test_what_cannot_be_restored_is_refused(world: World, backing_up: OperatorContext) -> None:
-    world.deployed()
-    world.edit(etcd={"restoreFrom": "none"})
-    said = world.condition("Accepted", "False", "InvalidSpec")["message"]
-    assert said == "spec.etcd.restoreFrom: there is no EtcdBackup none: remove the field"
-    ask(world, "none", cluster="other")
-
-    def foreign() -> bool | NotYet:
-        said = world.condition("Accepted", "False", "InvalidSpec")["message"]
-        return "EtcdBackup none is of another cluster: it was taken of other" in said or NotYet(said)
-
-    world.wait(foreign, "the other refusal")
-    world.edit(etcd={"restoreFrom": None})
-    world.condition("Accepted", "True")
-
-
 @pytest.mark.parametrize("spec", [{"cluster": "other"}, {"destination": {"claim": "other"}}, {"destination": None}])
 def test_an_etcd_backup_is_not_edited(world: World, spec: Json) -> None:
     ask(world)
@@ -238,9 +222,7 @@ def test_an_etcd_backup_is_not_edited(world: World, spec: Json) -> None:
         world.api.merge(ETCD_BACKUP, "before", {"spec": spec}, world.namespace)
 
 
-def test_a_backup_whose_claim_is_gone_is_missing_and_cannot_be_restored(
-    world: World, storage: Storage, backing_up: OperatorContext
-) -> None:
+def test_a_backup_whose_claim_is_gone_is_missing(world: World, storage: Storage, backing_up: OperatorContext) -> None:
     world.deployed()
     storage.claim()
     ask(world)
@@ -249,6 +231,3 @@ def test_a_backup_whose_claim_is_gone_is_missing_and_cannot_be_restored(
     world.api.delete(PVC, CLAIM, world.namespace)
     found = reaches(world, "Missing", "Missing")
     assert f"PersistentVolumeClaim {CLAIM}, in which the snapshot lies, is gone" in str(condition(found, "Verified"))
-    world.edit(etcd={"restoreFrom": "before"})
-    said = world.condition("Accepted", "False", "InvalidSpec")["message"]
-    assert "EtcdBackup before is not verified" in said

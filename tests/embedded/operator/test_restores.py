@@ -1,4 +1,4 @@
-"""Restores with a real API server: nothing is restored before somebody confirms that, and an EtcdRestore is once."""
+"""Restores with a real API server: each EtcdRestore is confirmed, and carried out once."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import pytest
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.objects import condition, dig
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, MACHINE
+from harness.operator.api.resources import ETCD_BACKUP, ETCD_RESTORE, MACHINE
 from harness.operator.context import OperatorContext
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
-from tests.embedded.operator.world import ACTIVE, MINE, NAME, OPTIONS, World
+from tests.embedded.operator.world import ACTIVE, MINE, NAME, OPTIONS, World, failed
 
 DEPLOY, RECOVER = f"{NAME}-1-deploy", f"{NAME}-2-recover"
 # Ahead, so that nobody waits for what else is lost to show before one of two is removed.
 FIRST, SECOND = "2999-03-01T00:00:00Z", "2999-04-01T00:00:00Z"
 LOST = ("m-1", "m-2")
+TAKEN = "2026-02-01T00:00:00Z"
+RESTORING = (*MINE, "restores")
 
 
 def backup(world: World, name: str, made: Json) -> Json:
     """Have a verified backup of a cluster."""
     spec = {"cluster": NAME, "destination": {"claim": "snapshots"}}
     world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest(name, world.namespace, labels={}, spec=spec))
-    place = {"location": f"snapshots:{NAME}/{name}.db", "taken": "2026-02-01T00:00:00Z"}
+    place = {"location": f"snapshots:{NAME}/{name}.db", "taken": TAKEN}
     status = {"phase": "Verified", "clusterUid": made["metadata"]["uid"], **place}
     return world.api.merge(ETCD_BACKUP, name, {"status": status}, world.namespace, subresource="status")
 
@@ -47,81 +49,141 @@ def three(world: World) -> Json:
     return made
 
 
-def asked(world: World) -> str:
-    """Return the confirmation that the status asks for, while nothing was begun."""
-    said = world.condition("Progressing", "False", "RestoreNotConfirmed")["message"]
-    found = str(dig(world.get(CLUSTER_DEPLOYMENT), "status", "confirmation"))
-    assert f"cluster.vmatrix.dev/restore={found}" in said
-    assert world.kubelet.jobs() == [DEPLOY]
+def ask(world: World, name: str = "undo", **spec: str) -> None:
+    """Make an EtcdRestore of the backup."""
+    asked = {"cluster": NAME, "backup": "old", **spec}
+    world.api.create(ETCD_RESTORE, ETCD_RESTORE.manifest(name, world.namespace, labels={}, spec=asked))
+
+
+def confirm(world: World, name: str = "undo", value: str = TAKEN) -> None:
+    """Confirm an EtcdRestore."""
+    world.api.merge(ETCD_RESTORE, name, {"spec": {"confirm": value}}, world.namespace)
+
+
+def restored(world: World, status: str, reason: str, name: str = "undo") -> Json:
+    """Return the condition of an EtcdRestore once it says this."""
+
+    def said() -> Json | NotYet:
+        found = condition(world.get(ETCD_RESTORE, name), "Restored") or {}
+        return found if (found.get("status"), found.get("reason")) == (status, reason) else NotYet(str(found))
+
+    return world.wait(said, f"Restored={status}, {reason}")
+
+
+def test_a_lost_majority_is_recovered_by_an_etcd_restore_once(world: World, manager: StartManager) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    three(world)
+    seen(world, lost=FIRST)
+    said = world.condition("Progressing", "False", "RestoreNotNamed")["message"]
+    assert f'"kind": "EtcdRestore", "metadata": {{"generateName": "{NAME}-", "namespace": "{world.namespace}"}}' in said
+    ask(world)
+    assert (
+        f"m-1, m-2 are given up: to confirm that, set spec.confirm to {TAKEN}"
+        in (restored(world, "False", "NotConfirmed")["message"])
+    )
     world.condition("Degraded", "True", "RestoreNotConfirmed")
-    return found
-
-
-def not_confirmed(world: World, by: str, wanted: str) -> None:
-    """Wait until an annotation is said to confirm something else, and nothing began."""
-
-    def said() -> bool | NotYet:
-        message = world.condition("Progressing", "False", "RestoreNotConfirmed")["message"]
-        return (f"; {by} confirms another restore" in message and wanted in message) or NotYet(message)
-
-    world.wait(said, f"{by} to be refused")
+    confirm(world, value="2026-01-31T00:00:00Z")
+    assert (
+        f"and the snapshot of EtcdBackup old was taken at {TAKEN}"
+        in (restored(world, "False", "ConfirmsAnother")["message"])
+    )
     assert world.kubelet.jobs() == [DEPLOY]
 
-
-def test_a_backup_that_was_named_before_the_loss_restores_nothing(world: World, manager: StartManager) -> None:
-    manager(*MINE, options=OPTIONS)
-    three(world)
-    world.edit(etcd={"restoreFrom": "old"})
-    said = world.condition("Accepted", "False", "InvalidSpec")["message"]
-    assert said.startswith("spec.etcd.restoreFrom: nothing is lost: etcd has its majority")
-    world.condition("Progressing", "False", "NotAccepted")
-
-    seen(world, lost=FIRST)  # weeks later
-    world.condition("Accepted", "True")
-    first = asked(world)
-    world.edit(etcd={"restoreFrom": "old"})  # as a tool writes it every few minutes
-    manager(*MINE, options=OPTIONS)  # another manager, as after a restart or an upgrade, beside the first one
-    world.annotate(restore="true")
-    not_confirmed(world, "true", first)
-
-    world.annotate(restore=first)
+    manager(*RESTORING, options=OPTIONS)  # another manager, as after a restart or an upgrade, beside the first one
+    confirm(world)
     world.kubelet.job(RECOVER)
-    assert dig(world.status(), "operation", "snapshot", "backup") == "old"
+    snapshot = dig(world.status(), "operation", "snapshot")
+    assert (snapshot["backup"], snapshot["restore"]) == ("old", dig(world.get(ETCD_RESTORE, "undo"), "metadata", "uid"))
+    world.succeed(RECOVER)
+    assert "without m-1, m-2" in restored(world, "True", "Restored")["message"]
+    status = dig(world.get(ETCD_RESTORE, "undo"), "status")
+    assert (status["way"], status["machines"], status["lostSince"]) == ("MajorityLost", ["m-1", "m-2"], TAKEN)
+    assert status["operation"] == 2
+    assert [one["operation"] for one in world.history(2)] == ["recover", "deploy"]
 
 
-def test_a_confirmation_is_of_one_loss_alone(world: World, operator: OperatorContext) -> None:
+def test_what_was_meant_for_a_loss_does_nothing_once_that_is_over(world: World, manager: StartManager) -> None:
+    manager(*RESTORING, options=OPTIONS)
     three(world)
     seen(world, lost=FIRST)
-    world.condition("Progressing", "False", "RestoreNotNamed")
-    world.edit(etcd={"restoreFrom": "old"})
-    first = asked(world)
-
+    ask(world)
+    restored(world, "False", "NotConfirmed")
     seen(world, lost=None)
-    world.condition("Progressing", "False", "NotAccepted")
-    assert dig(world.get(CLUSTER_DEPLOYMENT), "status", "confirmation") is None
-    world.annotate(restore=first)  # late: what it was given for is over
+    said = restored(world, "False", "SituationChanged")["message"]
+    assert said.startswith("when it was made, etcd had lost its majority, and has it again: nothing was restored")
+    confirm(world)  # late
     seen(world, lost=SECOND)
-    second = asked(world)
-    assert second != first
-    not_confirmed(world, first, second)
-    world.edit(etcd={"restoreFrom": None})
+    world.condition("Progressing", "False", "RestoreNotNamed")
+    restored(world, "False", "SituationChanged")
+    ask(world, "withdrawn")
+    world.condition("Progressing", "False", "RestoreNotConfirmed")
+    world.api.delete(ETCD_RESTORE, "withdrawn", world.namespace)
     world.condition("Progressing", "False", "RestoreNotNamed")
     assert world.kubelet.jobs() == [DEPLOY]
 
 
-def test_another_backup_of_the_name_is_confirmed_anew(world: World, operator: OperatorContext) -> None:
-    made = three(world)
+def test_machines_that_are_only_down_are_given_up_by_a_person(world: World, manager: StartManager) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    three(world)
+    silent = {"type": "Answering", "status": "False", "reason": "NoAnswer", "message": "no login"}
+    for name in LOST:
+        found = [{**ACTIVE, "lastTransitionTime": FIRST}, {**silent, "lastTransitionTime": FIRST}]
+        world.api.merge(MACHINE, name, {"status": {"conditions": found}}, world.namespace, subresource="status")
+    ask(world, confirm=TAKEN)
+    said = restored(world, "False", "LossNotKnown")["message"]
+    assert f"`kubectl annotate vma m-1 m-2 -n {world.namespace} cluster.vmatrix.dev/replace=lost`" in said
+    assert world.kubelet.jobs() == [DEPLOY]
+    for name in LOST:
+        note = {"metadata": {"annotations": {"cluster.vmatrix.dev/replace": "lost"}}}
+        world.api.merge(MACHINE, name, note, world.namespace)
+    world.kubelet.job(RECOVER)
+
+
+def test_an_old_object_that_names_a_backup_restores_nothing(world: World, manager: StartManager) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    three(world)
+    edited = world.edit(etcd={"restoreFrom": "old"})
+    assert "restoreFrom" not in edited["spec"].get("etcd", {}), "it is pruned, as every field that there is none of"
     seen(world, lost=FIRST)
-    world.edit(etcd={"restoreFrom": "old"})
-    first = asked(world)
-    world.edit(paused=True)
-    world.annotate(restore=first)
-    world.condition("Progressing", "False", "Paused")
-    world.api.delete(ETCD_BACKUP, "old", world.namespace)
-    world.gone(ETCD_BACKUP, "old")
-    backup(world, "old", made)
-    world.edit(paused=False)
-    not_confirmed(world, first, "EtcdBackup old")
+    world.condition("Progressing", "False", "RestoreNotNamed")
+    assert world.kubelet.jobs() == [DEPLOY]
+
+
+@pytest.mark.parametrize("case", ["none", "foreign"])
+def test_what_cannot_be_restored_is_refused(world: World, manager: StartManager, case: str) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    three(world)
+    ask(world, backup="other", confirm=TAKEN)
+    assert (
+        "there is no EtcdBackup other: delete this EtcdRestore, and make another one of another backup, such as "
+        in (restored(world, "False", "BackupNotVerified")["message"])
+    )
+    if case == "foreign":
+        backup(world, "other", {"metadata": {"uid": "earlier"}})
+
+        def foreign() -> bool | NotYet:
+            said = restored(world, "False", "BackupNotVerified")["message"]
+            return "EtcdBackup other is of another cluster: it was taken of an earlier cluster" in said or NotYet(said)
+
+        world.wait(foreign, "the other refusal")
+    assert world.kubelet.jobs() == [DEPLOY]
+
+
+def test_two_restores_wait_for_each_other_and_for_what_runs(world: World, manager: StartManager) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    three(world)
+    world.edit(kubernetes={"kubelet": {"config": {"maxPods": 50}}})
+    world.kubelet.job(f"{NAME}-2-reconfigure")
+    ask(world, confirm=TAKEN)
+    assert restored(world, "False", "OperationRunning")["message"] == "reconfigure 2 runs: it begins after its end"
+    ask(world, "undo-later", confirm=TAKEN)  # made in the same second, perhaps: then names decide
+    assert "EtcdRestore undo comes first" in restored(world, "False", "Waiting", "undo-later")["message"]
+    world.succeed(f"{NAME}-2-reconfigure")
+    world.kubelet.job(f"{NAME}-3-restore")
+    world.kubelet.end(f"{NAME}-3-restore", message=failed("product"))
+    assert "make another EtcdRestore to try again" in restored(world, "False", "RestoreFailed")["message"]
+    world.kubelet.job(f"{NAME}-4-restore")  # the other one's
+    assert condition(world.get(ETCD_RESTORE, "undo"), "Failed") is not None
 
 
 def test_an_approval_that_was_given_before_it_was_asked_for_approves_nothing(
@@ -143,30 +205,19 @@ def test_an_approval_that_was_given_before_it_was_asked_for_approves_nothing(
     assert "cluster.vmatrix.dev/approve=4; 3 was approved, which is another operation" in said
 
 
-def restored(world: World, status: str, reason: str) -> Json:
-    """Wait until an EtcdRestore says this."""
-
-    def said() -> Json | NotYet:
-        found = condition(world.get(ETCD_RESTORE, "undo"), "Restored") or {}
-        return found if (found.get("status"), found.get("reason")) == (status, reason) else NotYet(str(found))
-
-    return world.wait(said, f"Restored={status}, {reason}")
-
-
 def test_a_cluster_that_is_well_goes_back_once(world: World, manager: StartManager) -> None:
-    manager(*MINE, "restores", options=OPTIONS)
+    manager(*RESTORING, options=OPTIONS)
     made = world.declare()
     world.succeed(DEPLOY)
     world.history(1)
     backup(world, "old", made)
-    spec = {"cluster": NAME, "backup": "old"}
-    world.api.create(ETCD_RESTORE, ETCD_RESTORE.manifest("undo", world.namespace, labels={}, spec=spec))
+    ask(world)
     assert "set spec.confirm to 2026-02-01T00:00:00Z" in restored(world, "False", "NotConfirmed")["message"]
     assert world.kubelet.jobs() == [DEPLOY]
     with pytest.raises(ApiFailure, match="cannot change: make another EtcdRestore"):
         world.api.merge(ETCD_RESTORE, "undo", {"spec": {"backup": "other"}}, world.namespace)
 
-    world.api.merge(ETCD_RESTORE, "undo", {"spec": {"confirm": "2026-02-01T00:00:00Z"}}, world.namespace)
+    confirm(world)
     world.kubelet.job(f"{NAME}-2-restore")
     restored(world, "False", "Running")
     world.succeed(f"{NAME}-2-restore")

@@ -12,7 +12,7 @@ from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
 from harness.kube.resources import NAMESPACE
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.api.rules import read
 from harness.operator.decide.variables import load_releases
 from harness.operator.rights import USE
@@ -22,7 +22,6 @@ from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.hooks import Served, serving
 from tests.embedded.operator.people import permit, person
-from tests.embedded.operator.test_restores import backup
 from tests.embedded.operator.world import MINE, OPTIONS, World
 from tests.unit.operator.api.mistakes import BAD, JUDGED
 from tests.unit.operator.api.objects import deployment, wanted_set
@@ -101,12 +100,6 @@ EDITS: dict[str, tuple[Json, str]] = {
         {"variables": {"cluster_pod_cidr": "10.99.0.0/16"}},
         "spec.variables.cluster_pod_cidr: cluster_pod_cidr cannot change",
     ),
-    "no such backup": ({"etcd": {"restoreFrom": "of-nobody"}}, "there is no EtcdBackup of-nobody"),
-    "nothing is lost": (
-        {"etcd": {"restoreFrom": "own"}},
-        "spec.etcd.restoreFrom: nothing is lost: etcd has its majority",
-    ),
-    "foreign backup": ({"etcd": {"restoreFrom": "of-other"}}, "EtcdBackup of-other is of another cluster: it was"),
 }
 
 
@@ -117,10 +110,7 @@ def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_c
     made = world.declare(machines=3)
     world.succeed("guest-1-deploy")
     world.history(1)
-    backup(world, "own", made)
-    other = {"cluster": "other", "destination": {"claim": "backups"}}
-    world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest("of-other", world.namespace, labels={}, spec=other))
-    before = {"version": "1.36.3", "components": {"etcd": None}, "etcd": {"restoreFrom": None}}
+    before = {"version": "1.36.3", "components": {"etcd": None}}
     before["variables"] = {"cluster_pod_cidr": None}
     before["machineSets"] = made["spec"]["machineSets"]
     said: dict[str, str] = {}

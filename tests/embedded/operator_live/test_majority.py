@@ -51,9 +51,8 @@ def test_nothing_is_removed_beyond_the_majority(lived: Lived, tmp_path: Path) ->
     found = lived.wait(
         "guest", lambda one: says(one, "Progressing")[1] == "RestoreNotNamed", "waiting", CLUSTER_DEPLOYMENT
     )
-    assert (
-        "name the EtcdBackup to restore in spec.etcd.restoreFrom" in (condition(found, "Progressing") or {})["message"]
-    )
+    said = (condition(found, "Progressing") or {})["message"]
+    assert "there is no EtcdBackup that is Verified, so nothing can be restored" in said
     end = Deadline.after(WATCHED_SECONDS)
 
     def over() -> bool | NotYet:

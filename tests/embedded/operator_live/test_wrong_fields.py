@@ -174,7 +174,6 @@ WRONG = (
     backup("kmsKeyId", "no-such-key", serverSideEncryption="aws:kms"),
     backup("encryptionKeyRef.name", "no-such-secret", encryptionKeyRef={"name": "x", "key": "key"}),
     backup("encryptionKeyRef.key", "no-such-key", encryptionKeyRef={"name": "x", "key": "key"}),
-    value("etcd.restoreFrom", "no-such-backup", "not accepted", "restoreFrom"),
     settings("kubernetes.apiServer.extraArgs", {"no-such-flag": "x"}, "failed", "unknown flag"),
     settings("kubernetes.apiServer.extraArgs", {"audit-policy-file": "/nowhere"}, "failed", "/nowhere"),
     settings("kubernetes.controllerManager.extraArgs", {"no-such-flag": "x"}, "failed", "unknown flag"),

@@ -230,12 +230,13 @@ def test_a_file_of_the_scheduler_is_named_once() -> None:
 def test_kube_proxy_may_be_left_out_where_the_plugin_takes_its_place(tmp_path: Path) -> None:
     skipped = {"skip_phases": ["addon/kube-proxy"], "network_plugin": "mesh", "replaces_kube_proxy": True}
     assert MISTAKES.kubeadm_mistakes({**NONE, **skipped}) == []
-    names = frozenset({"kubeadm.yml", "kubeadm-join.yml", "chosen.json", "kubeadm-upgrade.sh"})
+    names = frozenset({"kubeadm.yml", "kubeadm-join.yml", "chosen.json", "kubeadm-upgrade.yml"})
     place = render("cp1-w1", tmp_path, names, cluster_kubeadm_skip_phases=["addon/kube-proxy", "preflight"])
     init = documents(place / "kubeadm.yml")["InitConfiguration"]
     assert init["skipPhases"] == ["addon/kube-proxy", "preflight"]
     assert documents(place / "kubeadm-join.yml")["JoinConfiguration"]["skipPhases"] == ["preflight"]
-    assert 'skipPhases: ["addon/kube-proxy", "preflight"]' in (place / "kubeadm-upgrade.sh").read_text(encoding="utf-8")
+    upgrade = yaml.safe_load((place / "kubeadm-upgrade.yml").read_text(encoding="utf-8"))
+    assert upgrade["apply"]["skipPhases"] == ["addon/kube-proxy", "preflight", "kubelet-config"]
     assert chosen(place)["kube_proxy"] is False
     assert chosen(place)["daemon_sets"] == ["kube-flannel/kube-flannel-ds"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -121,16 +120,15 @@ def test_kubeadm_names_the_companions_that_the_matrix_does(version: str) -> None
 def timeouts(place: Path) -> list[dict[str, str]]:
     """Return the time-outs in each configuration of kubeadm's, also in the one that an upgrade writes."""
     found = []
-    for name in CONFIGURATIONS:
+    for name in (*CONFIGURATIONS, "kubeadm-upgrade.yml"):
         documents = yaml.safe_load_all((place / name).read_text(encoding="utf-8"))
         found += [document["timeouts"] for document in documents if "timeouts" in document]
-    script = (place / "kubeadm-upgrade.sh").read_text(encoding="utf-8")
-    return [*found, json.loads(re.findall("^timeouts: (.*)$", script, re.M)[0])]
+    return found
 
 
 @versions
 def test_a_factor_stretches_all_that_kubeadm_waits_for_and_its_probes(version: str, tmp_path: Path) -> None:
-    program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.sh", "patches.json"})
+    program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.yml", "patches.json"})
     ignored: dict[str, Any] = {"cluster_kubeadm_ignore_preflight_errors": ["all"], "cluster_timeout_scale": 3}
     mine = {"etcd1+merge.json": {"metadata": {"annotations": {"mine": "yes"}}}}
     place = render("cp3-w1", tmp_path, names, **VERSIONS[version], **ignored, cluster_kubeadm_patches=mine)
@@ -151,7 +149,7 @@ def test_a_factor_stretches_all_that_kubeadm_waits_for_and_its_probes(version: s
 
 @versions
 def test_without_a_factor_kubeadm_has_the_defaults_that_nothing_writes(version: str, tmp_path: Path) -> None:
-    program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.sh", "patches.json"})
+    program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.yml", "patches.json"})
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
     place = render("cp1-w1", tmp_path, names, **VERSIONS[version], **ignored)
     assert [*json.loads((place / "patches.json").read_text(encoding="utf-8"))] == ALWAYS

@@ -31,6 +31,7 @@ LATER = {
         "remove-node",
         "reset",
         "restore",
+        "rotate-ca",
         "rotate-encryption-key",
         "scale",
         "upgrade",
@@ -39,14 +40,17 @@ LATER = {
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
     "rescue", "always", "module_defaults", "loop", "loop_control", "ignore_unreachable", "until", "retries", "delay",
+    "any_errors_fatal",
 }  # fmt: skip
 
 CONDITIONS = ("when", "failed_when", "changed_when", "until", "that")
 # Attributes of results and variables of Ansible that are booleans.
 BOOLEANS = {"exists", "ansible_check_mode"}
 
+# Roles whose plays let no machine fail because of another.
+UNCOUPLED = {"removal_contact": "its play is not any_errors_fatal", "removal_drain": "its play has one machine"}
 # Roles that other roles include with what they take.
-INCLUDED = {"daemon", "foreign_nodes"}
+INCLUDED = {"daemon", "foreign_nodes", "static_pods"}
 
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -130,6 +134,17 @@ def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
             )
 
 
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
+def test_a_failure_that_is_rescued_fails_no_other_machine(path: Path) -> None:
+    # Ansible fails all others of a play with any_errors_fatal at once, whatever the rescue comes to.
+    if path.parents[1].name in UNCOUPLED:
+        return
+    for task in tasks(path):
+        words = str(task.get("rescue", []))
+        if "rescue" in task and "ansible.builtin.fail" not in words and "any_errors_fatal" not in task:
+            assert "ansible.builtin.assert" in words, task["name"]
+
+
 @roles
 def test_no_loop_of_includes_hangs_on_what_an_earlier_one_of_them_came_to(role: Path) -> None:
     # Ansible decides on every include of a loop before it runs the tasks of the first.
@@ -145,18 +160,12 @@ def test_no_loop_of_includes_hangs_on_what_an_earlier_one_of_them_came_to(role: 
             assert [name for name in made if name in read] == [], task["name"]
 
 
-# What a shell still does: each stands for a decision between steps of kubeadm that run at the same time.
-PROGRAMS = {
-    "checkpoint/templates/health.sh.j2",
-    "checkpoint/templates/restore.sh.j2",
-    "control_plane/templates/dry-run.sh.j2",
-    "control_plane/templates/health.sh.j2",
-    "control_plane/templates/repair.sh.j2",
-    "kubeadm_upgrade/templates/health.sh.j2",
-    "kubeadm_upgrade/templates/upgrade.sh.j2",
-}
+# What makes a text a program for a shell: its first line, or a statement that spans lines.
 PROGRAM = re.compile(r"^(#!|set -e|(if|for|while|until|case) .*[^%}]$|\w+\(\) \{)", re.M)
-SHORT = 15  # lines
+SHORT = 15  # lines of a program that a template may be
+SHELLS = re.compile(r"(^|/)(sh|bash|dash)$")
+QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")  # words of a list in an expression
+TEMPLATE = re.compile(r"lookup\('(?:ansible\.builtin\.)?template', *'([^']+)'")
 
 
 @roles
@@ -259,23 +268,87 @@ def is_boolean(node: nodes.Node, internal: dict[str, Any], flags: set[str]) -> b
     return isinstance(node, (nodes.Compare, nodes.Test, nodes.Not))
 
 
-def test_a_template_is_a_file_of_the_machine_and_no_program() -> None:
-    templates = sorted(path for path in PLAYBOOKS.glob("roles/*/templates/*") if path.is_file())
-    texts = {str(path.relative_to(PLAYBOOKS / "roles")): path.read_text(encoding="utf-8") for path in templates}
-    found = {name for name, text in texts.items() if PROGRAM.search(text) and len(text.splitlines()) > SHORT}
-    assert len(texts) > 25
-    assert found == PROGRAMS
+def program_in(text: str) -> bool:
+    """Tell whether a template is a program of a shell of more lines than a reader takes in at once."""
+    return PROGRAM.search(text) is not None and len(text.splitlines()) > SHORT
 
 
-def test_a_shell_runs_these_programs_alone() -> None:
-    shells = [
-        task["ansible.builtin.shell"]["cmd"]
-        for path in TASK_FILES
-        for task in tasks(path)
-        if "ansible.builtin.shell" in task
-    ]
-    named = {program for program in PROGRAMS if any(Path(program).name in shell for shell in shells)}
-    assert len(shells) == len(named)
+def command_lines(value: Any) -> Iterator[list[str]]:
+    """Yield what may be a command line of a YAML file, as its words: lists, also those of expressions, and texts."""
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from command_lines(part)
+    elif isinstance(value, list):
+        yield [str(part) for part in value]
+        for part in value:
+            yield from command_lines(part)
+    elif isinstance(value, str):
+        yield QUOTED.findall(value) if "{{" in value else value.split(maxsplit=2)
+
+
+def hidden_programs(content: Any, programs: set[str]) -> Iterator[str]:
+    """Yield scripts of more than a pipe for `sh -c`, and templates of these programs that a text has.
+
+    content: a task, or variables.
+    """
+    for words in command_lines(content):
+        for shell, option, script in zip(words, words[1:], words[2:], strict=False):
+            if SHELLS.search(shell) and option == "-c" and not is_pipe(script):
+                yield script
+    for text in texts(content):
+        yield from (template for template in TEMPLATE.findall(text) if template in programs)
+
+
+def is_pipe(script: str) -> bool:
+    """Tell whether a script is one command, or a pipe of two."""
+    return len(re.split(r"&&|\|\||;|\n", script.strip())) == 1 and script.count("|") <= 1
+
+
+PROGRAM_OF_16 = "set -eu\n" * (SHORT + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#!/bin/sh\n" + "true\n" * SHORT, True),
+        ("#!/bin/sh\n" + "true\n" * (SHORT - 1), False),
+        (PROGRAM_OF_16, True),
+        ("serves() {\n" + "true\n" * SHORT, True),
+        ("key: value\n" * 100, False),
+        ("{% for a in b %}\nkey: {{ a }}\n{% endfor %}\n" * 10, False),
+    ],
+)
+def test_a_program_in_a_template_is_found(text: str, *, expected: bool) -> None:
+    assert program_in(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ({"ansible.builtin.command": {"argv": ["sh", "-c", "one\ntwo"]}}, True),
+        ({"ansible.builtin.command": {"argv": ["/bin/bash", "-c", "one && two"]}}, True),
+        ({"ansible.builtin.command": {"argv": ["sh", "-c", "one; two"]}}, True),
+        ({"ansible.builtin.command": {"argv": ["sh", "-c", "one | two | three"]}}, True),
+        ({"ansible.builtin.command": {"argv": "{{ ['sh', '-c', 'one; two'] }}"}}, True),
+        ({"ansible.builtin.command": {"argv": ["sh", "-c", "one | two"]}}, False),
+        ({"ansible.builtin.command": {"argv": ["find", "/", "-name", "sh"]}}, False),
+        ({"ansible.builtin.command": {"cmd": "{{ lookup('ansible.builtin.template', 'one.sh.j2') }}"}}, True),
+        ({"ansible.builtin.copy": {"content": "{{ lookup('ansible.builtin.template', 'one.yml.j2') }}"}}, False),
+    ],
+)
+def test_a_program_in_a_task_is_found(task: dict[str, Any], *, expected: bool) -> None:
+    assert (list(hidden_programs(task, {"one.sh.j2"})) != []) is expected
+
+
+@roles
+def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
+    templates = {path.name: path.read_text(encoding="utf-8") for path in (role / "templates").rglob("*.j2")}
+    assert [name for name, text in templates.items() if program_in(text)] == []
+    shells = {name for name, text in templates.items() if name.endswith(".sh.j2") or PROGRAM.search(text)}
+    for path in [*sorted((role / "tasks").glob("*.yml")), *sorted((role / "vars").glob("*.yml"))]:
+        assert list(hidden_programs(load(path), shells)) == [], path.name
+    modules = {name for path in sorted((role / "tasks").glob("*.yml")) for task in tasks(path) for name in task}
+    assert modules & {"ansible.builtin.shell", "ansible.builtin.script", "ansible.builtin.expect"} == set()
 
 
 def test_no_plugin_changes_how_modules_run() -> None:
@@ -295,7 +368,7 @@ def test_what_a_role_puts_onto_a_machine_it_takes_back() -> None:
     removed = load(PLAYBOOKS / "roles/reset/defaults/main.yml")["reset_paths"]
     reset = {name for task in load(PLAYBOOKS / "roles/reset/tasks/main.yml") for name in task.get("loop", [])}
     for path in TASK_FILES:
-        if path.stem in {"reset", "restore", "absent"}:
+        if path.stem in {"reset", "restore-files", "absent"}:
             continue
         written = [
             str(task[action].get("dest", ""))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness import proc
 from harness.artifacts.catalogue import load
@@ -17,21 +18,16 @@ from tests.unit.playbooks.test_kubeadm import kubeadm, versions
 from tests.unit.playbooks.test_templates import render
 
 
-@pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the script that upgrades a control plane."""
-    sources = {"upgrade.sh": "kubeadm_upgrade/templates/upgrade.sh.j2"}
-    place = render("cp1-w1", tmp_path_factory.mktemp("upgrade"), render=sources)
-    return (place / "upgrade.sh").read_text(encoding="utf-8")
-
-
 @versions
-def test_kubeadm_accepts_how_it_is_to_upgrade(script: str, version: str, tmp_path: Path) -> None:
-    _, _, rest = script.partition('cat >"$work/upgrade.yml" <<END\n')
-    config = tmp_path / "upgrade.yml"
-    config.write_text(rest.partition("\nEND\n")[0].replace("$etcd", "true") + "\n", encoding="utf-8")
-    assert '"upgradeManifests": "10m0s"' in config.read_text(encoding="utf-8")
+@pytest.mark.parametrize("differing", [["etcd"], ["kube-apiserver"]])
+def test_kubeadm_accepts_how_it_is_to_upgrade(version: str, differing: list[str], tmp_path: Path) -> None:
+    place = render("cp1-w1", tmp_path, frozenset({"kubeadm-upgrade.yml"}), static_pods_differing=differing)
+    config = place / "kubeadm-upgrade.yml"
     proc.run([kubeadm(version), "config", "validate", "--config", config], timeout=60)
+    given = yaml.safe_load(config.read_text(encoding="utf-8"))
+    assert given["timeouts"]["upgradeManifests"] == "10m0s"
+    assert given["node"] == given["apply"]
+    assert given["apply"]["etcdUpgrade"] is ("etcd" in differing)
 
 
 @pytest.mark.parametrize(("version", "retired"), [("1.34.4", []), ("1.36.3", ["pod-infra-container-image"])])

@@ -17,6 +17,8 @@ KEYS = re.compile(r"^(retries|delay|timeout|\w+_timeout|async|poll|seconds|wait_
 # Modules that wait for so long by themselves where no number is given.
 MUST_SAY = {"versioned_binaries": "timeout", "node_leftovers": "seconds", "wait_for": "timeout"}
 MUST_SAY |= {"wait_for_connection": "timeout"}
+# What is handed to tasks that stretch it themselves, by their own factor.
+HANDED_OVER = {"static_pods_timeout", "checkpoint_healthy_timeout"}
 # In scripts, units and configurations: what precedes a number that is a wait, or a number of tries.
 WAITS = re.compile(
     r"(?:--[a-z-]*timeout[ =]|flock --wait |timeout=|timeout [a-z]+ +|timeout [a-z-]+ |^timeout |TimeoutSt\w+Sec="
@@ -29,18 +31,6 @@ KEPT = {
     ("api_endpoint", "timeout server 10m"): "the same",
     ("api_endpoint", "retries 3"): "tries of a connection, each of which has its time",
     ("api_endpoint", "hard-stop-after 10s"): "open connections of an old process, which nothing waits for",
-    (
-        "kubeadm_upgrade",
-        'if [ "$(runs "$component" "$work/began")" -ge 3 ] || crashes "$component"; then',
-    ): "a number of containers",
-    (
-        "kubeadm_upgrade",
-        'if [ "$(($(date +%s) - $(stat --format %Y "$manifests/$1.yaml")))" -ge 25 ]; then',
-    ): "no wait, but how long something that ends at once may take: a slow machine waits for the third container",
-    (
-        "kubeadm_upgrade",
-        'until ! placed "$component" || { [ "$(runs "$component" "$work/began")" -ge 1 ] && serves "$component"; }; do',
-    ): ("a number of containers"),
 }
 # Numbers of seconds in Python that runs on machines or on the controller.
 CONSTANTS = {
@@ -62,7 +52,7 @@ def keyed(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield every wait below a YAML node, by its key."""
     if isinstance(node, dict):
         for key, value in node.items():
-            if KEYS.match(str(key)) and not isinstance(value, dict | list):
+            if KEYS.match(str(key)) and key not in HANDED_OVER and not isinstance(value, dict | list):
                 yield key, value
             yield from keyed(value)
     elif isinstance(node, list):
@@ -109,7 +99,10 @@ def test_no_wait_of_a_script_or_a_configuration_is_a_number(role: Path) -> None:
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 def test_a_roles_own_waits_are_stretched_wherever_they_are_used(role: Path) -> None:
-    own = re.compile(rf"\{{\{{ ({role.name}_(?:timeout|patience))\b(?! \| stretched\({role.name}_timeout_scale\))")
+    handed = "".join(f'(?<!{name}: ")' for name in sorted(HANDED_OVER))
+    own = re.compile(
+        rf"{handed}\{{\{{ ({role.name}_(?:timeout|patience))\b(?! \| stretched\({role.name}_timeout_scale\))"
+    )
     used = [
         path
         for folder in ("templates", "tasks", "files")
@@ -117,6 +110,12 @@ def test_a_roles_own_waits_are_stretched_wherever_they_are_used(role: Path) -> N
         if path.is_file()
     ]
     assert [(path.name, own.findall(path.read_text())) for path in used if own.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize("name", sorted(HANDED_OVER))
+def test_what_is_handed_over_is_stretched_where_it_is_waited_for(name: str) -> None:
+    files = [path for path in TASK_FILES if f"{name} | stretched(" in path.read_text(encoding="utf-8")]
+    assert files
 
 
 def test_what_is_kept_is_still_there() -> None:

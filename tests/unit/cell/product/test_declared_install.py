@@ -72,16 +72,20 @@ def runs(cell: Cell, folder: Path) -> Iterator[PhaseRun]:
         yield PhaseRun(phase, cell.stage(index), within, variables, 60.0, folder / "log", print)
 
 
+TAKEN = "2026-11-23T03:00:12Z"  # what a phase reads
+
+
 def rendered(run: PhaseRun, classes: Classes | None = None) -> list[Json]:
     outer = OuterCluster(
         cast("Cluster", classes or Classes()), Mirror("http://mirror:8080", "mirror:5000"), TIMEOUTS, {}
     )
     product = SPEC.product_of(run.environment.cell.values)
-    template = product.phases[run.phase.name].apply
+    phase = product.phases[run.phase.name]
+    template, read = phase.apply, dict.fromkeys(phase.read, TAKEN)
     assert template is not None
     assert packaged_dir() / product.directory == FOLDER
     makes = product.declared is not None and product.declared.makes is not None
-    return objects(template, given(run, outer, makes=makes), FOLDER, 60.0)
+    return objects(template, {**given(run, outer, makes=makes), "read": read}, FOLDER, 60.0)
 
 
 def of_kind(made: Sequence[Json], kind: str) -> list[Json]:
@@ -184,14 +188,19 @@ def test_machines_that_the_operator_makes_are_as_the_cell_wants_them(tmp_path: P
         assert sizes == (planned.cpus, planned.memory_mib, planned.disk_gib)
 
 
-def test_lost_machines_are_left_out_and_the_backup_is_named(tmp_path: Path) -> None:
+def test_lost_machines_are_left_out_and_an_etcd_restore_names_the_backup(tmp_path: Path) -> None:
     cell = next(cell for cell in CELLS.values() if cell.scenario == "recover")
     *_, run = runs(cell, tmp_path)
     assert len(run.phase.lost) == 2
-    (obj,) = of_kind(rendered(run), "ClusterDeployment")
-    assert obj["spec"]["etcd"]["restoreFrom"] == "before"
-    (other,) = of_kind(rendered(replace(run, phase=cell.phases[0])), "ClusterDeployment")
-    assert "restoreFrom" not in other["spec"]["etcd"], "nobody asked for a restore"
+    made = rendered(run)
+    (asked,) = of_kind(made, "EtcdRestore")
+    assert asked["spec"] == {"cluster": "guest", "backup": "before", "confirm": TAKEN}
+    until = PRODUCT.phases["recover"].until
+    assert until is not None
+    assert (until.kind, until.name) == (asked["kind"], asked["metadata"]["name"])
+    kinds = [one["kind"] for one in made]
+    assert kinds.index("ClusterDeployment") < kinds.index("EtcdRestore"), "the loss is declared first"
+    assert of_kind(rendered(replace(run, phase=cell.phases[0])), "EtcdRestore") == [], "nobody asked for a restore"
 
 
 def test_the_operators_tier_has_the_cells_of_the_playbooks_tier() -> None:

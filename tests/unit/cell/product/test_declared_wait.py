@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from harness.cell.product import declared_wait
-from harness.cell.product.declared_wait import Watched, addresses, deleted
+from harness.cell.product.declared_wait import PASSING_LOOKS, Watched, addresses, deleted
 from harness.errors import ProductError
 from harness.kube.client import Json
 from harness.kube.resources import Resource
 from harness.spec import load_spec
-from harness.spec.models.product_declared import Confirmation, DeclaredOptions, MadeMachines
+from harness.spec.models.product_declared import AlsoDone, DeclaredOptions, MadeMachines
 from harness.until import Deadline, NotYet
 from tests.unit.pages import ROOT
 
@@ -87,9 +87,8 @@ def test_nothing_is_asked_where_no_machine_leaves() -> None:
     assert seen.told == []
 
 
-CONFIRM = Confirmation(annotation="example.org/restore", path="{.status.confirmation}")
 GUEST = Resource("example.org", "v1", "guests", "Guest")
-LOOKS = 6
+LOOKS = PASSING_LOOKS + 1
 
 
 class Objects:
@@ -97,20 +96,11 @@ class Objects:
 
     def __init__(self, *states: Json) -> None:
         self.states = list(states)
-        self.annotations: dict[str, str] = {}
-        self.patches: list[str] = []
 
     def get(self, *_place: str) -> Json:
         """Return the object; the last state stays."""
         status = self.states.pop(0) if len(self.states) > 1 else self.states[0]
-        return {"metadata": {"generation": 1, "annotations": dict(self.annotations)}, "status": status}
-
-    def merge(self, _kind: Resource, _name: str, patch: Json, _namespace: str) -> Json:
-        """Take the annotations of a patch."""
-        said: dict[str, str] = patch["metadata"]["annotations"]
-        self.annotations |= said
-        self.patches += said.values()
-        return {}
+        return {"metadata": {"generation": 1}, "status": status}
 
 
 class Looks(Watched):
@@ -132,12 +122,11 @@ def condition(kind: str) -> Json:
     return {"type": kind, "status": "True", "observedGeneration": 1, "message": "it says so"}
 
 
-def state(*kinds: str, confirmation: str | None = None) -> Json:
-    made: Json = {"observedGeneration": 1, "conditions": [condition(kind) for kind in kinds]}
-    return made if confirmation is None else {**made, "confirmation": confirmation}
+def state(*kinds: str) -> Json:
+    return {"observedGeneration": 1, "conditions": [condition(kind) for kind in kinds]}
 
 
-ASKS, DONE, BROKEN = state("Degraded", confirmation="1a2b"), state("Ready"), state("Degraded")
+DONE, BROKEN = state("Ready"), state("Degraded")
 
 
 @pytest.fixture
@@ -155,28 +144,19 @@ def watched(objects: Objects, options: DeclaredOptions) -> Looks:
     return Looks(outer, "cell", options, lambda _: None)
 
 
-def test_what_is_asked_for_is_confirmed_once_and_is_no_failure(options: DeclaredOptions) -> None:
-    objects = Objects(ASKS, ASKS, DONE)
-    watched(objects, options).wait_done(Deadline.after(60.0), CONFIRM)
-    assert objects.patches == ["1a2b"]
-    assert objects.annotations == {"example.org/restore": "1a2b"}
+UNTIL = AlsoDone(kind="EtcdRestore", name="back", condition="Restored", failed="Failed", observed=False)
 
 
-def test_something_else_that_is_asked_for_is_confirmed_as_well(options: DeclaredOptions) -> None:
-    objects = Objects(ASKS, state("Degraded", confirmation="3c4d"), DONE)
-    watched(objects, options).wait_done(Deadline.after(60.0), CONFIRM)
-    assert objects.patches == ["1a2b", "3c4d"]
+def test_a_failure_that_lasts_is_one_though_another_object_is_waited_for(options: DeclaredOptions) -> None:
+    with pytest.raises(ProductError, match="guest is Degraded"):
+        watched(Objects(BROKEN), options).wait_other(UNTIL, Deadline.after(60.0))
 
 
-def test_nothing_is_confirmed_that_is_not_asked_for(options: DeclaredOptions) -> None:
-    objects = Objects(BROKEN)
-    with pytest.raises(ProductError, match="Degraded"):
-        watched(objects, options).wait_done(Deadline.after(60.0), CONFIRM)
-    assert objects.patches == []
+def test_a_failure_that_what_was_applied_with_it_ends_is_none(options: DeclaredOptions) -> None:
+    states = (BROKEN, state(), BROKEN, state(), state("Ready"), state("Restored"))  # the object, the other one, ...
+    watched(Objects(*states), options).wait_other(UNTIL, Deadline.after(60.0))
 
 
-def test_a_phase_that_confirms_nothing_fails_where_a_person_is_asked(options: DeclaredOptions) -> None:
-    objects = Objects(ASKS)
-    with pytest.raises(ProductError, match="Degraded"):
-        watched(objects, options).wait_done(Deadline.after(60.0))
-    assert objects.patches == []
+def test_another_object_that_failed_fails_the_phase(options: DeclaredOptions) -> None:
+    with pytest.raises(ProductError, match="EtcdRestore back is Failed: Failed: it says so"):
+        watched(Objects(DONE, state("Failed")), options).wait_other(UNTIL, Deadline.after(60.0))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.operator.api.resources import BEFORE_LABEL, ETCD_BACKUP, UID_LABEL
+from harness.operator.api.resources import BEFORE_LABEL, ETCD_BACKUP, ETCD_RESTORE, UID_LABEL
 from harness.operator.controllers.cluster_view import DeclaredView
 from tests.unit.operator.controllers import looks
 from tests.unit.operator.controllers.looks import UID, declared, given
 
 Json = dict[str, Any]
+TAKEN = "2026-11-22T03:00:00Z"
 APPLIED = {"digest": "d", "version": "1.36.3", "machines": ["m-0"]}
 
 
@@ -33,6 +34,14 @@ def backup(
         "spec": {"cluster": cluster, **place},
         "status": status,
     }
+
+
+def restore(name: str = "undo", made: str = "1", *, confirm: str | None = TAKEN, **status: Any) -> Json:
+    """Return an EtcdRestore."""
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "creationTimestamp": made}
+    spec = {"cluster": "guest", "backup": "a", **({"confirm": confirm} if confirm else {})}
+    kind = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind}
+    return {**kind, "metadata": {**meta, "resourceVersion": "1"}, "spec": spec, "status": status}
 
 
 def view(*backups: Json, policy: Json | None = None, spec: Json | None = None, **status: Any) -> DeclaredView:

@@ -158,9 +158,9 @@ SURPLUS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], list[str]]] = {
 @pytest.mark.parametrize("case", SURPLUS)
 def test_what_goes_of_the_operators_own(case: str) -> None:
     policy, backups, gone = SURPLUS[case]
-    found = view(spec={"etcd": {"backup": policy, "restoreFrom": "restored-0"}}).desired
+    found = view(spec={"etcd": {"backup": policy}}).desired
     assert found is not None
-    assert [one["metadata"]["name"] for one in surplus(backups, found, TODAY)] == gone
+    assert [one["metadata"]["name"] for one in surplus(backups, found, TODAY, "restored-0")] == gone
 
 
 def test_backup_goes_with_its_cluster_only_where_the_object_says_so() -> None:

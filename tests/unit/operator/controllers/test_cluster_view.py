@@ -8,7 +8,7 @@ from harness.kube.reconcile import Queue
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_view import Workable, follow_backups, owned_by
 from harness.operator.decide.due import Wait, WaitReason
-from tests.unit.operator.controllers.backed_up import backup
+from tests.unit.operator.controllers.backed_up import backup, restore
 from tests.unit.operator.controllers.looks import UID, cluster, declared, given, looks, seen
 
 
@@ -68,7 +68,7 @@ def test_owner_is_told_by_its_uid() -> None:
 
 def test_change_of_a_backup_concerns_its_cluster_and_the_one_that_is_to_restore_it() -> None:
     known, queue = looks(), Queue()
-    known.deployments._store("ADDED", declared(etcd={"restoreFrom": "a"}))
+    known.restores._store("ADDED", restore())
     follow_backups(known, queue)
     known.backups._tell("ADDED", backup("b", cluster="third"))
     known.backups._tell("ADDED", backup("a", cluster="other"))

@@ -288,7 +288,7 @@ CONTRADICTIONS: dict[str, tuple[Condition, ...]] = {
 }
 # Of two messages that lead to different places: reasons of conditions, and words that none of the others may have then.
 MISLEADING = {
-    "NotRecoverable": ("name the EtcdBackup", "restoreFrom"),
+    "NotRecoverable": ("make an EtcdRestore",),
     "Deleting": ("there is nothing to do",),
     "UpToDate": ("waits for", "Degraded"),
 }
@@ -308,7 +308,6 @@ def views(draw: st.DrawFn) -> tuple[DeclaredView, Json]:
             {"approval": "Manual", "version": "1.36.1"},
             {"version": "1.99.0"},
             {"kubernetes": {"kubelet": {"config": {"maxPods": 50}}}},
-            {"etcd": {"restoreFrom": "old"}},
         )))  # fmt: skip
     body = declared(machine_set, **spec)
     if draw(st.booleans()):

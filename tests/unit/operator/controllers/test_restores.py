@@ -15,23 +15,14 @@ from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.controllers.restores import Restores, restore_status
 from tests.unit.fake_cluster import FakeCluster
 from tests.unit.operator.controllers import looks
-from tests.unit.operator.controllers.backed_up import APPLIED, backup
+from tests.unit.operator.controllers.backed_up import APPLIED, TAKEN, backup, restore
 from tests.unit.operator.controllers.looks import IMAGE, UID, declared, given
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
-TAKEN = "2026-11-22T03:00:00Z"
 Json = dict[str, Any]
 
 
-def restore(name: str = "undo", made: str = "1", *, confirm: str | None = TAKEN, **status: Any) -> Json:
-    """Return an EtcdRestore."""
-    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "creationTimestamp": made}
-    spec = {"cluster": "guest", "backup": "a", **({"confirm": confirm} if confirm else {})}
-    kind = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind}
-    return {**kind, "metadata": {**meta, "resourceVersion": "1"}, "spec": spec, "status": status}
-
-
-def view(*restores: Json, deleted: bool = False, **status: Any) -> DeclaredView:
+def view(*restores: Json, deleted: bool = False, spec: Json | None = None, **status: Any) -> DeclaredView:
     """Return what is seen of cluster guest, which has a verified backup."""
     made = looks.looks()
     made.machines._store("ADDED", given("m-0"))
@@ -40,7 +31,7 @@ def view(*restores: Json, deleted: bool = False, **status: Any) -> DeclaredView:
         made.restores._store("ADDED", one)
     found = looks.cluster(**{"applied": APPLIED, "sequence": 1, **status})
     found["metadata"]["labels"] = {UID_LABEL: UID}
-    deployment = declared()
+    deployment = declared(**(spec or {}))
     if deleted:
         deployment["metadata"]["deletionTimestamp"] = "2026"
     return made.seen(deployment, found)
@@ -67,6 +58,9 @@ ROWS: dict[tuple[str, str], tuple[Json, DeclaredView | None]] = {
     ("Succeeded", "Restored"): (restore(), view(restore(), history=[past("succeeded")])),
     ("Failed", "RestoreFailed"): (restore(), view(restore(), history=[past("failed", **FAILED)])),
     ("Waiting", "Waiting  "): (restore(), view(restore(), history=[past("failed", blame="infra")])),
+    ("Pending", "ConfirmsAnother"): (restore(confirm="x"), view(restore(confirm="x"))),
+    ("Waiting", "OperationRunning"): (restore(), view(restore(), operation={"sequence": 2, "operation": "scale"})),
+    ("Failed", "SituationChanged"): (restore(way="MajorityLost"), view(restore(way="MajorityLost"))),
 }
 
 
@@ -78,6 +72,26 @@ def test_a_restore_says_where_it_is(row: tuple[str, str]) -> None:
     assert (status["phase"], said["reason"]) == (row[0], row[1].strip())
     assert said["status"] == str(row[0] == "Succeeded")
     assert said["message"]
+    failed = condition({"status": status}, "Failed")
+    assert (failed is not None and failed["message"] == said["message"]) == (row[0] == "Failed")
+
+
+def test_a_status_says_the_way_the_loss_and_what_is_replaced() -> None:
+    status = restore_status(restore(), view(restore()), NOW)
+    assert (status["way"], status["lostSince"], status["machines"]) == ("Rollback", TAKEN, ["m-0"])
+    over = restore_status(restore(**status), view(restore(**status), history=[past("succeeded")]), NOW)
+    assert f"as EtcdBackup a has it, and what was written since {TAKEN} is lost" in over["conditions"][0]["message"]
+    lost = {**status, "way": "MajorityLost", "machines": ["m-1", "m-2"]}
+    recovered = past("succeeded", operation="recover")
+    over = restore_status(restore(**lost), view(restore(**lost), history=[recovered]), NOW)
+    assert over["conditions"][0]["message"].endswith("is lost; without m-1, m-2")
+    assert restore_status(restore(), view(restore(), history=[recovered]), NOW)["way"] == "MajorityLost"
+
+
+def test_one_that_waits_for_its_cluster_says_for_what() -> None:
+    found = view(restore(), spec={"paused": True})
+    assert condition({"status": restore_status(restore(), found, NOW)}, "Restored") is not None
+    assert "it waits: spec.paused is true" in restore_status(restore(), found, NOW)["conditions"][0]["message"]
 
 
 def test_one_that_waits_for_another_names_it() -> None:
@@ -90,8 +104,9 @@ def test_one_that_ended_says_by_which_operation_and_stays_so() -> None:
     ended = restore_status(restore(), view(restore(), history=[past("succeeded")]), NOW)
     assert (ended["operation"], ended["ended"]) == (2, "2026-11-23T11:05:00Z")
     assert restore_status(restore(**ended), None, NOW) == ended
+    assert restore_status(restore(**{**ended, "phase": "Failed"}), view(restore()), NOW)["phase"] == "Failed"
     failed = restore_status(restore(), view(restore(), history=[past("failed", **FAILED)]), NOW)
-    assert "restore failed: no quorum; look at etcd" in failed["conditions"][0]["message"]
+    assert "restore failed: no quorum; look at etcd; make another EtcdRestore" in failed["conditions"][0]["message"]
 
 
 def test_the_status_is_written_once_and_the_end_is_an_event() -> None:

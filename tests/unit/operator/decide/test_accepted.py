@@ -139,16 +139,11 @@ def test_two_members_may_become_one() -> None:
     assert said(wish(machines=MACHINES[:1]), wish(two, machines=PLANES[:2])) == []
 
 
-@pytest.mark.parametrize("restored", [None, "monday"])
-def test_what_is_lost_may_leave_together_with_the_backup_to_restore(restored: str | None) -> None:
+def test_what_is_lost_may_leave_in_one_edit() -> None:
     one = wanted_set("cp", "control-plane", "worker")
-    before = applied(wish(THREE, machines=PLANES)).model_copy(update={"restored": restored})
-    named = wish(one, machines=PLANES, etcd={"restoreFrom": "monday"}).wish
-    assert edit_mistakes(named, before, lost=True) == []
-    (mistake,) = edit_mistakes(wish(one, machines=PLANES).wish, before, lost=True)
-    assert mistake.remedy.endswith("name spec.etcd.restoreFrom in the same edit to go on without those that are lost")
-    (mistake,) = edit_mistakes(named, before)
-    assert "restoreFrom" not in mistake.text, "it is named, and nothing is lost"
+    fewer, before = wish(one, machines=PLANES).wish, applied(wish(THREE, machines=PLANES))
+    assert edit_mistakes(fewer, before, lost=True) == []
+    assert len(edit_mistakes(fewer, before)) == 1
 
 
 @pytest.mark.parametrize(("replicas", "refused"), [(2, False), (3, False), (4, True), (5, False), (6, True)])

@@ -75,7 +75,6 @@ EDITS = dict(
         field("etcd.backup.timeZone", "Europe/Berlin", NOTHING),
         field("etcd.backup.suspend", True, NOTHING),
         field("etcd.backup.maxAgeHours", 24, NOTHING),
-        field("etcd.restoreFrom", "monday", NOTHING),  # the world decides; tests/unit/operator/decide/test_restores.py
         *(field(f"kubernetes.{name}.extraArgs", FLAG, "reconfigure") for name in ("apiServer", "scheduler")),
         field("kubernetes.controllerManager.extraArgs", FLAG, "reconfigure"),
         field("kubernetes.kubelet.config", {"maxPods": 50}, "reconfigure"),

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from harness.kube.objects import stamp
 from harness.operator.api.cluster import CurrentOperation, UnsettledState
 from harness.operator.api.clusterdeployment import DeletionPolicy
-from harness.operator.api.resources import APPROVE_ANNOTATION, RESTORE_ANNOTATION
+from harness.operator.api.resources import APPROVE_ANNOTATION
 from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, applied_host, digest_of, digests_of
 from harness.operator.decide.due import Wait
-from harness.operator.decide.observed import Observed, begun, ended
+from harness.operator.decide.observed import Observed, SeenRestore, begun, ended
 from harness.operator.decide.operations import LONGEST_SECONDS, Nothing, Verdict, next_operation, plan
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
@@ -43,7 +43,6 @@ specs = st.fixed_dictionaries(
     optional={
         "version": st.sampled_from(["1.34.4", "1.35.4", "1.36.1", "1.36.3"]),
         "approval": st.sampled_from(["Automatic", "Manual"]),
-        "etcd": st.sampled_from([{}, {"restoreFrom": "monday"}]),
         "paused": st.booleans(),
         "addons": st.just([{"name": "metrics-server"}]),
         "variables": st.dictionaries(st.sampled_from(["cluster_a", "cluster_b"]), st.integers(), max_size=2),
@@ -104,13 +103,17 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
     if draw(st.booleans()):
         world = replace(world, lost=draw(said), replace=draw(said), changed=draw(said), silent=frozenset(draw(said)))
         world = replace(world, deleted=frozenset(draw(said)), backups=draw(backups), unsettled=draw(half(ready)))
-        world = replace(world, ill=draw(said))
+        world = replace(world, ill=draw(said), restore=draw(restores))
         world = replace(world, expires=draw(st.sampled_from([None, NOW, NOW + timedelta(days=300)])))
     verdict = next_operation(but(one, paused=False), world)
     return begun(world, verdict) if isinstance(verdict, CurrentOperation) and draw(st.booleans()) else world
 
 
-backups = st.sampled_from([(), (seen("monday", "verified"),), (seen("asked"),)])
+MONDAY = seen("monday", "verified", taken="2026-11-23")
+ASKED = SeenRestore("undo", "uid-undo", MONDAY.name, MONDAY.taken)
+ASKS = ("RestoreNotNamed", "RestoreNotConfirmed")
+backups = st.sampled_from([(), (MONDAY,), (seen("asked"),)])
+restores = st.sampled_from([None, ASKED, replace(ASKED, confirm="")])
 
 
 def half(one: Desired) -> st.SearchStrategy[UnsettledState | None]:
@@ -133,7 +136,7 @@ def but(one: Desired, *, deleted: str | None = "as it is", **spec: Any) -> Desir
 
 
 def annotated(one: Desired, annotation: str, value: str) -> Desired:
-    """Return a wish with the approval of one operation, or the confirmation of a restore."""
+    """Return a wish with the approval of one operation."""
     metadata = one.wish.metadata.model_copy(update={"annotations": {annotation: value}})
     return replace(one, wish=one.wish.model_copy(update={"metadata": metadata}))
 
@@ -174,8 +177,8 @@ def lived(
         elif isinstance(verdict, Wait) and verdict.approval is not None and approves:
             world = replace(world, approval=verdict.approval)
             one = annotated(one, APPROVE_ANNOTATION, str(verdict.approval.sequence))
-        elif isinstance(verdict, Wait) and verdict.confirmation is not None and approves:
-            one = annotated(one, RESTORE_ANNOTATION, verdict.confirmation)
+        elif isinstance(verdict, Wait) and verdict.reason in ASKS and approves and world.restore != ASKED:
+            world = replace(world, restore=ASKED)
         elif isinstance(verdict, Wait) and verdict.again_seconds is not None:
             world = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
         else:

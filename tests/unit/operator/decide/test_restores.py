@@ -1,360 +1,333 @@
-"""A restore begins only by a confirmation of the loss that there is; what was written for another one does nothing."""
+"""What an EtcdRestore does in every situation, as one table; and that what was meant for another one does nothing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.etcd import EtcdRestore
-from harness.operator.api.resources import RESTORE_ANNOTATION
+from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
+from harness.operator.api.etcd import MAJORITY_LOST, ROLLBACK, EtcdRestore, RestoreWay
 from harness.operator.decide.accepted import against
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.due import Situation, Wait
-from harness.operator.decide.observed import Observed, SeenRestore, begun, ended, observed
+from harness.operator.decide.due import Situation
+from harness.operator.decide.observed import RECOVER, RESTORE, Observed, SeenRestore, begun, ended, observed
 from harness.operator.decide.operations import Nothing, next_operation, plan
-from harness.operator.decide.restores import restore_trouble
+from harness.operator.decide.restores import RULES, RestoreAnswer, restore_answer
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
+from tests.unit.pages import ROOT
 
-GONE = "its VirtualMachine is gone"
+GONE, DOWN = "its VirtualMachine is gone", "it answers no login"
 PLANES = tuple(claimed(f"p-{number}", "cp") for number in range(3))
 SUNDAY, MONDAY = seen("sunday", "verified", taken="2026-11-22"), seen("monday", "verified", taken="2026-11-23")
+THREE = wanted_set("cp", "control-plane", "worker", replicas=3)
 
 
-def planes(backup: str | None = None, wanted: int = 3, uid: str = "", **annotations: str) -> Desired:
-    """Return a wish for control planes p-0, p-1, p-2 that names a backup, with annotations by the ends of their names.
-
-    Args:
-        uid: of another object of the same name.
-    """
-    spec: dict[str, Any] = {"etcd": {"restoreFrom": backup}} if backup is not None else {}
-    sets = wanted_set("cp", "control-plane", "worker", replicas=wanted)
-    one = wish(sets, machines=PLANES, retry=annotations.get("retry"), **spec)
-    said = {f"cluster.vmatrix.dev/{name}": value for name, value in annotations.items()}
-    metadata = one.wish.metadata.model_copy(update={"annotations": said, **({"uid": uid} if uid else {})})
-    return replace(one, wish=one.wish.model_copy(update={"metadata": metadata}))
+def planes(wanted: int = 3, **more: Any) -> Desired:
+    """Return a wish for some of the control planes p-0, p-1 and p-2."""
+    return wish(wanted_set("cp", "control-plane", "worker", replicas=wanted), machines=PLANES, **more)
 
 
-def world(*lost: str, since: datetime = NOW, backups: tuple[SeenBackup, ...] = (SUNDAY,), **more: Any) -> Observed:
+def world(*lost: str, backups: tuple[SeenBackup, ...] = (SUNDAY,), **more: Any) -> Observed:
     """Return the world in which three control planes were deployed and some are lost."""
-    gone = {"lost": dict.fromkeys(lost, GONE), "lost_at": dict.fromkeys(lost, since), "ill": dict.fromkeys(lost, GONE)}
+    gone = {"lost": dict.fromkeys(lost, GONE), "lost_at": dict.fromkeys(lost, NOW), "ill": dict.fromkeys(lost, GONE)}
     return replace(deployed(planes()), **{**gone, "backups": backups, **more})
 
 
-def confirmation(one: Desired, there: Observed) -> str:
-    """Return the confirmation that is asked for."""
-    found = wait(next_operation(one, there))
-    assert found.reason == "RestoreNotConfirmed", found
-    assert found.confirmation is not None
-    assert f"{RESTORE_ANNOTATION}={found.confirmation}" in found.message
-    return found.confirmation
+def asks(confirm: str = SUNDAY.taken, way: RestoreWay | None = None, uid: str = "uid-undo") -> SeenRestore:
+    """Return an EtcdRestore of Sunday's backup."""
+    return SeenRestore("undo", uid, "sunday", confirm, way)
 
 
-def judged(one: Desired, there: Observed) -> list[str]:
-    """Return what is wrong with a wish in a world."""
-    return [mistake.text for mistake in against(one.wish, PLANES, there)]
+def answered(one: Desired, there: Observed) -> RestoreAnswer:
+    """Return what the EtcdRestore of a world does."""
+    found = restore_answer(Situation.of(one, there))
+    assert found is not None
+    return found
+
+
+def begins(one: Desired, there: Observed) -> str | None:
+    """Return the operation that restores, if one begins."""
+    found = next_operation(one, there)
+    restores = isinstance(found, CurrentOperation) and found.operation in (RESTORE, RECOVER)
+    return found.operation if restores and isinstance(found, CurrentOperation) else None
 
 
 LOSS = world("p-1", "p-2")
-TOKEN = confirmation(planes("sunday"), LOSS)
-HOUR = timedelta(hours=1)
+# Of each thing that an EtcdRestore goes by, what there can be.
+HEALTH: dict[str, tuple[Observed, RestoreWay | None]] = {
+    "every machine is well": (world(), ROLLBACK),
+    "a minority is down": (world(ill={"p-1": DOWN}), ROLLBACK),
+    "a majority is down": (world(ill={"p-1": DOWN, "p-2": DOWN}), None),
+    "the majority is lost": (LOSS, MAJORITY_LOST),
+    "all control planes are lost": (world("p-0", "p-1", "p-2"), MAJORITY_LOST),
+}
+CONFIRM = {"no": "", "another snapshot": MONDAY.taken, "this snapshot": SUNDAY.taken}
+BACKUP: dict[str, tuple[SeenBackup, ...]] = {
+    "verified": (SUNDAY,),
+    "not taken yet": (replace(SUNDAY, state="due"),),
+    "failed": (replace(SUNDAY, state="failed", said="no member"),),
+    "of another cluster": (replace(SUNDAY, state="foreign", said="it was taken of other"),),
+    "not there": (MONDAY,),
+}
+RUNS = {"nothing": None, "an operation": CurrentOperation(sequence=2, operation="reconfigure")}
+BEFORE = ("not known", "the same", "another")  # the way that was known before
+ANY = None
+# What an EtcdRestore does: by health, confirm, backup, what runs and the way before; the first row that fits counts.
+Row = tuple[str | None, str | None, str | None, str | None, str | None]
+TABLE: tuple[tuple[Row, tuple[str, str]], ...] = (
+    (("every machine is well", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
+    (("a minority is down", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
+    (("the majority is lost", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
+    (("all control planes are lost", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
+    (("all control planes are lost", ANY, ANY, ANY, ANY), ("Pending", "NotRecoverable")),
+    ((ANY, ANY, "not taken yet", ANY, ANY), ("Pending", "BackupNotVerified")),
+    ((ANY, ANY, "failed", ANY, ANY), ("Pending", "BackupNotVerified")),
+    ((ANY, ANY, "of another cluster", ANY, ANY), ("Pending", "BackupNotVerified")),
+    ((ANY, ANY, "not there", ANY, ANY), ("Pending", "BackupNotVerified")),
+    ((ANY, "no", ANY, ANY, ANY), ("Pending", "NotConfirmed")),
+    ((ANY, "another snapshot", ANY, ANY, ANY), ("Pending", "ConfirmsAnother")),
+    (("a majority is down", ANY, ANY, ANY, ANY), ("Pending", "LossNotKnown")),
+    (("a minority is down", ANY, ANY, ANY, ANY), ("Pending", "MachinesDown")),
+    ((ANY, ANY, ANY, "an operation", ANY), ("Waiting", "OperationRunning")),
+    (("every machine is well", ANY, ANY, ANY, ANY), ("Waiting", "Waiting")),  # restore begins
+    (("the majority is lost", ANY, ANY, ANY, ANY), ("Waiting", "Waiting")),  # recover begins
+)
+OTHER: dict[RestoreWay | None, RestoreWay] = {ROLLBACK: MAJORITY_LOST, MAJORITY_LOST: ROLLBACK, None: ROLLBACK}
+OPERATIONS = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER}
 
 
-def half_restored(outcome: str) -> Observed:
-    """Return the world after a confirmed restore that did not succeed."""
-    begins = operation(next_operation(planes("sunday", restore=TOKEN), LOSS))
-    return ended(begun(LOSS, begins), outcome, "product")
+def test_what_an_etcd_restore_does_is_one_table() -> None:
+    met = set[int]()
+    for given_row in product(HEALTH, CONFIRM, BACKUP, RUNS, BEFORE):
+        health, confirm, backup, runs, before = given_row
+        there, way = HEALTH[health]
+        known = {"not known": None, "the same": way, "another": OTHER[way]}[before]
+        asked = asks(CONFIRM[confirm], known)
+        there = replace(there, backups=BACKUP[backup], running=RUNS[runs], restore=asked)
+        fits = (all(cell in (ANY, given_row[at]) for at, cell in enumerate(row)) for row, _ in TABLE)
+        number = next(number for number, fit in enumerate(fits) if fit)
+        met.add(number)
+        found = answered(planes(), there)
+        assert (found.phase, found.reason) == TABLE[number][1], given_row
+        assert found.message, given_row
+        wanted = OPERATIONS[way] if found.begins and way is not None else None
+        assert begins(planes(), there) == wanted, given_row
+        assert found.way == (known or way), given_row
+    assert met == set(range(len(TABLE))), "every row counts for something"
 
 
-@pytest.mark.parametrize("wanted", [1, 3])
-def test_a_confirmed_restore_begins_and_is_over_once(wanted: int) -> None:
-    one = planes("sunday", wanted, restore=TOKEN)
-    assert judged(one, LOSS) == []
-    found = operation(next_operation(one, LOSS))
-    assert (found.operation, found.machines) == ("recover", ("p-1", "p-2"))
-    assert found.snapshot is not None
-    assert (found.snapshot.backup, found.snapshot.uid) == ("sunday", "uid-sunday")
-    after = ended(begun(LOSS, found))
-    assert after.applied is not None
-    assert (after.applied.machines, after.applied.restored) == (("p-0",), "sunday")
-    assert judged(planes("sunday", 1), replace(after, lost={}, ill={})) == [], "the field may stay"
-    follows = next_operation(one, after)
-    assert follows == Nothing() if wanted == 1 else wait(follows).reason == "WaitingForMachines"
+def test_every_rule_is_in_the_table_and_in_the_docs() -> None:
+    reasons = {str(rule.reason) for rule in RULES}
+    assert reasons - {reason for _, (_, reason) in TABLE} == {"NotAccepted"}
+    text = (ROOT / "docs/operator/backups.md").read_text(encoding="utf-8")
+    assert [reason for reason in reasons if f"`{reason}`" not in text] == []
 
 
-def test_a_restore_that_is_confirmed_needs_no_approval_by_number() -> None:
-    one = planes("sunday", restore=TOKEN)
-    manual = one.wish.model_copy(update={"spec": one.spec.model_copy(update={"approval": "Manual"})})
-    assert operation(next_operation(replace(one, wish=manual), LOSS)).operation == "recover"
-
-
-def test_machines_that_leave_and_do_not_answer_are_lost_as_well() -> None:
-    silent: dict[str, Any] = {"silent": frozenset({"p-1", "p-2"}), "silent_at": {"p-1": NOW, "p-2": NOW + HOUR}}
-    there = replace(world(), ill=dict.fromkeys(("p-1", "p-2"), "no answer"), **silent)
-    assert judged(planes("sunday", 1), there) == []
-    there = replace(there, deleted=frozenset({"p-1", "p-2"}))
-    token = confirmation(planes("sunday"), there)
-    assert operation(next_operation(planes("sunday", restore=token), there)).machines == ("p-1", "p-2")
-    later = replace(there, silent_at={"p-1": NOW, "p-2": NOW})
-    assert confirmation(planes("sunday", restore=token), later) != token
-
-
-# By what was written for another state of the cluster: the wish, and the world in which it must do nothing.
-INERT: dict[str, tuple[Desired, Observed]] = {
-    "named before the loss": (planes("sunday"), LOSS),
-    "approved by a number": (planes("sunday", approve="2"), LOSS),
-    "confirmed at random": (planes("sunday", restore="true"), LOSS),
-    "the same machines are lost at another time": (
-        planes("sunday", restore=TOKEN),
-        world("p-1", "p-2", since=NOW + HOUR),
+WORDS: dict[str, tuple[Observed, str]] = {
+    "NotConfirmed": (
+        world(restore=asks("")),
+        "what was written since 2026-11-22 would be lost: to confirm that, set spec.confirm to 2026-11-22: "
+        """`kubectl patch ver undo -n default --type=merge -p '{"spec": {"confirm": "2026-11-22"}}'`""",
     ),
-    "other machines are lost": (planes("sunday", restore=TOKEN), world("p-0", "p-1")),
-    "one of them came back and was lost": (
-        planes("sunday", restore=TOKEN),
-        replace(LOSS, lost_at={"p-1": NOW, "p-2": NOW + HOUR}),
+    "ConfirmsAnother": (world(restore=asks("x")), "spec.confirm is x, and the snapshot of EtcdBackup sunday was taken"),
+    "BackupNotVerified": (
+        world(restore=asks(), backups=BACKUP["of another cluster"]),
+        "EtcdBackup sunday is of another cluster: it was taken of other: delete this EtcdRestore, and make another",
     ),
-    "another backup is named by now": (planes("monday", restore=TOKEN), replace(LOSS, backups=(MONDAY, SUNDAY))),
-    "another backup has the name": (
-        planes("sunday", restore=TOKEN),
-        replace(LOSS, backups=(replace(SUNDAY, uid="another"),)),
+    "LossNotKnown": (
+        replace(HEALTH["a majority is down"][0], restore=asks()),
+        "start them, or give them up: `kubectl annotate vma p-1 p-2 -n default cluster.vmatrix.dev/replace=lost`",
     ),
-    "the backup is gone": (planes("sunday", restore=TOKEN), replace(LOSS, backups=())),
-    "the backup is not whole any more": (
-        planes("sunday", restore=TOKEN),
-        replace(LOSS, backups=(replace(SUNDAY, state="failed"),)),
+    "LossNotKnown ": (
+        replace(HEALTH["a majority is down"][0], restore=asks(), replace={"p-1": "lost", "p-2": "lost"}),
+        "machines that are given up count as lost once they answer no login (p-1: it answers no login; p-2: ",
     ),
-    "no backup is named any more": (planes(restore=TOKEN), LOSS),
-    "nothing is lost": (planes("sunday", restore=TOKEN), world()),
-    "a minority is lost": (planes("sunday", restore=TOKEN), world("p-2")),
-    "all control planes are lost": (planes("sunday", restore=TOKEN), world("p-0", "p-1", "p-2")),
-    "nothing is lost, and the backup was restored before": (
-        planes("sunday", 1, restore=TOKEN),
-        replace(world(), applied=deployed(planes()).applied.model_copy(update={"restored": "sunday"})),  # type: ignore[union-attr] # there is
+    "SituationChanged ": (world(restore=asks(way=MAJORITY_LOST)), "nothing was restored, and nothing has to be; to go"),
+    "MachinesDown": (world(restore=asks(), ill={"p-1": DOWN}), f"while every machine is well (p-1: {DOWN})"),
+    "NotRecoverable": (
+        replace(HEALTH["all control planes are lost"][0], restore=asks()),
+        "with them the keys of the CA, which were on these machines alone: the operator keeps none. Start a machine",
     ),
-    "a restore was cancelled half-way": (planes("sunday", restore=TOKEN), half_restored("cancelled")),
-    "a restore failed half-way, and a machine is back": (
-        planes("sunday", restore=TOKEN),
-        replace(half_restored("failed"), lost={"p-1": GONE}, ill={"p-1": GONE}),
+    "SituationChanged": (
+        replace(LOSS, restore=asks(way=ROLLBACK)),
+        "when it was made, etcd had its majority, and has lost it since: nothing was restored; make an EtcdRestore",
+    ),
+    "OperationRunning": (
+        world(restore=asks(), running=RUNS["an operation"]),
+        "reconfigure 2 runs: it begins after its end",
     ),
 }
 
 
-@pytest.mark.parametrize("state", INERT)
-def test_nothing_is_restored_by_what_was_written_for_another_state(state: str) -> None:
-    one, there = INERT[state]
-    refused = tuple(judged(one, there))
-    for wanted in (one, replace(one, refused=refused)):
-        found = next_operation(wanted, there)
-        assert not (hasattr(found, "operation") and found.operation == "recover"), state
+@pytest.mark.parametrize("reason", WORDS)
+def test_what_is_waited_for_is_said_with_what_to_do(reason: str) -> None:
+    there, words = WORDS[reason]
+    found = answered(planes(), there)
+    assert (found.reason, words in found.message) == (reason.strip(), True), found.message
+
+
+def test_a_wish_with_mistakes_settles_no_way() -> None:
+    found = answered(planes(refused=("spec.version: no",)), world(restore=asks()))
+    assert (found.phase, found.reason, found.way) == ("Waiting", "NotAccepted", None)
+
+
+def test_a_loss_says_what_is_given_up_and_which_backup_is_newer() -> None:
+    found = answered(planes(), replace(LOSS, restore=asks(""), backups=(MONDAY, SUNDAY)))
+    assert "would be lost; p-1, p-2 are given up; monday of 2026-11-23 is newer: to confirm" in found.message
+    assert (found.way, found.machines, found.taken) == (MAJORITY_LOST, ("p-1", "p-2"), "2026-11-22")
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+def test_a_confirmed_recovery_begins_and_is_over_once(wanted: int) -> None:
+    there, one = replace(LOSS, restore=asks(way=MAJORITY_LOST)), planes(wanted)
+    assert against(one.wish, PLANES, there) == []
+    found = operation(next_operation(one, there))
+    assert (found.operation, found.machines) == (RECOVER, ("p-1", "p-2"))
+    assert found.snapshot is not None
+    assert (found.snapshot.backup, found.snapshot.restore) == ("sunday", "uid-undo")
+    after = ended(begun(there, found))
+    assert after.applied is not None
+    assert (after.applied.machines, after.restore) == (("p-0",), None)
+    follows = next_operation(one, after)
+    assert follows == Nothing() if wanted == 1 else wait(follows).reason == "WaitingForMachines"
+
+
+@pytest.mark.parametrize("there", [LOSS, world()])
+def test_a_restore_that_is_confirmed_needs_no_approval_by_number(there: Observed) -> None:
+    assert begins(planes(approval="Manual"), replace(there, restore=asks())) is not None
+
+
+def test_machines_that_leave_and_do_not_answer_are_lost_as_well() -> None:
+    silent = frozenset({"p-1", "p-2"})
+    there = world(silent=silent, ill=dict.fromkeys(silent, DOWN), restore=asks())
+    assert against(planes(1).wish, PLANES, there) == [], "they may leave their set"
+    for one, gone in ((planes(1), there), (planes(), replace(there, replace=dict.fromkeys(silent, "lost")))):
+        assert operation(next_operation(one, gone)).machines == ("p-1", "p-2")
+    assert "an EtcdRestore recovers it" in wait(next_operation(planes(1), replace(there, silent=frozenset()))).message
+
+
+def test_those_that_answer_again_do_not_leave_by_an_edit_of_their_loss() -> None:
+    (mistake,) = against(planes(1).wish, PLANES, world(ill={"p-2": DOWN}))
+    assert mistake.text.endswith("2 would leave, and the others are no majority: remove 1 at a time")
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "said"),
+    ("there", "words"),
     [
-        (
-            "sunday",
-            world(),
-            "spec.etcd.restoreFrom: nothing is lost: etcd has its majority, and a control plane is left: ",
-        ),
-        (
-            "sunday",
-            world("p-2"),
-            "spec.etcd.restoreFrom: nothing is lost: etcd has its majority, and a control plane is ",
-        ),
-        (
-            "sunday",
-            Observed(NOW),
-            "spec.etcd.restoreFrom: nothing is deployed yet, so nothing can be restored: remove ",
-        ),
-        ("friday", world(), "spec.etcd.restoreFrom: there is no EtcdBackup friday: name another one, such as sunday"),
-        ("sunday", LOSS, None),
-        (None, world(), None),
+        (LOSS, '"metadata": {"generateName": "guest-", "namespace": "default"}, "spec": {"cluster": "guest", "backup": '
+         '"sunday", "confirm": "2026-11-22"}}\' | kubectl create -f -`'),
+        (replace(LOSS, backups=()), "there is no EtcdBackup that is Verified, so nothing can be restored"),
+        (replace(LOSS, restore=asks(), backups=(MONDAY,)), "EtcdRestore undo: there is no EtcdBackup sunday"),
     ],
-)
-def test_a_backup_is_named_only_where_something_is_lost(name: str | None, there: Observed, said: str | None) -> None:
-    found = judged(planes(name), there)
-    assert (len(found) == 1 and found[0].startswith(said)) if said is not None else found == []
-
-
-def test_a_deletion_needs_no_correction_of_the_field() -> None:
-    one = planes("sunday").wish
-    deleted = one.model_copy(update={"metadata": one.metadata.model_copy(update={"deletion_timestamp": "2026"})})
-    assert against(deleted, PLANES, world()) == []
-
-
-@pytest.mark.parametrize(
-    ("one", "there", "reason", "words"),
-    [
-        (planes(), LOSS, "RestoreNotNamed", "(p-1, p-2): name the EtcdBackup to restore in spec.etcd.restoreFrom; the"),
-        (planes(), replace(LOSS, backups=()), "RestoreNotNamed", "; there is no verified one"),
-        (planes("friday"), LOSS, "RestoreNotNamed", "there is no EtcdBackup friday: name another one, such as sunday"),
-        (
-            planes("sunday"),
-            LOSS,
-            "RestoreNotConfirmed",
-            "EtcdBackup sunday of 2026-11-22 would be restored, and what was",
-        ),
-        (planes("sunday"), replace(LOSS, backups=(MONDAY, SUNDAY)), "RestoreNotConfirmed", "; monday is newer; "),
-        (planes("sunday", restore="x"), LOSS, "RestoreNotConfirmed", "; x confirms another restore"),
-        (planes(), world("p-0", "p-1", "p-2"), "NotRecoverable", "all control planes are lost, and the cluster's CA"),
-    ],
-)
-def test_a_loss_says_what_to_do_next(one: Desired, there: Observed, reason: str, words: str) -> None:
-    found = wait(next_operation(one, there))
-    assert found.reason == reason
+)  # fmt: skip
+def test_a_loss_asks_for_an_etcd_restore(there: Observed, words: str) -> None:
+    found = wait(next_operation(planes(), there))
+    assert found.reason == "RestoreNotNamed"
+    assert found.message.startswith("etcd has lost its majority (p-1, p-2): ")
     assert words in found.message
+
+
+@pytest.mark.parametrize("confirm", ["", "2026-11-23"])
+def test_a_loss_waits_for_the_confirmation(confirm: str) -> None:
+    found = wait(next_operation(planes(), replace(LOSS, restore=asks(confirm))))
+    assert (found.reason, "kubectl patch ver undo" in found.message) == ("RestoreNotConfirmed", True)
 
 
 def test_a_cluster_without_any_etcd_member_cannot_be_recovered() -> None:
     sets = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
     machines = (claimed("p-9", "cp"), *(claimed(f"p-{number}", "db") for number in range(3)))
-    one = wish(*sets, machines=machines, etcd={"restoreFrom": "sunday"})
+    one = wish(*sets, machines=machines)
     there = replace(deployed(wish(*sets, machines=machines)), lost=dict.fromkeys(("p-0", "p-1", "p-2"), GONE))
     found = wait(next_operation(one, there))
     assert (found.reason, found.message[:25]) == ("NotRecoverable", "all etcd members are lost")
 
 
 @pytest.mark.parametrize("outcome", ["failed", "interrupted", "cancelled"])
-def test_what_is_restored_half_is_recovered_and_never_removed_member_by_member(outcome: str) -> None:
-    back = replace(half_restored(outcome), lost={}, lost_at={}, ill={})
+def test_what_is_recovered_half_is_recovered_again_and_never_removed_member_by_member(outcome: str) -> None:
+    there = replace(LOSS, restore=asks())
+    half = ended(begun(there, operation(next_operation(planes(), there))), outcome, "product")
+    back = replace(half, lost={}, lost_at={}, ill={}, restore=None)  # the EtcdRestore has failed, machines are back
     assert back.unsettled is not None
     assert back.unsettled.lost == ("p-1", "p-2")
-    assert judged(planes("sunday"), back) == [], "the restore is still to be named"
-    again = planes("sunday", retry="1")
-    token = confirmation(again, back)
-    assert token != TOKEN
-    found = operation(next_operation(planes("sunday", retry="1", restore=token), back))
-    assert (found.operation, found.machines) == ("recover", ("p-1", "p-2"))
-    assert ended(begun(back, found)).unsettled is None
+    found = wait(next_operation(planes(), back))
+    assert (found.reason, f"recover 2 {outcome}" in found.message) == ("RestoreNotNamed", True)
+    another = operation(next_operation(planes(), replace(back, restore=asks(uid="uid-another"))))
+    assert (another.operation, another.machines) == (RECOVER, ("p-1", "p-2"))
+    assert ended(begun(back, another)).unsettled is None
 
 
-def test_the_same_backup_is_restored_after_another_loss_once_that_is_confirmed() -> None:
-    one = planes("sunday", restore=TOKEN)
-    first = ended(begun(LOSS, operation(next_operation(one, LOSS))))
-    assert first.applied is not None
-    all_hosts = deployed(planes()).applied
-    assert all_hosts is not None
-    grown = replace(first, applied=all_hosts.model_copy(update={"restored": "sunday"}), lost_at={})
-    second = replace(grown, lost_at=dict.fromkeys(("p-1", "p-2"), NOW + HOUR))
-    token = confirmation(one, second)
-    assert operation(next_operation(planes("sunday", restore=token), second)).operation == "recover"
+def test_a_rollback_that_failed_holds_everything_until_another_restore() -> None:
+    there = world(restore=asks())
+    failed = replace(ended(begun(there, operation(next_operation(planes(), there))), "failed", "product"), restore=None)
+    other = planes(version="1.36.1")
+    found = wait(next_operation(other, failed))
+    assert found.reason == "Failed"
+    assert "restore 2 failed, and members of etcd may be of different times: make an EtcdRestore" in found.message
+    said = wait(next_operation(other, replace(failed, restore=asks("", uid="uid-another"))))
+    assert "EtcdRestore NotConfirmed: what was written since" in said.message
+    again = operation(next_operation(other, replace(failed, restore=asks(uid="uid-another"))))
+    assert again.operation == RESTORE
+    after = ended(begun(failed, again))
+    assert after.unsettled is not None
+    assert after.unsettled.parts == ("settings", "addons")
 
 
-def test_an_object_of_the_same_name_has_other_confirmations() -> None:
-    machines = tuple(claimed(f"p-{number}", "cp", uid="other") for number in range(3))
-    sets = wanted_set("cp", "control-plane", "worker", replicas=3)
-    other = wish(sets, machines=machines, etcd={"restoreFrom": "sunday"})
-    metadata = other.wish.metadata.model_copy(update={"uid": "other"})
-    other = replace(other, wish=other.wish.model_copy(update={"metadata": metadata}))
-    assert confirmation(other, LOSS) != TOKEN
+def test_one_that_failed_passing_is_tried_again_by_itself() -> None:
+    there = world(restore=asks())
+    failed = ended(begun(there, operation(next_operation(planes(), there))), "failed", "infra")
+    assert wait(next_operation(planes(), failed)).reason == "RetryLater"
 
 
-texts = st.sampled_from(["", "true", "1", "2", "sunday", "monday", TOKEN])
-instants = st.integers(0, 3).map(lambda hours: NOW + hours * HOUR)
+def test_a_cluster_goes_back_once_and_its_settings_follow() -> None:
+    there = world(restore=asks())
+    found = operation(next_operation(planes(), there))
+    assert (found.operation, found.why) == ("restore", "EtcdRestore undo: back to 2026-11-22")
+    assert found.snapshot is not None
+    assert (found.snapshot.backup, found.snapshot.restore) == ("sunday", "uid-undo")
+    assert [step.operation for step in plan(planes(), there)] == ["restore", "reconfigure"]
+    after = ended(begun(there, found))
+    assert (after.applied is not None, after.restore) == (True, None)
+    assert operation(next_operation(planes(), after)).operation == "reconfigure"
+    assert operation(next_operation(planes(), replace(after, restore=asks()))).operation == "reconfigure"
 
 
 @many
 @given(
-    backup=st.sampled_from([None, "sunday", "monday", "friday"]),
+    confirm=st.sampled_from(["", "true", "2026-11-22", "2026-11-23"]),
+    way=st.sampled_from([None, ROLLBACK, MAJORITY_LOST]),
     wanted=st.integers(1, 3),
-    annotations=st.dictionaries(st.sampled_from(["restore", "approve", "cancel", "retry"]), texts),
-    lost=st.dictionaries(st.sampled_from(["p-0", "p-1", "p-2"]), instants),
+    lost=st.sets(st.sampled_from(["p-0", "p-1", "p-2"])),
     ill=st.sets(st.sampled_from(["p-0", "p-1", "p-2"])),
-    restored=st.sampled_from([None, "sunday", "monday"]),
-    backups=st.sampled_from([(), (SUNDAY,), (MONDAY, SUNDAY), (replace(SUNDAY, uid="another"),)]),
+    backups=st.sampled_from([(), (SUNDAY,), (MONDAY, SUNDAY), (MONDAY,)]),
 )
-def test_only_the_word_that_is_asked_for_begins_a_restore(
-    backup: str | None,
+def test_only_a_confirmed_restore_of_this_situation_begins(
+    confirm: str,
+    way: RestoreWay | None,
     wanted: int,
-    annotations: dict[str, str],
-    lost: dict[str, datetime],
+    lost: set[str],
     ill: set[str],
-    restored: str | None,
     backups: tuple[SeenBackup, ...],
 ) -> None:
-    base = deployed(planes())
-    assert base.applied is not None
-    there = replace(
-        world(*lost, backups=backups),
-        lost_at=lost,
-        silent=frozenset(ill),
-        ill=dict.fromkeys({*lost, *ill}, GONE),
-        applied=base.applied.model_copy(update={"restored": restored}),
-    )
-    one = planes(backup, wanted, **annotations)
-    one = replace(one, refused=tuple(judged(one, there)))
-    found = next_operation(one, there)
-    unasked = next_operation(replace(planes(backup, wanted), refused=one.refused), there)
-    assert not (hasattr(unasked, "operation") and unasked.operation == "recover"), "nobody has confirmed anything"
-    if hasattr(found, "operation") and found.operation == "recover":
-        assert isinstance(unasked, Wait)
-        assert unasked.confirmation == annotations.get("restore")
+    there = world(*lost, backups=backups, silent=frozenset(ill), ill=dict.fromkeys({*lost, *ill}, GONE))
+    one = planes(wanted)
+    one = replace(one, refused=tuple(mistake.text for mistake in against(one.wish, PLANES, there)))
+    assert begins(one, there) is None, "nobody asks for anything"
+    found = begins(one, replace(there, restore=asks(confirm, way)))
+    assert found is None or (confirm == SUNDAY.taken and way in (None, ROLLBACK if found == RESTORE else MAJORITY_LOST))
 
 
-def asked(backup: str = "sunday", confirm: str = "2026-11-22", **more: Any) -> Observed:
-    """Return the world in which an EtcdRestore asks for a backup; `more`: of the world besides."""
-    return world(**{"restore": SeenRestore("undo", "uid-undo", backup, confirm), **more})
-
-
-# By the reason why nothing is restored: the world, and words of what is said.
-HELD: dict[str, tuple[Observed, str]] = {
-    "NotConfirmed": (
-        asked(confirm=""),
-        "since 2026-11-22 would be lost: set spec.confirm to 2026-11-22",
-    ),
-    "NotConfirmed ": (asked(confirm="2026-11-23"), "set spec.confirm to 2026-11-22"),
-    "BackupNotVerified": (asked("friday"), "there is no EtcdBackup friday: make another EtcdRestore"),
-    "BackupNotVerified ": (asked(backups=(replace(SUNDAY, state="foreign"),)), "is of another cluster"),
-    "BackupNotVerified  ": (asked(backups=(replace(SUNDAY, state="failed"),)), "is not verified"),
-    "MachinesDown": (asked(ill={"p-1": "it answers no login"}), "p-1: it answers no login"),
-}
-
-
-@pytest.mark.parametrize("row", HELD)
-def test_a_cluster_that_is_well_goes_back_only_with_everything_that_it_takes(row: str) -> None:
-    there, words = HELD[row]
-    assert next_operation(planes(), there) == Nothing(), "and nothing else waits for it"
-    trouble = restore_trouble(Situation.of(planes(), there))
-    assert trouble is not None
-    assert (trouble[0], words in trouble[1]) == (row.strip(), True), trouble
-
-
-def test_a_cluster_goes_back_once_and_its_settings_follow() -> None:
-    found = operation(next_operation(planes(), asked()))
-    assert (found.operation, found.why) == ("restore", "EtcdRestore undo: back to 2026-11-22")
-    assert found.snapshot is not None
-    assert (found.snapshot.backup, found.snapshot.restore) == ("sunday", "uid-undo")
-    assert [step.operation for step in plan(planes(), asked())] == ["restore", "reconfigure"]
-    after = ended(begun(asked(), found))
-    assert after.applied is not None
-    assert (after.applied.restored, after.restore) == ("sunday", None)
-    assert operation(next_operation(planes(), after)).operation == "reconfigure"
-    assert operation(next_operation(planes(), replace(after, restore=asked().restore))).operation == "reconfigure"
-
-
-def test_going_back_needs_no_approval_by_number() -> None:
-    one = planes()
-    manual = one.wish.model_copy(update={"spec": one.spec.model_copy(update={"approval": "Manual"})})
-    assert operation(next_operation(replace(one, wish=manual), asked())).operation == "restore"
-
-
-def test_a_loss_is_never_answered_by_going_back() -> None:
-    there = world("p-1", "p-2", restore=asked().restore)
-    assert wait(next_operation(planes(), there)).reason == "RestoreNotNamed"
-
-
-def etcd_restore(name: str, made: str, phase: str | None = None, cluster: str = "guest") -> EtcdRestore:
+def etcd_restore(name: str, made: str, phase: str | None = None, cluster: str = "guest", **meta: Any) -> EtcdRestore:
     """Return an EtcdRestore."""
-    meta = {"name": name, "uid": f"uid-{name}", "creationTimestamp": made}
+    meta = {"name": name, "uid": f"uid-{name}", "creationTimestamp": made, **meta}
     spec = {"cluster": cluster, "backup": "sunday"}
     return EtcdRestore.model_validate({"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
@@ -364,9 +337,11 @@ def etcd_restore(name: str, made: str, phase: str | None = None, cluster: str = 
     [
         ((), (), None),
         ((etcd_restore("b", "2"), etcd_restore("a", "3")), (), "b"),
-        ((etcd_restore("b", "2", "Succeeded"), etcd_restore("a", "3", "Failed")), (), "a"),
+        ((etcd_restore("c", "1", "Succeeded"), etcd_restore("b", "2", "Failed"), etcd_restore("a", "3")), (), "a"),
+        ((etcd_restore("b", "2", "Failed"),), (), None),
         ((etcd_restore("b", "2"),), ("uid-b",), None),
         ((etcd_restore("b", "2", cluster="other"),), (), None),
+        ((etcd_restore("b", "2", deletionTimestamp="3"),), (), None),
     ],
 )
 def test_each_restore_is_once_and_the_first_comes_first(

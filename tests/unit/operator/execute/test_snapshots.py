@@ -105,7 +105,7 @@ def test_snapshot_that_is_gone_or_damaged_is_not_restored(store: SnapshotStore) 
     write(store.path, snapshot_of(b"another"))
     with pytest.raises(BadInput, match="is damaged") as refused:
         store.begin("recover")
-    assert "spec.etcd.restoreFrom" in refused.value.hint
+    assert "an EtcdRestore of another EtcdBackup" in refused.value.hint
 
 
 def test_claim_that_cannot_be_written_is_named(tmp_path: Path) -> None:

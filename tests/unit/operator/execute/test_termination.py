@@ -169,6 +169,8 @@ def test_a_request_that_is_refused_is_the_users(play: str, tmp_path: Path) -> No
 # Refusals that the author of an object cannot mend, and whose they are.
 NOT_BY_REQUEST = {
     "control_plane : Refuse to begin another cluster": "the executor chooses the machines of a run",
+    "control_plane : Refuse a configuration with which the kubelet says something else": "the role refuses all",
+    "control_plane : Say what is wrong": "the same",
     "control_plane_join : Refuse to join without credentials": "the executor chooses the machines of a run",
     "daemon : Say why the unit does not run": "the role settings blames the settings where they are new",
     "encryption_key : Refuse to go on before every Secret is written": "the API server refuses them",
@@ -202,6 +204,8 @@ NOT_BY_REQUEST = {
     "removal_ready : Refuse to start without an etcd member that responds": "machines do not answer",
     "scale_check : Refuse to scale without an existing cluster": "the cluster is gone",
     "settings : Say that the former settings do not run either": "the way back failed",
+    "static_pods : Say that no container begins": "the role settings blames the settings where they are new",
+    "static_pods : Say that the component does not serve": "the same",
     "upgrade_prefetch : Refuse to go on without an image": "the registry may not answer",
     "version_skew : Refuse a machine that is not a node": "the executor chooses the machines of a run",
     "version_skew : Refuse a machine that is not ready": "a machine is not well",
