@@ -219,11 +219,13 @@ class Pursuit:
         history = open_store(self.project.settings, os.environ).load().records
         records = [record for record in history if record.where.commit and not record.where.changed]
         by_id = {cell.id: cell for cell in map(self._cell, self._result().values.values())}
+        tried: set[str] = set()  # cells, whose runs tell of other failures, too
         for one in found.failures:
             if one.named is None or one.named.around:
                 continue
             own = [by_id[c] for c in one.cells if c in by_id and set(one.named.values) <= by_id[c].values.items()]
-            cell = min(own, key=lambda cell: durations.expected(cell).seconds).id
+            cell = min(own, key=lambda cell: (cell.id not in tried, durations.expected(cell).seconds)).id
+            tried.add(cell)
             culprit = self._culprit(one, one.named, cell, records)
             self.say(f"{one.named.said}: {culprit.said}")
             Recorder(self._files.path).write("culprit", cell=cell, **culprit.event)
@@ -244,7 +246,8 @@ class Pursuit:
                 return replace(none, why="the history has no commit at which these values passed before")
             commits = ends[0].where.commit, ends[1].where.commit
             runs = self.project.settings.runs
-            search = bisected(repository, cell, commits, runs, [*self.options, *self._suites(cell)], self.say)
+            options = [*self.options, *self._suites(cell)]
+            search = bisected(repository, cell, commits, runs, options, self.say, checks)
         except VmatrixError as error:
             return replace(none, why=error.summary)
         if len(search.open) != 1:

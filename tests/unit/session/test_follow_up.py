@@ -175,7 +175,9 @@ def pursued(
     def trial(runs: CellRuns, tree: Path) -> RevisionTrial:
         name = proc.run(["git", "-C", tree, "log", "-1", "--format=%s"], timeout=20).stdout.strip()
         tried.append((runs.cell, name))
-        return RevisionTrial(RevisionVerdict.BAD if name >= "Change 2" else RevisionVerdict.GOOD)
+        if name >= "Change 2":
+            return RevisionTrial(RevisionVerdict.BAD, failing=("s: c",))
+        return RevisionTrial(RevisionVerdict.GOOD, passed=("s: c",))
 
     monkeypatch.setattr(CellRuns, "trial", trial)
     said: list[str] = []
