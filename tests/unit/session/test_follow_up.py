@@ -175,6 +175,7 @@ def pursued(
     def trial(runs: CellRuns, tree: Path) -> RevisionTrial:
         name = proc.run(["git", "-C", tree, "log", "-1", "--format=%s"], timeout=20).stdout.strip()
         tried.append((runs.cell, name))
+        assert list(runs.options) == ["--tier", "nightly"], "the suites of the run's tier"
         if name >= "Change 2":
             return RevisionTrial(RevisionVerdict.BAD, failing=("s: c",))
         return RevisionTrial(RevisionVerdict.GOOD, passed=("s: c",))
