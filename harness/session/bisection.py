@@ -218,9 +218,13 @@ class Repository:
         done = _git(self.root, "rev-list", "--reverse", "--ancestry-path", "--topo-order", f"{good}..{bad}")
         return tuple(done.stdout.split())
 
-    def ancestors(self, name: str) -> frozenset[str]:
-        """Return a commit and all that it was made from, as far as the clone has them; BadInput as `commit`."""
-        return frozenset(_git(self.root, "rev-list", self.commit(name)).stdout.split())
+    def ancestors(self, name: str) -> dict[str, int]:
+        """Return a commit and all that it was made from, as far as the clone has them, numbered from the oldest on.
+
+        Commits are in order by themselves, whatever the clocks of the hosts say that tested them. BadInput as `commit`.
+        """
+        done = _git(self.root, "rev-list", "--topo-order", "--reverse", self.commit(name))
+        return {found: number for number, found in enumerate(done.stdout.split())}
 
     def revision(self, name: str) -> Commit:
         """Return a commit."""
@@ -374,7 +378,7 @@ def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: st
     """Return the last commit at which a cell passed, and the first one after it at which the product failed.
 
     Args:
-        records: the history, oldest first.  good, bad: given by a person, and kept.
+        records: the history, by commits: the oldest first.  good, bad: given by a person, and kept.
 
     Raises:
         BadInput: the history does not say.

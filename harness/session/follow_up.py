@@ -244,7 +244,8 @@ class Pursuit:
         try:
             repository = Repository.of(self.project.directory)
             own = repository.ancestors(self._commit())  # what other branches had tells nothing of it
-            ends = since((one for one in records if one.where.commit in own), suspect.values, checks)
+            tested = sorted((r for r in records if r.where.commit in own), key=lambda r: own[r.where.commit])
+            ends = since(tested, suspect.values, checks)
             if ends is None:
                 return replace(none, why="the history has no commit at which these values passed before")
             commits = ends[0].where.commit, ends[1].where.commit

@@ -217,6 +217,16 @@ def test_what_another_cell_came_to_does_not_count(tmp_path: Path) -> None:
     assert resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json").trials == {}
 
 
+def test_commits_are_in_order_whatever_clocks_say(root: Path) -> None:
+    repository = Repository.of(root / "deploy")
+    own = repository.ancestors("main~1")
+    names = [*repository.between(repository.commit(f"HEAD~{COMMITS}"), repository.commit("main"))]
+    assert [own.get(name) for name in names] == [*range(1, COMMITS), None]
+    runs = [ran(names[7], "failed", "product"), ran(names[2], "passed"), ran(names[4], "passed")]  # by a wrong clock
+    by_commit = sorted(runs, key=lambda run: own[run.where.commit])
+    assert good_and_bad(by_commit, "c", None, None) == (names[4], names[7])
+
+
 def test_revisions_that_cannot_be(root: Path, tmp_path: Path) -> None:
     repository, _ = begun(root)
     for good, bad in (("main", "main"), ("main", "main~1")):
