@@ -21,7 +21,7 @@ function showAttention(page) {
   const empty = document.getElementById("attention-empty");
   empty.hidden = groups.length > 0;
   empty.textContent = shown.length < report.cells.length ? `No cell that matches the filter failed in the last ${unitOf(report)}.` : `No cell failed in the last ${unitOf(report)}.`;
-  if (night >= 0 && !groups.length && report.week) empty.append(" ", weekOf(report));
+  if (night >= 0 && !groups.length && report.week && shown.length === report.cells.length) empty.append(" ", weekOf(report));
   showSuspects(page, new Set(shown.map((cell) => cell.number)));
   const more = document.getElementById("attention-more");
   more.hidden = all;
@@ -62,7 +62,7 @@ function culpritOf(report, { culprit, since }) {
   if (!since) return el("p", { class: "quiet", text: "not known to have passed before" });
   const range = since.good === since.bad ? ["same commit ", el("code", { text: short(since.bad) }), " passed before"]
     : ["commits ", link(since.url, `${short(since.good)}..${short(since.bad)}`, { class: "mono" })];
-  return el("p", { class: "quiet" }, `since ${shortDate(since.date)}, `, range);
+  return el("p", { class: "quiet" }, `since ${shortDate(noonOf(since.date))}, `, range);
 }
 
 function byUrgency(one, other) {
