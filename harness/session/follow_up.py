@@ -79,6 +79,8 @@ def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Cal
 def why_none(goal: Goal, found: Explained) -> str:
     """Say why no cell tells apart what may explain a failure."""
     what, book = found.keys[0][0], Rulebook.of(goal.rules)
+    if found.by_chance:
+        return f"{what}: most likely chance"
     if any(suspect.around for suspect in found.suspects[:2]):
         return f"{what}: no cell chooses its node, runner or hour"
     match _matrix(found)[:2]:

@@ -72,6 +72,9 @@ def test_a_row_says_what_may_explain_its_cells(page: Page, sample: Document) -> 
     rows = lines(page.texts("#attention-rows > tr"))
     assert "perhaps (60 %): os debian-12 with topology cp1-w2; 1 of 1 cells with both failed" in rows[1]
     assert "perhaps" not in rows[0]
+    chance = {"cells": [8, 9], "named": False, "by_chance": True, "chance": 0.97, "suspects": []}
+    page.show({**twelve(sample), "suspects": [{**found, **chance}]})
+    assert "most likely chance (97 %)" in lines(page.texts("#attention-rows > tr"))[1]
     assert not page.one("#suspects-rows").is_displayed()
 
 

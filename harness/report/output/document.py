@@ -385,6 +385,7 @@ class _Document:
             "since": since_of(self.analysis, found),
             "culprit": culprit_of(self.analysis, found),
             "named": found.named is not None,
+            "by_chance": found.by_chance,
             "suspects": [
                 {
                     "values": [{"axis": axis, "value": value} for axis, value in one.values],

@@ -112,6 +112,7 @@ def open_failure(*suspects: Suspect) -> Explained:
     ("found", "why"),
     [
         (open_failure(), "it may well be chance, and no other cell can have what this one has"),
+        (replace(open_failure(), chance=0.9, passed=6), "most likely chance"),
         (
             open_failure(Suspect((("node", "w"),), 0.5, 1, 1, 0, 5, around=True)),
             "no cell chooses its node, runner or hour",

@@ -129,7 +129,8 @@ function besides(report, cells, first, night) {
   const others = otherFailures(report, cells, first, night);
   const older = cluster && cluster.runs > cells.length && report.nights[cluster.first];
   return [
-    suspected && suspected.suspects.slice(0, suspected.named ? 1 : FEW_SUSPECTS).map((one) => suspectLine(suspected, one)),
+    suspected?.by_chance && el("p", { class: "quiet", text: `most likely chance (${Math.round(100 * suspected.chance)} %)` }),
+    suspected && !suspected.by_chance && suspected.suspects.slice(0, suspected.named ? 1 : FEW_SUSPECTS).map((one) => suspectLine(suspected, one)),
     others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
     others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more cause")}` }),
     older && el("p", { class: "quiet", text: `seen in ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")} since ${shortDate(older.date)}` }),
@@ -139,7 +140,7 @@ function besides(report, cells, first, night) {
 /** Return what may explain the failure of these cells: of those that these cells had alone, what most of them had. */
 function suspectsOf(report, cells) {
   const numbers = new Set(cells.map((cell) => cell.number));
-  return report.suspects.find((one) => one.suspects.length && one.cells.every((cell) => numbers.has(cell)));
+  return report.suspects.find((one) => (one.suspects.length || one.by_chance) && one.cells.every((cell) => numbers.has(cell)));
 }
 
 function suspectLine(found, one) {
