@@ -18,19 +18,21 @@ from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web", "documentation"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
-    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "embedded", "faults"),
+    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "culprit", "embedded", "faults"),
     *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
     *("gitlab runner", "kind", "smoke lowest", "tutorial", "versions"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},
     "smoke": ["plan"],
+    "checks": ["plan"],
+    "deliver": None,
     "matrix": ["plan", "smoke"],
     "report": None,
     "publish": ["report", "documentation"],
 }
 STAGES = ["lint", "plan", "smoke", "matrix", "report"]
-RUNS_CELLS = ("smoke",)
+RUNS_CELLS = ("smoke", "checks")
 MERGE_REQUEST_RULE = '$CI_PIPELINE_SOURCE == "merge_request_event"'
 
 

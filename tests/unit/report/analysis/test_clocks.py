@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness.history.lines import once
+from harness.history.lines import History, once
 from harness.history.record import Record
 from harness.report.alerts import alerts_of
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output.document import document, since_of
-from harness.report.records import History, records_of
+from harness.report.records import records_of
 from harness.report.suspects import of_night
 from tests.unit.report.written import START, Written
 
