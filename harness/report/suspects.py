@@ -34,7 +34,7 @@ LEAST_FLAKE, MOST_FLAKE = 0.002, 0.5
 # How likely a failure has its cause in so many values together, before anything was seen; most are chance. So the first
 # further cell mostly has all that may explain a lone failure, and where it passes no other one is spent on it.
 BY_SIZE = {1: 0.08, 2: 0.04, 3: 0.004}
-TOGETHER = {2: 0.02, 3: 0.03}  # in values of axes that a tier covers together, since somebody suspected them before
+TOGETHER = {2: 0.03, 3: 0.06}  # in values of axes that a tier covers together, since somebody suspected them before
 AROUND = 0.01  # in the node, the runner or the hour
 CHANCE = 0.3
 NAMED = 0.85  # from here on a suspect is named
