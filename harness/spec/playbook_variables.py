@@ -35,6 +35,7 @@ URL = re.compile(r"https?://[^\s/]+\S*")
 HOURS = re.compile(r"[1-9]\d{0,6}h(0m)?(0s)?")
 TIME = re.compile(r"(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+")  # Go's time.ParseDuration
 SERVER = re.compile(r"https://[^\s/]+")
+ROTATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 TRUTH = ("true", "false", "yes", "no", "on", "off", "1", "0", "t", "f", "y", "n")  # Ansible's words, in any case
 KEY_BYTES = 32
@@ -140,6 +141,7 @@ FORMS: Mapping[str, Form] = {
     "cluster_etcd_defragment_percent": Form("a number from 0 to 100", "30", _number(0, 100)),
     "cluster_etcd_defragment_mebibytes": Form("a number of MiB", "100", _number(0, 1 << 31)),
     "cluster_certificates_renew_before_days": Form("a number of days", "90", _number(0, 1 << 31)),
+    "cluster_ca_rotation": Form("a name such as 2026-11", "2026-11", _matching(ROTATION), empty=True),
     "cluster_kubeconfig_server": Form("a server's URL", "https://10.0.0.5:6443", _matching(SERVER), empty=True),
     "cluster_encryption_key": Form("32 bytes in base64", "`head -c 32 /dev/urandom | base64`", _key, empty=True),
     "cluster_tls_minimum": Form(
@@ -159,7 +161,8 @@ FORMS: Mapping[str, Form] = {
             *("cluster_crio_systemd_cgroup", "cluster_crio_within_limits", "cluster_drain_force", "cluster_profiling"),
             *("cluster_ingress_default_class", "cluster_anonymous_health_only", "cluster_kubelet_certificates_signed"),
             *("cluster_private_files", "cluster_seccomp_default", "cluster_external_ca"),
-            "cluster_enforces_network_policies",
+            *("cluster_enforces_network_policies", "cluster_ca_rotation_restart_pods"),
+            "cluster_upgrade_workers",
         ),
         A_TRUTH,
     ),

@@ -195,6 +195,7 @@ PHASES = {  # the usual names of a phase's playbook, without ending and with das
     "reconfigure": ("reconfigure",),
     "defragment": ("defragment-etcd", "etcd-defragment", "etcd-defrag", "defrag"),
     "certificates": ("certificates", "renew-certificates", "renew-certs"),
+    "rotate-ca": ("rotate-ca", "ca-rotation", "rotate-certificate-authority"),
     "backup": ("backup", "etcd-backup"),
     "recover": ("recover", "restore", "recover-control-plane"),
     "reset": ("reset", "uninstall", "teardown"),

@@ -103,7 +103,10 @@ def _has(value: Any, name: str, axis: Any, documents: Mapping[str, Document]) ->
 
 
 DEFAULTS = "playbooks/group_vars/all"  # of the packaged playbooks
-SOMETIMES = ("cluster_remove_nodes", "cluster_lost_nodes", "cluster_files_url", "cluster_checksums")  # given by a run
+SOMETIMES = (  # given by a run, or to a play as a whole
+    *("cluster_remove_nodes", "cluster_lost_nodes", "cluster_files_url", "cluster_checksums"),
+    "cluster_upgrade_workers",
+)
 VERSION_SUFFIX = "_version"  # how the names of versions end; vmatrix has them without a leading v
 
 

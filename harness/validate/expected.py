@@ -101,6 +101,7 @@ class ExpectedGuest:
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     `options`: those that name the infra cluster to a vmatrix command.
     `earlier_minors`: of Kubernetes that the cluster may have been before; None where nobody says.
+    `worker_kubernetes`: the version of workers that an upgrade left behind; "" where they have that of control planes.
     `former_control_planes`: machines that were control planes in other phases; None where nobody says.
     """
 
@@ -136,6 +137,7 @@ class ExpectedGuest:
     ipv6_service_cidr: str = ""
     options: tuple[str, ...] = ()
     earlier_minors: frozenset[str] | None = None
+    worker_kubernetes: str = ""
     former_control_planes: frozenset[str] | None = None
 
     @property
@@ -203,6 +205,10 @@ class ExpectedGuest:
     def minor(self) -> str:
         """Return the Kubernetes minor: "1.36"."""
         return minor_of(self.kubernetes)
+
+    def kubernetes_of(self, node: str) -> str:
+        """Return the version of Kubernetes of a node's kubelet, kubeadm and kubectl."""
+        return self.worker_kubernetes if self.worker_kubernetes and node in self.workers else self.kubernetes
 
     @property
     def stacked_etcd(self) -> bool:
@@ -313,9 +319,18 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
-        earlier_minors=_earlier_minors(guest) if environment.namespace else None,
-        former_control_planes=_former_control_planes(guest, control_plane) if environment.namespace else None,
+        **_of_phases(guest, control_plane),
     )
+
+
+def _of_phases(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Any]:
+    """Return what the phases of a guest's cell say of it, where there is a cell."""
+    known = bool(guest.environment.namespace)
+    return {
+        "worker_kubernetes": _worker_kubernetes(guest),
+        "earlier_minors": _earlier_minors(guest) if known else None,
+        "former_control_planes": _former_control_planes(guest, control_plane) if known else None,
+    }
 
 
 def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
@@ -323,6 +338,19 @@ def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
     versions = (phase.vars.get("cluster_kubernetes_version") for phase in guest.environment.cell.phases)
     own = minor_of(str(guest.expected.get("cluster_kubernetes_version", "")))
     return frozenset(minor_of(str(version)) for version in versions if version) - {own}
+
+
+LEFT_BEHIND = {"cluster_upgrade_workers": False}  # in the variables of a phase that upgrades control planes alone
+
+
+def _worker_kubernetes(guest: GuestCluster) -> str:
+    """Return the version of the last phase that upgraded workers, too, where the guest's own has left them behind."""
+    version, phases = "cluster_kubernetes_version", guest.environment.cell.phases
+    left = [LEFT_BEHIND.items() <= phase.vars.items() for phase in phases]
+    own = [n for n, phase in enumerate(phases) if left[n] and phase.vars.get(version) == guest.expected.get(version)]
+    if not own or not LEFT_BEHIND.items() <= guest.expected.items():
+        return ""
+    return next((str(phases[n].vars.get(version, "")) for n in reversed(range(own[0])) if not left[n]), "")
 
 
 def _former_control_planes(guest: GuestCluster, present: Collection[str]) -> frozenset[str]:

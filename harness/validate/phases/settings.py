@@ -121,6 +121,8 @@ OF_RUNTIME: Mapping[str, str] = {"cluster_containerd_config": "containerd", "clu
 RUNTIME = "cluster_container_runtime"
 # Variables of scenarios that other checks look at, and where those are.
 SEEN_ELSEWHERE: Mapping[str, str] = {
+    "cluster_ca_rotation": "suite phases, after rotate-ca",
+    "cluster_upgrade_workers": "suite nodes, versions of kubelets",
     "cluster_certificates_renew_before_days": "suite phases, after renew",
     "cluster_etcd_defragment_mebibytes": "suite phases, after defragment",
     "cluster_etcd_defragment_percent": "suite phases, after defragment",

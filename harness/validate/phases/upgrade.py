@@ -50,9 +50,9 @@ def _agents(seen: Observation) -> dict[str, str]:
     expected = seen.expected
     wanted: dict[str, str] = {}
     for node in expected.nodes:
-        wanted[f"{node}: kubelet, as its Node reports"] = expected.kubernetes
+        wanted[f"{node}: kubelet, as its Node reports"] = expected.kubernetes_of(node)
         if expected.leaves.kubelet.unit is not None or not absent(seen.facts, "kubelet"):
-            wanted[f"{node}: kubelet, running"] = expected.kubernetes
+            wanted[f"{node}: kubelet, running"] = expected.kubernetes_of(node)
         if expected.kube_proxy_mode == LEFT_OUT:
             continue
         if expected.leaves.kube_proxy is not None or not absent(seen.facts, "kube-proxy"):

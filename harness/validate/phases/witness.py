@@ -32,6 +32,7 @@ from harness.validate.phases.availability import (
     read_availability,
     send_requests,
 )
+from harness.validate.phases.credentials import ROTATE, Credentials, take_credentials
 from harness.validate.phases.data import Writer, leave_mark
 from harness.validate.phases.observation import Observation, observe
 from harness.validate.phases.restarts import power_cut, restarts
@@ -55,11 +56,13 @@ class PhaseRecord:
     unrequested: why no request was sent, where that is no trouble.
     single: whether the workload had only one node.  api: where the client reaches the API on itself.
     states: each machine's state before a restart, by name.  writer: writes all through a phase that cuts the power.
+    former: what the API accepted before a phase that replaces its authorities.
     """
 
     before: Observation | None = None
     states: Mapping[str, MachineState] = field(default_factory=dict)
     writer: Writer | None = None
+    former: Credentials | None = None
     availability: Mapping[str, Availability] = field(default_factory=dict)
     client: str = ""
     seconds: float = 0.0
@@ -98,6 +101,17 @@ class PhaseRecord:
                 "the guest was not looked at before the phase", hint="the first phase has no guest before it"
             )
         return self.before
+
+    def former_credentials(self) -> Credentials:
+        """Return what the API accepted when the phase began.
+
+        Raises:
+            VmatrixError: what went wrong; or nobody took them, which is the harness's fault.
+        """
+        self.need(self.former)
+        if self.former is None:
+            raise HarnessBug("nobody took credentials before the phase", hint=f"they are for the phase {ROTATE} alone")
+        return self.former
 
     def need(self, what: object) -> None:
         """Raise what went wrong (a VmatrixError) when that is why something is missing."""
@@ -243,6 +257,10 @@ class Witness:
             leave_mark(inspection.api, self.cell.stage(index), mark)
             self.marks[index] = mark
             self._prepare_restart(index, record, inspection)
+            if self.cell.phases[index].name == ROTATE:
+                record.former = take_credentials(
+                    inspection.api, before.kubeconfig, Deadline.after(self.timeouts.probe_pods)
+                )
             if self.cell.phases[index].workload:
                 return self._start_requests(index, record, inspection)
         except VmatrixError as trouble:

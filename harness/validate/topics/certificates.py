@@ -563,24 +563,27 @@ def _data_folders(name: str, facts: Facts) -> list[str]:
     return [folder for one in facts[name].running("etcd") if (folder := one.flag("data-dir"))] if name in facts else []
 
 
-def not_renewed(before: Facts, after: Facts, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return certificates of control planes and of etcd that are the same after a phase as before it."""
+RENEWED = frozenset(path for path, role in ROLES.items() if not role.authority and role.where != "node")
+REPLACED = frozenset(ROLES)  # by a rotation of CAs
+
+
+def not_renewed(
+    before: Facts, after: Facts, expected: ExpectedGuest, paths: frozenset[str] = RENEWED
+) -> list[Mismatch]:
+    """Return certificates that are the same after a phase as before it, of those of ROLES that are named."""
     folder = expected.leaves.certificates or ""
-    signed = {
-        path if path.startswith("/") else f"{folder}/{path}"
-        for path, role in ROLES.items()
-        if not role.authority and role.where != "node"
-    }
+    signed = {path if path.startswith("/") else f"{folder}/{path}" for path in paths}
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         earlier = {one.path: one.pem for one in before[name].certificates} if name in before else {}
         there = [one for one in seen.certificates if one.path in signed]
         if not there:
-            yield Mismatch(name, "certificates that a renewal is for", "none")
+            yield Mismatch(name, "certificates that the phase replaces", "none")
         for one in there:
             if earlier.get(one.path, one.pem) == one.pem:
                 yield Mismatch(
                     f"{name} {one.path}", "another certificate than before the phase", "the same, or none before"
                 )
 
-    return on_every([*dict.fromkeys((*expected.control_plane, *expected.etcd))], after, judge)
+    machines = {name for path in paths for name in _machines_of(ROLES[path], expected)}
+    return on_every([name for name in expected.machines if name in machines], after, judge)

@@ -15,7 +15,7 @@ import yaml
 
 from harness.kube import Cluster
 from harness.urls import in_url, joined
-from harness.validate.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.expected import PROXY_MODES, ExpectedGuest, minor_of
 from harness.validate.facts.cluster import ZERO, Json, explicit_settings, settings_in, value_at
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.facts.programs import MachineSetup
@@ -152,7 +152,8 @@ def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[str, str]:
     """Return the flags of a program on a machine."""
     given = expected.variables.get(OF_THE_CELL.get(program, ""), None) or {}
-    of_minor = OF_A_MINOR.get(expected.minor, {}).get(program, {})
+    minor = minor_of(expected.kubernetes_of(machine)) if program == "kubelet" else expected.minor
+    of_minor = OF_A_MINOR.get(minor, {}).get(program, {})
     wanted = {**KUBEADM.get(program, {}), **of_minor, **(expected.leaves.flags or {}).get(program, {})}
     wanted |= {**hardened_flags(program, expected.variables), **customised_flags(program, expected.variables)}
     wanted |= external_flags(program, expected.variables)

@@ -89,7 +89,7 @@ def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         info = node["status"]["nodeInfo"]
         runtime = f"{REPORTED.get(expected.runtime_process, expected.runtime)}://{expected.runtime_version}"
-        yield from differs_upstream(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
+        yield from differs_upstream(name, "kubelet", f"v{expected.kubernetes_of(name)}", info["kubeletVersion"])
         # containerd reports its version as it was stamped: with or without a v
         if known:
             yield from differs_upstream(

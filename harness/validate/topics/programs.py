@@ -237,6 +237,9 @@ def wrong_binaries(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     return together(*parts, _cni_plugins(facts, expected))
 
 
+KUBERNETES = ("kubelet", "kubeadm", "kubectl")  # the programs of a node with the version of Kubernetes
+
+
 def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, tool: Tool | None) -> list[Mismatch]:
     """Judge one program where it has to be, or wherever it is when the product does not say."""
     installed = tuple(name for name in expected.nodes if name in facts and facts[name].versions.get(program))
@@ -249,7 +252,8 @@ def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, 
     names = names if tool is not None or program in agents else installed
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        yield from differs_upstream(f"{name} {program}", "version", version, seen.versions.get(program, ""))
+        own = expected.kubernetes_of(name) if program in KUBERNETES else version
+        yield from differs_upstream(f"{name} {program}", "version", own, seen.versions.get(program, ""))
 
     return on_every(names or expected.nodes, facts, judge)
 

@@ -9,7 +9,10 @@ import pytest
 from harness.model import Cell
 from harness.validate.commands import etcdctl, on_machine
 from harness.validate.findings import require
+from harness.validate.inspection import Inspection
+from harness.validate.phases import credentials
 from harness.validate.phases.observation import Observation
+from harness.validate.phases.witness import PhaseRecord
 from harness.validate.topics import certificates, etcd
 
 
@@ -35,4 +38,24 @@ def test_every_certificate_is_a_new_one(before: Observation, after: Observation)
         claim="every certificate of control planes and of members of etcd was signed in the phase",
         look="the phase's log: did `kubeadm certs renew` run on each of them?",
         do=on_machine(after.expected, "kubeadm certs check-expiration"),
+    )
+
+
+@pytest.mark.when(phase=named(credentials.ROTATE))
+def test_every_authority_and_certificate_is_a_new_one(before: Observation, after: Observation) -> None:
+    require(
+        certificates.not_renewed(before.facts, after.facts, after.expected, certificates.REPLACED),
+        claim="every CA, and every certificate of control planes, members of etcd and kubelets, was made in the phase",
+        look="the phase's log; cluster_ca_rotation has to be another name than that of an earlier rotation",
+        do=on_machine(after.expected, "cat /etc/kubernetes/ca-rotation/state.yml"),
+    )
+
+
+@pytest.mark.when(phase=named(credentials.ROTATE))
+def test_former_credentials_are_refused(record: PhaseRecord, inspection: Inspection) -> None:
+    require(
+        credentials.accepted(record.former_credentials(), inspection.guest.kubeconfig, inspection.directory),
+        claim="nobody trusts the former CA, and what it and the former key of service accounts signed is refused",
+        look="ca.crt and sa.pub in the folder of certificates, and whether the API server is older than they",
+        do=on_machine(inspection.expected, "grep -c BEGIN /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/sa.pub"),
     )

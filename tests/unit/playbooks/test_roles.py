@@ -31,6 +31,7 @@ LATER = {
         "remove-node",
         "reset",
         "restore",
+        "rotate-ca",
         "rotate-encryption-key",
         "scale",
         "upgrade",

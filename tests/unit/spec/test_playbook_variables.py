@@ -42,6 +42,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "a number of bytes": ("large", -1, True),
     "a number of seconds": ("30s", -1, 1.5),
     "a number of days": ("90d", -1),
+    "a name such as 2026-11": ("of November", "-1", 2026),
     "a number of MiB": ("100Mi", -1),
     "a number from 0 to 100": ("30%", -1, 101),
     "a number above 0": (0, "0.0", "fast", -1),

@@ -109,6 +109,26 @@ def test_earlier_minors_are_those_of_other_phases() -> None:
     assert expected_of(nobodys, guests.OURS).earlier_minors is None
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"), [(0, "1.34.4"), (1, "1.34.4"), (2, "1.34.4"), (3, "1.36.3"), (4, "1.36.3")]
+)
+def test_workers_that_stay_behind_have_the_version_of_the_last_phase_that_upgraded_them(
+    number: int, expected: str
+) -> None:
+    rows = (("1.34.4", None), ("1.35.4", False), ("1.36.3", False), ("1.36.3", True), ("1.37.2", False))
+    left = [{} if workers is None else {"cluster_upgrade_workers": workers} for _, workers in rows]
+    phases = tuple(
+        Phase("upgrade", vars={"cluster_kubernetes_version": row[0], **own})
+        for row, own in zip(rows, left, strict=True)
+    )
+    found = guests.guest()
+    cell = replace(found.environment.cell, phases=phases)
+    given = {**found.expected, **phases[number].vars}
+    guest = expected_of(replace(found, environment=replace(found.environment, cell=cell), expected=given), guests.OURS)
+    assert {name: guest.kubernetes_of(name) for name in guest.workers} == dict.fromkeys(guest.workers, expected)
+    assert {guest.kubernetes_of(name) for name in guest.control_plane} == {rows[number][0]}
+
+
 def test_former_control_planes_are_those_of_other_phases() -> None:
     found = guests.guest()
     environment = found.environment

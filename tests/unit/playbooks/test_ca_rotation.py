@@ -1,0 +1,163 @@
+"""Each stage of a rotation of CAs has whom a machine trusts and what it signs with; what cannot go well is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, run_here
+
+FORMER = {name: f"former {name}\n" for name in ("ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.pub")}
+NEW = {name: f"new {name}\n" for name in (*FORMER, "ca.key", "front-proxy-ca.key", "etcd/ca.key", "sa.key")}
+MANIFEST = "    - --cluster-signing-cert-file=/pki/ca.crt\n    - --cluster-signing-key-file=/pki/ca.key\n"
+KINDS = {
+    "cp": {"ca_rotation_control_plane": True},
+    "worker": {"ca_rotation_control_plane": False},
+    "etcd": {"ca_rotation_control_plane": False},
+}
+# By stage: the parts of each file that says whom to trust, what the controller manager signs with, and by which file.
+STAGES = {
+    "trust": ((FORMER, NEW), FORMER, "ca-signing.crt"),
+    "sign": ((NEW, FORMER), NEW, "ca-signing.crt"),
+    "only": ((NEW,), NEW, "ca.crt"),
+}
+TRUSTED = {"cp": set(FORMER), "worker": {"ca.crt"}, "etcd": {"etcd/ca.crt"}}
+FILES = [(kind, stage) for kind in KINDS for stage in STAGES]
+
+READY = ["cp-0 v1.36.3 True", "w-0 v1.35.4 True", "w-1 v1.35.4 True"]
+IMAGES = ["mirror:5000/kube-apiserver:v1.36.3", "mirror:5000/kube-scheduler:v1.36.3"]
+# By a machine's name: what nodes run, what control planes run, and how it is refused.
+NODES: dict[str, tuple[list[str], list[str], str]] = {
+    "well": (READY, IMAGES, ""),
+    "workers-behind": ([READY[0], "w-0 v1.33.9 True", "w-1 v1.33.9 True"], IMAGES, ""),
+    "node-down": ([READY[0], "w-0 v1.35.4 Unknown", READY[2]], IMAGES, "the nodes w-0 are not Ready"),
+    "one-worker-upgraded": ([READY[0], READY[1], "w-1 v1.36.3 True"], IMAGES, "an upgrade has not ended"),
+    "one-image-upgraded": (READY, [IMAGES[0], "mirror:5000/kube-scheduler:v1.35.4"], "an upgrade has not ended"),
+    "kubelet-behind": (["cp-0 v1.35.4 True", *READY[1:]], IMAGES, "control planes run v1.36.3 and v1.35.4"),
+    "other-version": (READY, [one.replace("1.36.3", "1.35.4") for one in IMAGES], "or request the running version"),
+}
+KUBECTL = """case "$*" in
+  *nodes*) cat "$place/$machine.nodes" ;;
+  *pods*) cat "$place/$machine.pods" ;;
+esac
+"""
+ELSEWHERE = {"ca_rotation_certificates": "/nowhere"}
+# By a machine's name: the name that is asked for, the state, its own variables, and how it is refused.
+CHECKS: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+    "nothing": ("", {}, {}, ""),
+    "ended": ("2026", {"name": "2026", "stage": "done"}, {}, ""),
+    "other-goes-on": ("2027", {"name": "2026", "stage": "sign"}, {}, "the rotation 2026 has not ended"),
+    "no-name": ("of November", {}, {}, "set it to letters, digits, dots and hyphens"),
+    "left-out": ("2026", {}, {"ca_rotation_machines": ["w-9"]}, "this run leaves out w-9"),
+    "external-ca": (
+        "2026",
+        {},
+        {"ca_rotation_external_ca": True},
+        "with an external CA, replace it where its keys are",
+    ),
+    "without-keys": ("2026", {}, ELSEWHERE, "has not the keys of all CAs"),
+    "member-down": (
+        "2026",
+        {},
+        {"ca_rotation_etcd_members": ["member-down"]},
+        "CAs are only replaced while every member",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of all machines' files, and in `said` what Ansible said."""
+    place = tmp_path_factory.mktemp("rotation")
+    hosts: dict[str, dict[str, Any]] = {}
+    for kind, stage in FILES:
+        name = f"{kind}-{stage}"
+        (place / name / "pki" / "etcd").mkdir(parents=True)
+        (place / name / "manifests").mkdir()
+        (place / name / "manifests" / "kube-controller-manager.yaml").write_text(MANIFEST, encoding="utf-8")
+        (place / name / "kubelet.conf").write_text("    certificate-authority-data: b2xk\n", encoding="utf-8")
+        hosts[name] = own(place, name, "", {"name": "x", "stage": stage, "former": FORMER, "new": NEW})
+        hosts[name] |= {"from": "files", **KINDS[kind], "ca_rotation_workers": [name] if kind == "worker" else []}
+        hosts[name] |= {"ca_rotation_etcd_members": [name] if kind in ("cp", "etcd") else []}
+    for name, (seen, images, _) in NODES.items():
+        (place / f"{name}.nodes").write_text("\n".join(seen), encoding="utf-8")
+        (place / f"{name}.pods").write_text("\n".join(images), encoding="utf-8")
+        hosts[name] = own(place, name, "", {}) | {"from": "nodes", "ca_rotation_workers": ["w-0", "w-1"]}
+    for name, (asked, state, given, _) in CHECKS.items():
+        (place / name / "pki" / "etcd").mkdir(parents=True)
+        for file in ("ca.key", "front-proxy-ca.key", "sa.key", "etcd/ca.key"):
+            (place / name / "pki" / file).write_text("", encoding="utf-8")
+        hosts[name] = own(place, name, asked, state) | {"from": "main", "ca_rotation_first": False, **given}
+    paths = {"ca_rotation_kubernetes": "{{ place }}/{{ inventory_hostname }}"}
+    tasks = [
+        {
+            "ansible.builtin.include_role": {"name": "ca_rotation", "tasks_from": file},
+            "vars": {**paths, "ca_rotation_step": step},
+            "when": f"from == '{file}'",
+        }
+        for file, step in (("files", "trust"), ("nodes", "check"), ("main", "look"), ("main", "check"))
+    ]
+    said = run_here(place, [{"tasks": tasks}], {"kubectl": KUBECTL}, **hosts)
+    (place / "said").write_text(said, encoding="utf-8")
+    return place
+
+
+def own(place: Path, name: str, asked: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Return a machine's variables; the controller has a state of its rotation."""
+    (place / f"{name}.state").write_text(json.dumps(state), encoding="utf-8")
+    return {
+        "ca_rotation_name": asked,
+        "ca_rotation_path": str(place / f"{name}.state"),
+        "ca_rotation_machines": [name],
+        "ca_rotation_first": True,
+        "ca_rotation_control_plane": True,
+        "ca_rotation_workers": [],
+        "ca_rotation_etcd_members": [],
+        "ca_rotation_etcd_external": False,
+        "ca_rotation_address": "10.0.0.2",
+        "ca_rotation_kubernetes_version": "1.36.3",
+        "ca_rotation_certificates": str(place / name / "pki"),
+        "ca_rotation_timeout_scale": 0.1,
+    }
+
+
+@pytest.mark.parametrize(("kind", "stage"), FILES)
+def test_a_stage_has_whom_a_machine_trusts(kind: str, stage: str, place: Path) -> None:
+    parts, signing, file = STAGES[stage]
+    machine = place / f"{kind}-{stage}"
+    trusted = {name for name in FORMER if (machine / "pki" / name).exists()}
+    assert trusted == TRUSTED[kind], (place / "said").read_text(encoding="utf-8")
+    for name in trusted:
+        assert (machine / "pki" / name).read_text(encoding="utf-8") == "".join(part[name] for part in parts)
+    bundle = base64.b64encode("".join(part["ca.crt"] for part in parts).encode()).decode()
+    kubeconfig = (machine / "kubelet.conf").read_text(encoding="utf-8")
+    assert kubeconfig == f"    certificate-authority-data: {'b2xk' if kind == 'etcd' else bundle}\n"
+    manifest = (machine / "manifests" / "kube-controller-manager.yaml").read_text(encoding="utf-8")
+    if kind == "cp":
+        assert f"-cert-file={machine}/pki/{file}\n" in manifest
+        assert (machine / "pki" / file).read_text(encoding="utf-8") == signing["ca.crt"]
+    else:
+        assert manifest == MANIFEST
+
+
+@pytest.mark.parametrize("row", [*NODES, *CHECKS])
+def test_what_cannot_go_well_is_refused_with_the_remedy(row: str, place: Path) -> None:
+    said = (place / "said").read_text(encoding="utf-8")
+    remedy = str({**NODES, **CHECKS}[row][-1])
+    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
+    assert (refusal is not None) is bool(remedy), said
+    assert refusal is None or remedy in refusal.group()
+
+
+def test_every_step_is_in_an_entry_in_the_order_of_its_stages() -> None:
+    plays = yaml.safe_load((PLAYBOOKS / "rotate-ca.yml").read_text(encoding="utf-8"))
+    steps = [play["vars"]["ca_rotation_step"] for play in plays if "ca_rotation_step" in play.get("vars", {})]
+    spec = yaml.safe_load((PLAYBOOKS / "roles/ca_rotation/meta/argument_specs.yml").read_text(encoding="utf-8"))
+    choices = spec["argument_specs"]["main"]["options"]["ca_rotation_step"]["choices"]
+    assert list(dict.fromkeys(["look", *steps])) == choices
