@@ -15,7 +15,7 @@ SCALE = "cluster_timeout_scale"
 # In tasks and plays: every number of seconds or tries under one of these keys.
 KEYS = re.compile(r"^(retries|delay|timeout|\w+_timeout|async|poll|seconds|wait_timeout)$")
 # Modules that wait for so long by themselves where no number is given.
-MUST_SAY = {"versioned_binaries": "timeout", "node_leftovers": "seconds", "wait_for": "timeout"}
+MUST_SAY = {"versioned_binaries": "timeout", "wait_for": "timeout"}
 MUST_SAY |= {"wait_for_connection": "timeout"}
 # In scripts, units and configurations: what precedes a number that is a wait, or a number of tries.
 WAITS = re.compile(
@@ -47,7 +47,7 @@ CONSTANTS = {
     "action_plugins/deployment_request.py:SECONDS": "the controller asks the mirror; no machine is involved",
     "library/kubelet_certificates.py:ANSWER_SECONDS": "one look; the wait for it is an option of the module",
     "library/kubelet_certificates.py:COMMAND_SECONDS": "the same, of kubectl",
-    "library/network_leftovers.py:SECONDS": "against hanging: the kernel answers at once",
+    "library/firewall_leftovers.py:SECONDS": "against hanging: the kernel answers at once",
     "roles/network_plugin/files/pod_routes.py:PAUSE_SECONDS": "pacing",
     "roles/network_plugin/files/pod_routes.py:WATCH_SECONDS": "a watch that is opened again whenever it ends",
 }
