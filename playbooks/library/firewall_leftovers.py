@@ -26,7 +26,7 @@ short_description: Take what cluster components made of a machine's firewall awa
 description: [Finds things by name and deletes those and nothing else. Check mode lists what would go.]
 options:
   tables: {description: Names of nftables tables that go whole., type: list, elements: str, default: []}
-  chains: {description: Beginnings of names of chains; rules that lead to them go., type: list, elements: str, default: []}
+  chains: {description: Beginnings of chains' names; rules to them go., type: list, elements: str, default: []}
   marks: {description: As 0x1/0x1; rules that accept packets for having one go., type: list, elements: str, default: []}
   sets: {description: Beginnings of names of ipsets., type: list, elements: str, default: []}
 author: [vmatrix]
@@ -165,7 +165,8 @@ def commands(
 
 def nft(*words: str, stdin: str = "") -> str:
     """Return what nft prints. Raises OSError."""
-    done = subprocess.run(["nft", *words], input=stdin, capture_output=True, text=True, check=False)
+    argv = ["nft", *words]
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode:
         remedy = "remove the table that it cannot read (`nft list chains` shows it), or install a newer nftables"
         raise OSError(f"`nft {' '.join(words)}` ended with status {done.returncode}: {done.stderr.strip() or remedy}")

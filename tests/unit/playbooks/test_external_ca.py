@@ -16,13 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.unit.playbooks.playbook_files import module
-from tests.unit.playbooks.test_customised import CHOICES, NONE
+from tests.unit.playbooks.test_customised import CHOICES
 from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, versions
 from tests.unit.playbooks.test_templates import render
 
 CA = module("action_plugins/external_authority.py")
 REQUESTS = module("library/certificate_requests.py")
-MISTAKES = module("filter_plugins/kubeadm_mistakes.py")
 EXTERNAL: dict[str, Any] = CHOICES["external-ca"]
 FILES = frozenset({"external-ca.yml"})
 Requests = Mapping[str, str]
@@ -173,22 +172,3 @@ def test_a_certificate_ends_with_its_ca_and_a_client_is_no_server(tmp_path: Path
     assert read.not_valid_after_utc == signer.certificate.not_valid_after_utc
     usages = read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
-
-
-FITS = {"wanted": True, "control_planes": 1, "etcd_external": False, "kubelets_signed": False}
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({}, ""),
-        ({"wanted": "yes"}, "cluster_external_ca is 'yes': use true or false"),
-        ({"control_planes": 3}, "for one control plane with its own etcd"),
-        ({"etcd_external": True}, "for one control plane with its own etcd"),
-        ({"kubelets_signed": True}, "cluster_kubelet_certificates_signed: use one of both"),
-        ({"wanted": False, "control_planes": 3, "kubelets_signed": True}, ""),
-    ],
-)
-def test_what_no_external_ca_can_do_is_refused(change: dict[str, Any], words: str) -> None:
-    found = MISTAKES.kubeadm_mistakes({**NONE, "external_ca": {**FITS, **change}})
-    assert [words in one for one in found] == ([True] if words else [])

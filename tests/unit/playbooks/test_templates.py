@@ -100,9 +100,10 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
     return directory
 
 
-def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
-    """Return the text of each template of a request, by name."""
-    request = {"inventory": str(HERE / f"inventories/{topology}.yml"), "target": "cp", "given": given}
+def answered(topology: str | Path, given: dict[str, Any]) -> dict[str, str]:
+    """Return the text of each template of a request, by name; a topology may be an inventory's file."""
+    inventory = HERE / f"inventories/{topology}.yml" if isinstance(topology, str) else topology
+    request = {"inventory": str(inventory), "target": "cp", "given": given}
     program = renderer()
     assert program.stdin is not None
     assert program.stdout is not None

@@ -44,7 +44,7 @@ KEPT = {
 }
 # Numbers of seconds in Python that runs on machines or on the controller.
 CONSTANTS = {
-    "action_plugins/deployment_request.py:SECONDS": "the controller asks the mirror; no machine is involved",
+    "library/urls_served.py:SECONDS": "the controller asks the mirror; no machine is involved",
     "library/kubelet_certificates.py:ANSWER_SECONDS": "one look; the wait for it is an option of the module",
     "library/kubelet_certificates.py:COMMAND_SECONDS": "the same, of kubectl",
     "library/firewall_leftovers.py:SECONDS": "against hanging: the kernel answers at once",
