@@ -134,9 +134,8 @@ def _meetings(networks: Mapping[str, Network], taken: Mapping[str, str]) -> Iter
 
 def _range(text: str) -> Range:
     """Return the first and the last address of a range. Raises ValueError with what is wrong."""
-    first, dash, last = text.partition("-")
-    network = None if dash else IPv4Network(text)
-    ends = (network[0], network[-1]) if network else (IPv4Address(first.strip()), IPv4Address(last.strip()))
+    network = IPv4Network(text) if "-" not in text else text.split("-", 1)
+    ends = IPv4Address(str(network[0]).strip()), IPv4Address(str(network[-1]).strip())
     if ends[0] > ends[1]:
         raise ValueError(f"{ends[0]} is above {ends[1]}")
     return ends

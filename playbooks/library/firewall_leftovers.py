@@ -23,7 +23,7 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: firewall_leftovers
 short_description: Take what cluster components made of a machine's firewall away
-description: [Finds things by name and deletes those and nothing else. Check mode lists what would go.]
+description: [Deletes what has such a name, and nothing else; `removed` lists it, in check mode what would go.]
 options:
   tables: {description: Names of nftables tables that go whole., type: list, elements: str, default: []}
   chains: {description: Beginnings of chains' names; rules to them go., type: list, elements: str, default: []}
@@ -31,17 +31,9 @@ options:
   sets: {description: Beginnings of names of ipsets., type: list, elements: str, default: []}
 author: [vmatrix]
 """
-EXAMPLES = r"""
-- name: Forget kube-proxy's rules
-  firewall_leftovers: {tables: [kube-proxy], chains: [KUBE-]}
-"""
-RETURN = r"""
-removed: {description: What went., returned: always, type: list, elements: str}
-"""
-
 OF_IPTABLES = {"filter", "nat", "mangle", "raw", "security"}
 COMMENTS = (("xt", {"type": "match", "name": "comment"}), ("xt", None))  # as newer and older nft print iptables' own
-FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
+FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
 # of the kernel's headers: netlink.h, nfnetlink.h, nf_tables.h, ip_set.h
 NETFILTER, NFTABLES, SETS = 12, 10, 6 << 8  # netlink's number of the firewall, and the firewall's of its parts
 TABLE, LIST_TABLES, DELETE_TABLE = (NFTABLES << 8 | number for number in (0, 1, 2))
@@ -49,6 +41,7 @@ DESTROY_SET, LIST_SETS, SET_NAME = SETS | 3, SETS | 7, 2
 BEGIN, END, NAME = 0x10, 0x11, 1  # of a transaction; the attribute of a table
 ERROR, DONE = 2, 3  # kinds of answers; an error of number 0 says that it is done
 REQUEST, ACKNOWLEDGE, ALL = 1, 4, 0x300
+NAMES = ("tables", "chains", "marks", "sets")
 SECONDS = 30  # for one answer of the kernel
 
 
@@ -130,17 +123,16 @@ def target(rule: dict[str, Any]) -> str:
     return next((str(verb["target"]) for verb in verbs if isinstance(verb, dict)), "")
 
 
-def accepted(rule: dict[str, Any]) -> str:
-    """Return the mark and the mask of packets that a rule accepts for that alone (0x1/0x1), else ""."""
-    words = [each for word in rule.get("expr", []) for each in word.items() if each not in COMMENTS]
-    match = dict(each for each in words if each[0] != "counter")
-    if [*match] != ["match", "accept"] or len(match) + sum(verb == "counter" for verb, _ in words) < len(words):
-        return ""
-    left, asked = match["match"]["left"], match["match"]
-    mask = left.get("&") if isinstance(left, dict) else None
-    if rule["table"] not in OF_IPTABLES or asked["op"] != "==" or not mask or mask[0] != {"meta": {"key": "mark"}}:
-        return ""
-    return f"{asked['right']:#x}/{mask[1]:#x}"
+def accepts(rule: dict[str, Any], marks: tuple[str, ...]) -> bool:
+    """Tell whether a rule accepts packets for one of the marks (0x1/0x1) alone."""
+    words = [
+        word for word in rule.get("expr", []) if next(iter(word.items())) not in COMMENTS and "counter" not in word
+    ]
+    for right, mask in ([int(part, 16) for part in mark.split("/")] for mark in marks):
+        match = {"op": "==", "left": {"&": [{"meta": {"key": "mark"}}, mask]}, "right": right}
+        if rule["table"] in OF_IPTABLES and words == [{"match": match}, {"accept": None}]:
+            return True
+    return False
 
 
 def commands(
@@ -151,7 +143,7 @@ def commands(
     rules = [(f"{one['family']} {one['table']}", one) for one in (each.get("rule") for each in ruleset) if one]
     places = sorted((table, chain["name"]) for table, chain in chains if chain["name"].startswith(prefixes))
     others = [(table, rule) for table, rule in rules if (table, rule["chain"]) not in places]
-    leading = [(table, rule) for table, rule in others if (table, target(rule)) in places or accepted(rule) in marks]
+    leading = [(table, rule) for table, rule in others if (table, target(rule)) in places or accepts(rule, marks)]
     script = [f"delete rule {table} {rule['chain']} handle {rule['handle']}" for table, rule in leading]
     script += [f"{verb} chain {table} {name}" for verb in ("flush", "delete") for table, name in places]
     for own in sorted({table for table, _ in (*places, *leading)}):
@@ -189,8 +181,7 @@ def sweep(given: dict[str, list[str]], *, dry: bool) -> list[str]:
 
 def main() -> None:
     """Run as an Ansible module."""
-    names = ("tables", "chains", "marks", "sets")
-    lists = {name: {"type": "list", "elements": "str", "default": []} for name in names}
+    lists = {name: {"type": "list", "elements": "str", "default": []} for name in NAMES}
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     try:
         removed = sweep(module.params, dry=module.check_mode)

@@ -18,30 +18,21 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 module: urls_served
 short_description: Ask whether many addresses are served
-description: [Asks with HEAD, with a checksum by GET. Never fails.]
+description: [Never fails; returns `missing`, what is not served as asked for, and `silent`, what does not answer.]
 options:
   addresses: {description: Addresses of HTTP., type: list, elements: str, required: true}
   checksums: {description: SHA-256 of what some of them serve, by address., type: dict, default: {}}
 author: [vmatrix]
 """
-EXAMPLES = r"""
-- name: Ask the mirror
-  urls_served: {addresses: [http://mirror:8080/bin/runc/1.5.2/runc]}
-"""
-RETURN = r"""
-missing: {description: What is not served as asked for, returned: always, type: list, elements: str}
-silent: {description: Servers that do not answer, returned: always, type: list, elements: str}
-"""
-
-MANIFESTS = ", ".join(f"application/vnd.{kind}+json" for kind in ("oci.image.manifest.v1", "oci.image.index.v1"))
+KINDS = ("oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2")
+HEADERS = {"Accept": ", ".join(f"application/vnd.{kind}+json" for kind in KINDS)}
 SECONDS = 5.0  # for one answer
 CHUNK = 1 << 20  # bytes
 
 
 def ask(url: str, sha256: str) -> tuple[str, str]:
     """Return what is wrong with an address, and which server does not answer; "" where nothing is."""
-    headers = {"Accept": f"{MANIFESTS}, application/vnd.docker.distribution.manifest.v2+json"}
-    request = urllib.request.Request(url, method="GET" if sha256 else "HEAD", headers=headers)  # noqa: S310
+    request = urllib.request.Request(url, method="GET" if sha256 else "HEAD", headers=HEADERS)  # noqa: S310
     digest = hashlib.sha256()
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - the mirror that the caller gave

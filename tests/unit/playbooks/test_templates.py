@@ -49,6 +49,7 @@ TEMPLATES = {
     "sysctl.conf": "preinstall/templates/sysctl.conf.j2",
     "flannel-cni.service": "network_plugin/templates/flannel-cni.service.j2",
     "flannel.yml": "network_plugin/templates/flannel.yml.j2",
+    "pod-routes.conflist": "network_plugin/templates/pod-routes.conflist.j2",
     "pod-routes.service": "network_plugin/templates/pod-routes.service.j2",
     "metrics-server.yml": "addons/templates/metrics-server.yml.j2",
     "local-path-provisioner.yml": "addons/templates/local-path-provisioner.yml.j2",
