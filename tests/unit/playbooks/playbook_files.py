@@ -77,6 +77,7 @@ def run_here(
             "PATH": "/usr/bin:/bin",
             "ANSIBLE_HOME": str(place / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
         },

@@ -1,9 +1,9 @@
-"""A cluster whose CAs stay on the controller: kubeadm's requests, what signs them, and where all of it lands."""
+"""A cluster whose CAs stay on the controller: the role on this host, with the kubeadm of every version."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,164 +11,208 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
-from tests.unit.playbooks.playbook_files import module
-from tests.unit.playbooks.test_customised import CHOICES
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
 from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm, versions
 from tests.unit.playbooks.test_templates import render
 
-CA = module("action_plugins/external_authority.py")
-REQUESTS = module("library/certificate_requests.py")
-EXTERNAL: dict[str, Any] = CHOICES["external-ca"]
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+KINDS = {"client": [CLIENT], "server": [SERVER], "peer": [SERVER, CLIENT]}
+OWN = load(PLAYBOOKS / "roles/external_ca/vars/main.yml")
+AUTHORITIES: dict[str, str] = OWN["external_ca_authorities"]
+PURPOSES: list[dict[str, Any]] = (
+    OWN["external_ca_files"] + OWN["external_ca_kubeconfigs"] + [OWN["external_ca_kubelet"]]
+)
+# This host need not have kubectl, whose two commands are played.
+KUBECTL = f"""exec {shutil.which("python3")} - "$@" <<'END'
+import base64, sys, yaml
+flags = dict(word[2:].partition("=")[::2] for word in sys.argv[3:] if word.startswith("--"))
+path = flags["kubeconfig"]
+content = yaml.safe_load(open(path))
+def data(name): return base64.b64encode(open(flags[name], "rb").read()).decode()
+if sys.argv[2] == "set-cluster":
+    assert content["clusters"][0]["name"] == sys.argv[3]
+    content["clusters"][0]["cluster"]["certificate-authority-data"] = data("certificate-authority")
+else:
+    assert content["users"][0]["name"] == sys.argv[3]
+    user = content["users"][0]["user"]
+    if "embed-certs" in flags:
+        user["client-certificate-data"] = data("client-certificate")
+    else:
+        content["users"][0]["user"] = {{name: flags[name] for name in ("client-certificate", "client-key")}}
+yaml.safe_dump(content, open(path, "w"))
+END
+"""
+
+
+def signed(place: Path, version: str, *, control_plane: bool = True, **more: Any) -> str:
+    """Run the role for a machine whose files are in a folder; return what Ansible says."""
+    given = {
+        "external_ca_wanted": True,
+        "external_ca_control_plane": control_plane,
+        "external_ca_folder": str(place / "cas"),
+        "external_ca_configuration": str(place / "etc/kubernetes"),
+        "external_ca_certificates": str(place / "etc/kubernetes/pki"),
+        "external_ca_kubelet_keys": str(place / "kubelet"),
+        "external_ca_cri_socket": "unix:///run/containerd/containerd.sock",
+        "external_ca_kubernetes_version": VERSIONS[version]["cluster_kubernetes_version"],
+        "external_ca_address": "10.0.0.2",
+        "external_ca_endpoint": "127.0.0.1:6445",
+        "external_ca_service_cidr": "10.95.0.0/16",
+        "external_ca_dns_domain": "cluster.local",
+        "external_ca_certificates_validity": "100h",
+        **more,
+    }
+    programs = {"kubeadm": f'exec {kubeadm(version)} "$@"', "kubectl": KUBECTL}
+    (place / "etc/kubernetes").mkdir(parents=True, exist_ok=True)
+    return run_here(place, [{"vars": given, "roles": ["external_ca"]}], programs, cp={})
+
+
+def certificate(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def lasts(read: x509.Certificate) -> timedelta:
+    return read.not_valid_after_utc - read.not_valid_before_utc
+
+
+@versions
+def test_every_kubeadm_asks_for_what_the_controller_signs(version: str, tmp_path: Path) -> None:
+    config = render("cp1-w1", tmp_path, FILES, **VERSIONS[version]) / "external-ca.yml"
+    words: list[str | Path] = ["--cert-dir", tmp_path / "pki", "--kubeconfig-dir", tmp_path / "conf"]
+    proc.run([kubeadm(version), "certs", "generate-csr", "--config", config, *words], timeout=60)
+    asked = {}
+    for path in sorted(tmp_path.glob("*/**/*.csr")):
+        request = x509.load_pem_x509_csr(path.read_bytes())
+        name = str(path.relative_to(tmp_path).with_suffix("")).partition("/")[2]
+        asked[name] = ",".join(part.rfc4514_string() for part in reversed(request.subject.rdns))
+        others = [each.oid for each in request.extensions if each.oid != ExtensionOID.SUBJECT_ALTERNATIVE_NAME]
+        assert others == []
+    subjects = {each["name"]: str(each["subjects"]) for each in PURPOSES}
+    assert asked.keys() == subjects.keys()
+    node = {"{{ inventory_hostname }}": "cp", "{{ external_ca_node }}": "system:node:cp"}
+    for variable, value in node.items():
+        subjects = {name: text.replace(variable, value) for name, text in subjects.items()}
+    assert [name for name, subject in asked.items() if f"'{subject}'" not in subjects[name]] == []
+
+
+CONFIGS = [each["name"] for each in OWN["external_ca_kubeconfigs"]]
+FRONT = ["front-proxy-ca.crt", "front-proxy-ca.key"]
 FILES = frozenset({"external-ca.yml"})
-Requests = Mapping[str, str]
+VERSION = next(iter(VERSIONS))
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a control plane, with CAs that end in 900 hours."""
+    place = tmp_path_factory.mktemp("control-plane")
+    said = signed(place, VERSION, external_ca_ca_validity="900h")
+    assert "failed=0" in said, said
+    return place
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that stands for a machine's root."""
-    configuration = tmp_path / "etc/kubernetes"
-    monkeypatch.setattr(REQUESTS, "CONFIGURATION", configuration)
-    monkeypatch.setattr(REQUESTS, "STAGED", configuration / "external-ca")
-    monkeypatch.setattr(REQUESTS, "KUBELET_KEYS", tmp_path / "var/lib/kubelet/pki")
+def machine(tmp_path: Path, control_plane: Path) -> Path:
+    """Return the folder of a machine that joins the cluster."""
+    shutil.copytree(control_plane / "cas", tmp_path / "cas")
     return tmp_path
 
 
-def pending(machine: Path) -> Path:
-    return machine / "etc/kubernetes/external-ca/requests"
-
-
-def authorities(place: Path) -> dict[str, Any]:
-    return {name: CA.authority(place / "cas", name, timedelta(hours=9000)) for name in CA.AUTHORITIES}
-
-
-def given(requests: Requests, *, control_plane: bool = True, validity: str = "") -> dict[str, Any]:
-    return {"machine": "cp-0", "control_plane": control_plane, "requests": requests, "validity": validity}
-
-
-def request(name: str, group: str = "", key: Any = None) -> str:
-    """Return a request for a name and a group."""
-    pairs = [(NameOID.COMMON_NAME, name), *([(NameOID.ORGANIZATION_NAME, group)] if group else [])]
-    subject = x509.Name([x509.NameAttribute(kind, value) for kind, value in pairs])
-    asked = x509.CertificateSigningRequestBuilder().subject_name(subject)
-    made = asked.sign(key or ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
-    return made.public_bytes(serialization.Encoding.PEM).decode()
-
-
-@versions
-def test_what_kubeadm_asks_for_is_signed_and_installed(
-    version: str, machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(REQUESTS, "KUBEADM", str(kubeadm(version)))
-    config = render("cp1-w1", machine, FILES, **VERSIONS[version], **EXTERNAL) / "external-ca.yml"
-    REQUESTS.make(config.read_text(encoding="utf-8"), pending(machine), control_plane=True)
-    asked, signers, folder = REQUESTS.requests(pending(machine)), authorities(machine), machine / "etc/kubernetes/pki"
-    assert set(asked) == set(CA.PURPOSES)
-    # kubeadm asks for the name of the machine that it runs for
-    signed = CA.all_signed({**given(asked, validity="100h"), "machine": "cp"}, signers)
-    certificates = {name: CA.pem(one.certificate) for name, one in signers.items()}
-    assert not REQUESTS.installed(folder, control_plane=True)
-    REQUESTS.install(pending(machine), folder, certificates, signed)
-
-    assert REQUESTS.installed(folder, control_plane=True)
-    assert not pending(machine).exists()
-    for name, purpose in CA.PURPOSES.items():
-        read = x509.load_pem_x509_certificate(signed[name].encode())
-        read.verify_directly_issued_by(signers[purpose.authority].certificate)
-        assert read.not_valid_after_utc - read.not_valid_before_utc == timedelta(hours=100, minutes=5)
+def test_what_kubeadm_asks_for_is_signed_and_installed(control_plane: Path) -> None:
+    etc, cas = control_plane / "etc/kubernetes", control_plane / "cas"
+    certificates = {path: certificate(path) for path in sorted(etc.glob("pki/**/*.crt"))}
+    configs = {name: yaml.safe_load((etc / name).read_text(encoding="utf-8")) for name in CONFIGS}
+    for purpose in PURPOSES:
+        name = purpose["name"]
+        if name == "kubelet.conf":
+            read = certificate(control_plane / "kubelet/kubelet-client-current.pem")
+        elif name in configs:
+            data = configs[name]["users"][0]["user"]["client-certificate-data"]
+            read = x509.load_pem_x509_certificate(base64.b64decode(data))
+        else:
+            read = certificates[etc / f"pki/{name}.crt"]
+        read.verify_directly_issued_by(certificate(cas / f"{purpose['ca']}.crt"))
+        assert lasts(read) == timedelta(hours=100, minutes=5), name
         usages = read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-        assert tuple(usages) == purpose.usages
-    server = x509.load_pem_x509_certificate((folder / "apiserver.crt").read_bytes())
+        assert list(usages) == KINDS[purpose["kind"]], name
+        assert not read.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    server = certificates[etc / "pki/apiserver.crt"]
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "kubernetes.default.svc.cluster.local" in names.get_values_for_type(x509.DNSName)
     assert "127.0.0.1" in map(str, names.get_values_for_type(x509.IPAddress))
-    assert (folder / "sa.pub").exists()
-    assert (folder / "sa.key").stat().st_mode & 0o777 == 0o600
-    assert not any("ca.key" in path.name for path in (machine / "etc").rglob("*"))
-    assert (folder / "apiserver.key").stat().st_mode & 0o777 == 0o600
-    admin = yaml.safe_load((machine / "etc/kubernetes/admin.conf").read_text(encoding="utf-8"))
-    assert base64.b64decode(admin["users"][0]["user"]["client-certificate-data"]).decode() == signed["admin.conf"]
-    held = admin["clusters"][0]["cluster"]["certificate-authority-data"]
-    assert base64.b64decode(held).decode() == certificates["ca"]
+    private = [*etc.glob("pki/**/*.key"), *cas.glob("**/*.key"), etc / "admin.conf", etc / "external-ca/kubelet.conf"]
+    assert len(private) == 7 + 1 + 3 + 2
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+    assert not any("ca.key" in path.name for path in etc.rglob("*"))
+    held = configs["admin.conf"]["clusters"][0]["cluster"]["certificate-authority-data"]
+    assert base64.b64decode(held) == (cas / "ca.crt").read_bytes() == (etc / "pki/ca.crt").read_bytes()
+    assert not (etc / "external-ca/requests").exists()
+    assert sorted(path.name for path in cas.iterdir()) == ["ca.crt", "ca.key", "etcd", *FRONT]
+    assert "changed=0" in signed(control_plane, VERSION)
 
 
-@versions
-def test_a_worker_asks_for_its_kubelet_alone(version: str, machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(REQUESTS, "KUBEADM", str(kubeadm(version)))
-    config = render("cp1-w1", machine, FILES, **VERSIONS[version], **EXTERNAL) / "external-ca.yml"
-    REQUESTS.make(config.read_text(encoding="utf-8"), pending(machine), control_plane=False)
-    asked, signers = REQUESTS.requests(pending(machine)), authorities(machine)
-    assert set(asked) == {"kubelet.conf"}
-    signed = CA.all_signed({**given(asked, control_plane=False), "machine": "cp"}, signers)
-    REQUESTS.install(pending(machine), machine / "pki", {"ca": CA.pem(signers["ca"].certificate)}, signed)
+def test_cas_are_as_kubeadm_makes_them(control_plane: Path) -> None:
+    for name, subject in AUTHORITIES.items():
+        read = certificate(control_plane / f"cas/{name}.crt")
+        read.verify_directly_issued_by(read)
+        assert lasts(read) == timedelta(hours=900, minutes=5)
+        assert read.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        assert read.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+        assert [part.value for part in read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [subject]
 
-    assert not (machine / "pki").exists()
-    assert not (machine / "etc/kubernetes/kubelet.conf").exists()  # before the machine joins
-    kubelet = yaml.safe_load((machine / "etc/kubernetes/external-ca/kubelet.conf").read_text(encoding="utf-8"))
-    current = machine / "var/lib/kubelet/pki/kubelet-client-current.pem"
+
+def test_a_worker_asks_for_its_kubelet_alone_and_for_no_longer_than_its_ca_lasts(machine: Path) -> None:
+    said = signed(machine, VERSION, control_plane=False, external_ca_certificates_validity="9999h")
+    assert "failed=0" in said, said
+    etc, current = machine / "etc/kubernetes", machine / "kubelet/kubelet-client-current.pem"
+    assert not (etc / "pki").exists()
+    assert not (etc / "kubelet.conf").exists()  # before the machine joins
+    kubelet = yaml.safe_load((etc / "external-ca/kubelet.conf").read_text(encoding="utf-8"))
     assert kubelet["users"][0]["user"] == {"client-certificate": str(current), "client-key": str(current)}
     assert current.is_symlink()
     key = serialization.load_pem_private_key(current.read_bytes(), password=None)
-    assert key.public_key() == x509.load_pem_x509_certificate(current.read_bytes()).public_key()
+    assert key.public_key() == certificate(current).public_key()
+    assert certificate(current).not_valid_after_utc == certificate(machine / "cas/ca.crt").not_valid_after_utc
 
 
-def test_requests_that_kubeadm_cannot_make_are_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(REQUESTS, "KUBEADM", "/bin/false")
-    with pytest.raises(REQUESTS.Trouble, match="kubeadm makes no requests"):
-        REQUESTS.make("kind: None", pending(machine), control_plane=True)
-    assert not pending(machine).exists()
-    assert list((machine / "etc/kubernetes/external-ca").iterdir()) == []
+def test_a_worker_begins_no_cas(machine: Path) -> None:
+    (machine / "cas/ca.crt").unlink()
+    said = " ".join(signed(machine, VERSION, control_plane=False).split())
+    assert f"{machine}/cas/ca.crt missing, and the cluster has CAs already: set cluster_external_ca_folder" in said
+    # a later run goes on with these
+    assert (machine / "etc/kubernetes/external-ca/requests/conf/kubelet.conf.csr").exists()
 
 
-@pytest.mark.parametrize(
-    ("asked", "control_plane", "words"),
-    [
-        ({"kubelet.conf": request("system:node:w-7", "system:nodes")}, False, "is for .*CN=system:node:w-7"),
-        ({"kubelet.conf": request("system:node:cp-0", "system:masters")}, False, "O=system:masters"),
-        ({"admin.conf": request("kubernetes-admin", "kubeadm:cluster-admins")}, False, "which is not for it"),
-        ({"other.conf": request("other")}, True, "which is not for it"),
-        ({"scheduler.conf": request("system:kube-scheduler", "system:masters")}, True, "is for .*kube-scheduler"),
-    ],
-)
-def test_a_request_for_another_is_refused(asked: Requests, control_plane: bool, words: str, tmp_path: Path) -> None:
-    with pytest.raises(CA.Refused, match=words):
-        CA.all_signed(given(asked, control_plane=control_plane), authorities(tmp_path))
+def test_a_request_for_another_is_refused(machine: Path) -> None:
+    subject = "/O=system:masters/CN=system:node:cp"
+    conf = machine / "etc/kubernetes/external-ca/requests/conf"
+    conf.mkdir(parents=True)
+    asked: list[str | Path] = [
+        "-newkey",
+        "rsa:2048",
+        "-noenc",
+        "-keyout",
+        conf / "key",
+        "-out",
+        conf / "kubelet.conf.csr",
+    ]
+    proc.run(["openssl", "req", "-new", *asked, "-subj", subject], timeout=60)
+    said = " ".join(signed(machine, VERSION, control_plane=False).split())
+    assert "the request kubelet.conf of cp is for CN=system:node:cp,O=system:masters or has extensions" in said, said
+    assert "signs it for CN=system:node:cp,O=system:nodes" in said
+    assert not (machine / "kubelet").exists()
 
 
-def test_cas_are_made_once_and_a_half_or_strange_one_is_refused(tmp_path: Path) -> None:
-    first = CA.authority(tmp_path, "etcd/ca", timedelta(hours=1))
-    assert CA.authority(tmp_path, "etcd/ca", timedelta(hours=1)).certificate == first.certificate
-    assert (tmp_path / "etcd/ca.key").stat().st_mode & 0o777 == 0o600
-    CA.authority(tmp_path, "ca", timedelta(hours=1))
-    (tmp_path / "ca.key").write_bytes((tmp_path / "etcd/ca.key").read_bytes())
-    with pytest.raises(CA.Refused, match="is not the key of"):
-        CA.authority(tmp_path, "ca", timedelta(hours=1))
-    (tmp_path / "ca.key").unlink()
-    with pytest.raises(CA.Refused, match=r"ca\.key is missing beside the other half"):
-        CA.authority(tmp_path, "ca", timedelta(hours=1))
+def test_a_strange_ca_is_refused(machine: Path) -> None:
+    (machine / "cas/ca.key").write_bytes((machine / "cas/etcd/ca.key").read_bytes())
+    said = " ".join(signed(machine, VERSION, control_plane=False).split())
+    assert f"{machine}/cas/ca.key is not the key of {machine}/cas/ca.crt, or one of them is missing: put back" in said
 
 
-def test_cas_are_made_for_a_cluster_that_begins_and_not_for_a_machine_that_joins(tmp_path: Path) -> None:
-    folder, valid = tmp_path / "cas", timedelta(hours=1)
-    with pytest.raises(CA.Refused, match=r"cas/etcd/ca\.key missing, and the cluster has CAs already: set clust"):
-        CA.all_authorities(folder, valid, begins=False)
-    assert not folder.exists()
-    made = CA.all_authorities(folder, valid, begins=True)
-    found = CA.all_authorities(folder, valid, begins=False)
-    assert {name: one.certificate for name, one in found.items()} == {n: one.certificate for n, one in made.items()}
-
-    (folder / "front-proxy-ca.key").unlink()
-    with pytest.raises(CA.Refused, match=r"cas/front-proxy-ca\.key missing, and the cluster has CAs already"):
-        CA.all_authorities(folder, valid, begins=False)
-
-
-def test_a_certificate_ends_with_its_ca_and_a_client_is_no_server(tmp_path: Path) -> None:
-    signer = CA.authority(tmp_path, "ca", timedelta(hours=2))
-    text = CA.signed(signer, "scheduler.conf", request("system:kube-scheduler"), "cp-0", timedelta(hours=5))
-    read = x509.load_pem_x509_certificate(text.encode())
-    assert read.not_valid_after_utc == signer.certificate.not_valid_after_utc
-    usages = read.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+def test_a_machine_with_the_key_of_a_ca_is_refused(machine: Path) -> None:
+    (machine / "etc/kubernetes/pki").mkdir(parents=True)
+    (machine / "etc/kubernetes/pki/ca.key").touch()
+    assert "a cluster has an external CA from its beginning on" in " ".join(signed(machine, VERSION).split())
