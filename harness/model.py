@@ -61,6 +61,7 @@ class Phase:
     lost: those of them that are destroyed before it.
     deletes: whether the machines that leave are gone afterwards, as the product made them.
     values, vars: the axis values and the playbook variables that hold during the phase.
+    seconds: how long the product says that one run takes; None when it does not say.
     idempotent: whether the product says that a second run, right after the first, changes nothing.
     between: the variables of the steps that the phase goes through by itself, in their order.
     workload: what becomes of a workload during the phase ("keeps-answering"), "" when nothing is said of it.
@@ -76,6 +77,7 @@ class Phase:
     removed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     deletes: bool = False
+    seconds: float | None = None
     idempotent: bool = False
     values: Mapping[str, str] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)

@@ -154,6 +154,7 @@ def _phases(known: _Known, machines: tuple[PlannedMachine, ...]) -> Iterator[Pha
             removed=removed,
             lost=lost,
             deletes=here.product.makes_machines,
+            seconds=own.seconds if own is not None else None,
             idempotent=own is not None and own.idempotent and not lost,
             values=here.ids,
             vars=here.variables(phase.phase, added),

@@ -43,9 +43,11 @@ def estimate(cell: Cell) -> float:
     for phase in cell.phases:
         there = [m for m in cell.machines if not phase.machines or m.name in phase.machines]
         control_planes = sum(CONTROL_PLANES in m.groups for m in there)
-        once = FIRST.get(phase.name, UNKNOWN)
-        once += CONTROL_PLANE.get(phase.name, 0.0) * max(0, control_planes - 1)
-        once += OTHER.get(phase.name, 0.0) * (len(there) - control_planes)
+        once = phase.seconds
+        if once is None:
+            once = FIRST.get(phase.name, UNKNOWN)
+            once += CONTROL_PLANE.get(phase.name, 0.0) * max(0, control_planes - 1)
+            once += OTHER.get(phase.name, 0.0) * (len(there) - control_planes)
         total += once * (1 + len(phase.between))
         if phase.cluster:
             total += CHECKS + MACHINE_CHECKS * (len(there) - 1)

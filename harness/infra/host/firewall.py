@@ -158,8 +158,8 @@ def _drops(rule: dict[str, Any]) -> bool:
 
 
 TRIAL_SECONDS = 30.0  # against hanging: a link, a route, and two connections that CONNECT ends
-# The namespace ends with its shell, and the link with the namespace, even if all of this is killed. The kernel does that
-# some time later, so the shell deletes the link itself: the next trial needs its name.
+# The namespace ends with its shell, and the link with the namespace, even if all of this is killed. The kernel does
+# that some time later, so the shell deletes the link itself: the next trial needs its name.
 SCRIPT = """
 pid=$1 link=$2 host=$3 own=$4 instance=$5 host6=$6 own6=$7 instance6=$8; shift 8
 ip link set lo up

@@ -11,7 +11,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 
-from harness.spec.base import ARTIFACT, REPOSITORY, TAGGED, Group, GroupNames, Model, Name, Text, Variable, Variables
+from harness.spec.base import (
+    ARTIFACT,
+    REPOSITORY,
+    TAGGED,
+    Group,
+    GroupNames,
+    Model,
+    Name,
+    Seconds,
+    Text,
+    Variable,
+    Variables,
+)
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 from harness.spec.models.product_declared import DeclaredOptions, DeclaredPhase
 from harness.spec.models.topologies import Topology
@@ -226,6 +238,7 @@ class ProductPhase(CommandPhase, DeclaredPhase):
     vars: variables of this phase, over those of the product; values of axes win over them.
     hops: whether one run goes through the steps between by itself, such as the minor releases of an upgrade; phases of
       scenarios that are a `hop` are then left out, and the mirror has what the steps need.
+    seconds: how long one run takes on a quiet host; what cells are expected to take before they have run.
     idempotent: whether a second run, right after the first, changes nothing; the suite `idempotence` then checks it.
     paths: globs of further files (relative to the project) whose change affects this phase and no other.
     """
@@ -234,6 +247,7 @@ class ProductPhase(CommandPhase, DeclaredPhase):
     args: tuple[Text, ...] = ()
     vars: Variables = Field(default_factory=dict)
     hops: bool = False
+    seconds: Seconds | None = None
     idempotent: bool = False
     paths: tuple[Text, ...] = ()
 

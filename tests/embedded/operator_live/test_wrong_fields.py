@@ -18,6 +18,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, JOB, NODE, PVC, SECRET, SERVICE, VM
 from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
+from harness.operator.controllers.infrastructure import key_name
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, site_of
@@ -282,7 +283,7 @@ WRONG = (
         "NoSuchPlugin",
     ),
     value("playbooks.image", "registry.invalid/none:1", "nothing to do"),
-    value("playbooks.product.configMap", "no-such-map", "nothing to do"),
+    value("playbooks.product.configMap", "no-such-map", "not accepted", "there is no ConfigMap no-such-map"),
     WrongField(
         "jobs",
         tuple(f"jobs.{name}" for name in ("retries", "deadlineSeconds", "keepFailed", "keepSucceeded")),
@@ -359,6 +360,8 @@ def state(lived: Lived) -> Json:
     """Return what has to be as it was: the objects around the cluster, what is in it, the files of its machine."""
     outside = (MACHINE_SET, MACHINE, VM, PVC, SECRET, ETCD_BACKUP)
     around = {kind.kind: lived.api.list(kind, lived.namespace).items for kind in outside}
+    # The key of machines that the operator makes stays as long as the ClusterDeployment, once one was asked for.
+    around[SECRET.kind] = [one for one in around[SECRET.kind] if one["metadata"]["name"] != key_name("guest")]
     guest = Cluster.from_kubeconfig(lived.life.guests[0].kubeconfig)
     within = {
         kind.kind: guest.list(kind, "kube-system").items for kind in (CONFIG_MAP, DAEMON_SET, DEPLOYMENT, SERVICE)

@@ -128,3 +128,10 @@ def test_more_machines_and_more_phases_take_longer() -> None:
     upgraded = cell("c", 2048, scenario="upgrade")
     assert 60 < estimate(small) < estimate(larger) < estimate(upgraded)
     assert estimate(cell("d", 2048, scenario="never-heard-of")) > estimate(small)
+
+
+def test_a_product_says_how_long_its_phases_take() -> None:
+    own = cell("a", 2048, 1536, scenario="upgrade")
+    said = replace(own, phases=tuple(replace(phase, seconds=550.0) for phase in own.phases))
+    around = estimate(replace(own, phases=tuple(replace(phase, seconds=1.0) for phase in own.phases)))
+    assert estimate(said) - around == 2 * 549
