@@ -71,7 +71,7 @@ def run_here(
     (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
     done = proc.run(
         [ANSIBLE, "-i", place / "hosts.yml", place / "play.yml"],
-        timeout=300,
+        timeout=900,
         check=False,
         env={
             "PATH": "/usr/bin:/bin",
