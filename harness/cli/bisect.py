@@ -47,9 +47,11 @@ def bisect(
         raise BadInput(f"{cell!r} is {len(chosen)} cells", hint="name one: `vmatrix list` shows their ids")
     (one,) = chosen
     records = open_store(project.settings, os.environ).load().records
-    if good is None or bad is None:
-        good, bad = good_and_bad(records, one.cell.id, good, bad)
     repository = Repository.of(project.directory)
+    if good is None or bad is None:
+        own = repository.ancestors("HEAD")  # those that are none, or unknown to a shallow clone, come first
+        by_commit = sorted(records, key=lambda record: own.get(record.where.commit, -1))
+        good, bad = good_and_bad(by_commit, one.cell.id, good, bad)
     found = bisected(
         repository,
         one.cell.id,

@@ -10,7 +10,6 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from harness.gitlab.access import SERVER, TOKEN
 from harness.gitlab.child import common
 from harness.gitlab.limits import minutes
 from harness.gitlab.variables import NUMBER
-from harness.http_client import WebRequest, ask
+from harness.history.origin import time_of
 from harness.infra.findings import Finding, raise_if_any
 
 GITLAB = (18, 2)  # `trigger: strategy: mirror`: https://docs.gitlab.com/ci/yaml/#triggerstrategy
@@ -125,7 +124,7 @@ def clock_findings(environment: Mapping[str, str], *, now: float | None = None) 
     if not api.startswith(("https://", "http://")):
         return
     try:
-        theirs = _date(f"{api}/version")
+        theirs = time_of(f"{api}/version", SECONDS)
     except (OSError, ValueError) as error:
         remedy = "let the runner's jobs reach GitLab: proxy, network policy, DNS"
         yield Finding(f"{api} does not answer: {error}", "jobs keep their history and notes there", remedy, False)
@@ -135,11 +134,6 @@ def clock_findings(environment: Mapping[str, str], *, now: float | None = None) 
         what = f"this host's clock is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} GitLab's"
         why = "the infra cluster may find the job's token not valid yet, or expired"
         yield Finding(what, why, "synchronise the clock of the runner's host: timedatectl set-ntp true")
-
-
-def _date(url: str) -> float:
-    """Return the time of an answer, whatever else it says; ValueError without one."""
-    return parsedate_to_datetime(ask(WebRequest(url), SECONDS).headers.get("Date", "")).timestamp()
 
 
 AUDIENCE = "vmatrix"  # of deploy/authentication and harness/gitlab/jobs.yml

@@ -27,7 +27,7 @@ from harness.paths import MATRIX
 from harness.plan.changed import owners_of
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
-from harness.report.output.document import culprit_of, suspects_of
+from harness.report.output.document import culprit_of
 from harness.report.output.note import code
 from harness.report.suspects import Explained, Suspect, flake_rates, of_night
 from harness.report.words import plural
@@ -111,7 +111,7 @@ def sync_suspects(where: Forge, analysis: Analysis, url: str) -> list[str]:
     night = analysis.last
     if night is None or night.outage:
         return []
-    named = {_mark(s.values): (one, s) for one in suspects_of(analysis) if (s := one.named) is not None}
+    named = {_mark(s.values): (one, s) for one in analysis.suspects if (s := one.named) is not None}
     known, done = where.marked("issues", SUSPECT), []
     for mark, (found, suspect) in named.items():
         text = _description(analysis, mark, found, suspect, url)
@@ -184,7 +184,7 @@ def _flaky(analysis: Analysis, nights: Sequence[Night], rate: float) -> Iterator
     """Yield the checks that fail by chance above a rate, and how often; not those that a named suspect explains."""
     if len(nights) < FEWEST_NIGHTS:
         return
-    named = {title for one in suspects_of(analysis) if one.named is not None for title, _ in one.keys}
+    named = {title for one in analysis.suspects if one.named is not None for title, _ in one.keys}
     for title, share in sorted(flake_rates(nights).items()):
         if share > rate and title not in named and ": " in title and _passed_nights(nights, title) < PASSED_NIGHTS:
             yield title, share

@@ -11,11 +11,15 @@ from harness.errors import BadInput
 from harness.gitlab.variables import MERGE_REQUEST, SCHEDULE, Pipeline
 from harness.plan.changed import Changes, changed_since, matches
 from harness.spec import Spec
+from harness.spec.suites import OWN
 
 LABEL = "matrix::"
 NIGHTLY, WEEKLY, REAP = "nightly", "weekly", "reap"
 WEEK_HOURS = 168.0  # tiers that a schedule runs so seldom are those of the weekly one
-CHECKS = re.compile(r"(?:tests/cells|checks)/(?P<suite>[^/]+)/(?P<module>test_[^/]+)\.py")
+# As harness.spec.suites finds them; files directly in checks/ are the suite `own`.
+CHECKS = re.compile(
+    r"(?:tests/cells/(?P<shipped>[^/]+)/|checks/(?:(?P<own>[^/]+)/)?)(?:.+/)?(?P<module>test_[^/]*|[^/]*_test)\.py"
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ def changed_checks(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for path in paths:
         if known := CHECKS.fullmatch(path):
-            found[known["suite"]] = (*found.get(known["suite"], ()), known["module"])
+            suite = known["shipped"] or known["own"] or OWN
+            found[suite] = (*found.get(suite, ()), known["module"])
     return found
 
 

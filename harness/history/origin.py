@@ -6,16 +6,22 @@ not among them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import proc
+from harness.http_client import WebRequest, ask
 
 if TYPE_CHECKING:
     from harness.history.record import RunOrigin
 
 GIT_SECONDS = 10.0  # against hanging: one local command; without its answer the commit is unknown
+CLOCK_SECONDS = 5.0  # for one answer of GitLab; without it the host's clock counts
+MOST_APART = 60.0  # seconds; a Date header has whole ones, and an answer takes its time
+API = "CI_API_V4_URL"
 JOB = "CI_JOB_ID"
 CHECKOUT = "CI_PROJECT_DIR"
 # GitLab: "Predefined CI/CD variables reference". MATRIX_* are set by the job that triggers a child pipeline: the cells
@@ -43,13 +49,37 @@ def where(checkout: Path, environment: Mapping[str, str]) -> RunOrigin:
     if environment.get(JOB):
         given = {name: [environment[n] for n in names if environment.get(n)] for name, names in VARIABLES.items()}
         found: dict[str, Any] = {name: values[0] for name, values in given.items() if values}
-        return RunOrigin(**found)
+        return RunOrigin(**found, ahead=clock_ahead(environment))
     commit = _git(checkout, "rev-parse", "HEAD")
     return RunOrigin(
         commit=commit,
         branch=_git(checkout, "symbolic-ref", "--short", "-q", "HEAD"),
         changed=bool(commit and _git(checkout, "status", "--porcelain", "--untracked-files=no")),
     )
+
+
+def clock_ahead(environment: Mapping[str, str], *, now: float | None = None) -> float:
+    """Return by how many seconds this host's clock is ahead of GitLab's; 0 for little, and where GitLab does not say.
+
+    Hosts of runners have clocks of their own, and what several of them write is compared.
+    """
+    api = environment.get(API, "")
+    try:
+        apart = (time.time() if now is None else now) - time_of(f"{api}/version", CLOCK_SECONDS)
+    except (OSError, ValueError, OverflowError):
+        return 0.0
+    return round(apart, 1) if abs(apart) > MOST_APART else 0.0
+
+
+def time_of(url: str, seconds: float) -> float:
+    """Return the time at which a server answers, in seconds since 1970, whatever else it says.
+
+    Raises:
+        OSError: no answer.  ValueError: one without a time, or a wrong URL.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("is not the URL of a server")
+    return parsedate_to_datetime(ask(WebRequest(url), seconds).headers.get("Date", "")).timestamp()
 
 
 def root(environment: Mapping[str, str]) -> Path:

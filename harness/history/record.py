@@ -47,6 +47,7 @@ class RunOrigin:
     project: path of the project in GitLab.  commit: of the checkout, 40 hex digits.  merge_request: its number.
     pipeline: the id of the one that the night's other cells have too.  source: what began it, "schedule" for one.
     runner: which one of GitLab's had the job.
+    ahead: seconds by which its host's clock was ahead of GitLab's, to which the record's times are corrected.
     changed: the checkout had uncommitted changes.  product: which revision was tested of one from another repository.
     """
 
@@ -61,6 +62,7 @@ class RunOrigin:
     job_url: str = ""
     source: str = ""
     runner: str = ""
+    ahead: Annotated[float, Field(ge=-1e10, le=1e10, allow_inf_nan=False)] = 0.0
     tag: str = ""
     changed: bool = False
     product: str = ""

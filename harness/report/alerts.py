@@ -22,7 +22,6 @@ from harness.files import read_text, write_atomically
 from harness.http_client import NoAnswer, WebRequest, ask, reason
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.nights import Night
-from harness.report.output.document import suspects_of
 from harness.report.suspects import Key, of_night
 from harness.report.words import plural
 from harness.spec.settings import Settings
@@ -94,7 +93,7 @@ def alerts_of(analysis: Analysis, *, infra_rate: float, url: str = "", only_miss
     if night.outage:
         return found
     opened, closed = _changes([one for one in analysis.nights if not one.outage])
-    suspects = {key: one for one in suspects_of(analysis) for key in one.keys}
+    suspects = {key: one for one in analysis.suspects for key in one.keys}
     for cells, keys in _by_cells(opened).items():
         named = next((one.named for key in keys if (one := suspects.get(key)) is not None and one.named), None)
         titles = tuple(dict.fromkeys(title for title, _ in keys))

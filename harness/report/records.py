@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from harness.history.record import (
 from harness.history.store import file_of
 from harness.model import Cell, Outcome
 from harness.report.cell import CellResult, Step
-from harness.report.results import Culprit, RunResult, load
+from harness.report.results import STARTS, Culprit, RunResult, load
 from harness.rundir import HISTORY, RunDir
 from harness.schedule.durations import estimate
 from harness.spec.models import QuarantineEntry
@@ -53,6 +53,7 @@ SHORT_TEXT = 300
 BLAMES = ("harness", "product", "infra", "user")  # of several, the first: as the exit code says it
 FIELDS_OF_MACHINES = frozenset(field.name for field in fields(MachineRecord))
 EPOCH = "1970-01-01T00:00:00Z"
+MOST_AHEAD = 3e9  # seconds, a century: no clock is so wrong
 Scrub = Callable[[str], str]
 
 
@@ -91,13 +92,23 @@ def records_of(
 
 
 def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Return when each cell's first and last events were, by its id."""
+    """Return when each cell's first and last events were, by its id: by GitLab's clock where jobs wrote them."""
     found: dict[str, tuple[str, str]] = {}
+    ahead = timedelta()
     for event in events:
-        cell, time = event.get("cell"), event["time"]
+        if event.get("event") in STARTS:
+            ahead = _ahead(event)
+        cell = event.get("cell")
         if isinstance(cell, str):
+            time = (datetime.fromisoformat(event["time"]) - ahead).isoformat()
             found[cell] = (found[cell][0] if cell in found else time, time)
     return found
+
+
+def _ahead(start: Mapping[str, Any]) -> timedelta:
+    """Return by how much the clock of the host that a call of the run was on was ahead."""
+    said = start.get("where", {}).get("ahead")
+    return timedelta(seconds=said) if isinstance(said, float) and abs(said) < MOST_AHEAD else timedelta()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 from harness.check_result import CheckResult, signature_of_text
 from harness.history.record import Record
@@ -34,7 +34,7 @@ LEAST_FLAKE, MOST_FLAKE = 0.002, 0.5
 # How likely a failure has its cause in so many values together, before anything was seen; most are chance. So the first
 # further cell mostly has all that may explain a lone failure, and where it passes no other one is spent on it.
 BY_SIZE = {1: 0.08, 2: 0.04, 3: 0.004}
-TOGETHER = {2: 0.02, 3: 0.03}  # in values of axes that a tier covers together, since somebody suspected them before
+TOGETHER = {2: 0.03, 3: 0.06}  # in values of axes that a tier covers together, since somebody suspected them before
 AROUND = 0.01  # in the node, the runner or the hour
 CHANCE = 0.3
 NAMED = 0.85  # from here on a suspect is named
@@ -97,12 +97,19 @@ class Explained:
     """Failures of the same cells, with what may explain them.
 
     keys: what failed.  cells: where.  suspects: the likeliest first.  chance: how likely it was just chance.
+    passed: in how many cells the same passed.
     """
 
     keys: tuple[Key, ...]
     cells: tuple[str, ...]
     suspects: tuple[Suspect, ...]
     chance: float
+    passed: int = 0
+
+    @property
+    def by_chance(self) -> bool:
+        """Tell whether no value is to blame: it is likely enough that a failure which others have not was a flake."""
+        return self.chance >= NAMED and self.passed > 0
 
     @property
     def named(self) -> Suspect | None:
@@ -201,6 +208,7 @@ class _Table:
             tuple(one.cell for number, one in enumerate(self.observations) if failed >> number & 1),
             tuple(suspect for suspect in suspects if suspect.share >= WORTH),
             math.exp(chance - top) / weight,
+            totals[1],
         )
 
     def _suspected(self, failed: int, passed: int, *, of_infra: bool) -> Iterator[tuple[tuple[Value, ...], int]]:
@@ -378,9 +386,12 @@ def since(records: Iterable[Record], values: Iterable[Value], titles: Collection
 
 def worth_showing(found: Sequence[Explained]) -> list[Explained]:
     """Return the failures of which something can be said: some cell passed what failed in others."""
-    return [one for one in found if any(s.others > s.others_failed or s.judged > s.failed for s in one.suspects)][
-        :MOST_EXPLAINED
-    ]
+    telling = (one for one in found if one.by_chance or any(map(_compared, one.suspects)))
+    return [*islice(telling, MOST_EXPLAINED)]
+
+
+def _compared(suspect: Suspect) -> bool:
+    return suspect.others > suspect.others_failed or suspect.judged > suspect.failed
 
 
 def lines_of(found: Explained) -> list[str]:
@@ -390,6 +401,9 @@ def lines_of(found: Explained) -> list[str]:
     if found.named is not None:
         where = "not the matrix, but where or when cells ran: " if found.named.around else ""
         return [f"{where}{found.named.said} ({_percent(found.named.share)}): {found.named.evidence}: {what}"]
+    if found.by_chance:
+        number = len(found.cells)
+        return [f"chance ({_percent(found.chance)}): {number} of {number + found.passed} cells failed: {what}"]
     few = [f"{one.said} ({_percent(one.share)}; {one.evidence})" for one in found.suspects[:SHOWN]]
     more = f", or one of {len(found.suspects) - SHOWN} others" if len(found.suspects) > SHOWN else ""
     return [f"{', or '.join(few)}{more}, or chance ({_percent(found.chance)}): {what}"]

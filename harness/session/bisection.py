@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from harness.interpreter import vmatrix_call
 from harness.model import Outcome
 from harness.paths import PROJECT
 from harness.report.results import RunResult, load
+from harness.report.suspects import of_run
 from harness.rundir import RunDir
 from harness.session.plan import random_id
 
@@ -36,11 +37,16 @@ class RevisionVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class RevisionTrial:
-    """A revision that was tried: its verdict, the id of its run, what failed first."""
+    """A revision that was tried: its verdict, the id of its run, what failed first.
+
+    failing, passed: titles of checks and names of steps; a failure that is not the product's is in neither.
+    """
 
     verdict: RevisionVerdict
     run: str = ""
     said: str = ""
+    failing: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -48,15 +54,28 @@ class RevisionTrial:
         found = FIRST_FAILED.match(self.said)
         return found.groups() if found else tuple(self.said.split(": ")[:2])
 
+    def verdict_on(self, titles: Collection[str]) -> RevisionVerdict:
+        """Return what the run says of some checks or steps, whatever else failed in it; without any, of all."""
+        if not titles:
+            return self.verdict
+        if not set(titles).isdisjoint(self.failing):
+            return RevisionVerdict.BAD
+        return RevisionVerdict.SKIPPED if set(titles).isdisjoint(self.passed) else RevisionVerdict.GOOD
+
 
 @dataclass(frozen=True)
 class Bisection:
-    """A search. revisions: after the good one, oldest first; the last one is bad."""
+    """A search.
+
+    revisions: after the good one, oldest first; the last one is bad.  titles: of the checks or steps that it is about,
+    as a cell may fail by several faults; empty: of all.
+    """
 
     cell: str
     good: str
     revisions: tuple[str, ...]
     trials: Mapping[str, RevisionTrial] = field(default_factory=dict)
+    titles: tuple[str, ...] = ()
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -98,20 +117,18 @@ class Bisection:
         return max(good, default=-1)
 
     def _is(self, revision: str, verdict: RevisionVerdict) -> bool:
-        return revision in self.trials and self.trials[revision].verdict is verdict
+        return revision in self.trials and self.trials[revision].verdict_on(self.titles) is verdict
 
 
 def save(search: Bisection, file: Path) -> None:
     """Write a search down, so that another process can go on."""
-    trials = {
-        rev: {"verdict": one.verdict.value, "run": one.run, "said": one.said} for rev, one in search.trials.items()
-    }
+    trials = {revision: asdict(trial) for revision, trial in search.trials.items()}
     content = {"cell": search.cell, "good": search.good, "revisions": search.revisions, "trials": trials}
     write_atomically(file, json.dumps(content, indent=2) + "\n")
 
 
 def resumed(search: Bisection, file: Path) -> Bisection:
-    """Return a search with what an earlier one about the same cell has found out of its revisions.
+    """Return a search with what earlier ones about the same cell have found out of its revisions.
 
     Raises:
         BadInput: the file is not what `save` writes.
@@ -121,7 +138,9 @@ def resumed(search: Bisection, file: Path) -> Bisection:
     try:
         known: dict[str, Any] = json.loads(read_text(file))
         trials = {
-            revision: RevisionTrial(RevisionVerdict(one["verdict"]), one["run"], one["said"])
+            revision: RevisionTrial(
+                RevisionVerdict(one["verdict"]), one["run"], one["said"], tuple(one["failing"]), tuple(one["passed"])
+            )
             for revision, one in known["trials"].items()
             if revision in search.revisions and known["cell"] == search.cell
         }
@@ -199,9 +218,13 @@ class Repository:
         done = _git(self.root, "rev-list", "--reverse", "--ancestry-path", "--topo-order", f"{good}..{bad}")
         return tuple(done.stdout.split())
 
-    def ancestors(self, name: str) -> frozenset[str]:
-        """Return a commit and all that it was made from, as far as the clone has them; BadInput as `commit`."""
-        return frozenset(_git(self.root, "rev-list", self.commit(name)).stdout.split())
+    def ancestors(self, name: str) -> dict[str, int]:
+        """Return a commit and all that it was made from, as far as the clone has them, numbered from the oldest on.
+
+        Commits are in order by themselves, whatever the clocks of the hosts say that tested them. BadInput as `commit`.
+        """
+        done = _git(self.root, "rev-list", "--topo-order", "--reverse", self.commit(name))
+        return {found: number for number, found in enumerate(done.stdout.split())}
 
     def revision(self, name: str) -> Commit:
         """Return a commit."""
@@ -273,9 +296,12 @@ class CellRuns:
         if proc.by_signal(code):
             raise Stopped
         directory = RunDir.of(self.runs, run)
-        return RevisionTrial(
-            verdict_of(code), run, first_failure(load(directory.path)) if directory.results.is_file() else ""
-        )
+        if not directory.results.is_file():
+            return RevisionTrial(verdict_of(code), run)
+        result = load(directory.path)
+        failing = {title for seen in of_run(result) for title, _ in seen.failed}
+        passed = {title for seen in of_run(result) for title in seen.passed}
+        return RevisionTrial(verdict_of(code), run, first_failure(result), (*sorted(failing),), (*sorted(passed),))
 
 
 def verdict_of(code: int) -> RevisionVerdict:
@@ -316,7 +342,8 @@ def search(
             made = trial(tree)
             found = found.tried(revision, made)
             save(found, file)
-            say(f"{said.title}: {made.verdict.value}" + (f": {made.said}" if made.said else ""))
+            verdict = made.verdict_on(begun.titles).value
+            say(f"{said.title}: {verdict}" + (f": {made.said}" if made.said and not begun.titles else ""))
     return found
 
 
@@ -327,18 +354,20 @@ def bisected(
     runs: Path,
     options: Sequence[str],
     say: Callable[[str], None],
+    titles: tuple[str, ...] = (),
 ) -> Bisection:
     """Search between two revisions for the commit since which a cell fails; go on with a search that was interrupted.
 
     Args:
         ends: a good revision and a bad one.  runs: the folder of runs; those of the search lie in `bisect` in it.
+        titles: of the checks or steps whose failure is meant.
 
     Raises:
         BadInput: git does not know a revision, or the first is no ancestor of the second.  Stopped: interrupted.
     """
     first, last = map(repository.commit, ends)
     folder = runs.resolve() / "bisect" / cell
-    begun = resumed(Bisection(cell, first, repository.between(first, last)), folder / "search.json")
+    begun = resumed(Bisection(cell, first, repository.between(first, last), titles=titles), folder / "search.json")
     return search(begun, repository, folder, CellRuns(repository, cell, folder, options).trial, say)
 
 
@@ -349,7 +378,7 @@ def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: st
     """Return the last commit at which a cell passed, and the first one after it at which the product failed.
 
     Args:
-        records: the history, oldest first.  good, bad: given by a person, and kept.
+        records: the history, by commits: the oldest first.  good, bad: given by a person, and kept.
 
     Raises:
         BadInput: the history does not say.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -78,6 +79,8 @@ def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Cal
 def why_none(goal: Goal, found: Explained) -> str:
     """Say why no cell tells apart what may explain a failure."""
     what, book = found.keys[0][0], Rulebook.of(goal.rules)
+    if found.by_chance:
+        return f"{what}: most likely chance"
     if any(suspect.around for suspect in found.suspects[:2]):
         return f"{what}: no cell chooses its node, runner or hour"
     match _matrix(found)[:2]:
@@ -214,16 +217,20 @@ class Pursuit:
         return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
 
     def bisect(self) -> None:
-        """Find the commit that each named suspect came with, by runs of the cheapest cell that fails by it."""
+        """Find the commit that each named suspect came with, by runs of the cheapest cell that fails by it.
+
+        That is the one that takes least for each failure that it has: runs of a cell tell of all of them.
+        """
         durations, found = Durations.load(self.project.settings, os.environ), self._found()
         history = open_store(self.project.settings, os.environ).load().records
         records = [record for record in history if record.where.commit and not record.where.changed]
         by_id = {cell.id: cell for cell in map(self._cell, self._result().values.values())}
-        for one in found.failures:
-            if one.named is None or one.named.around:
-                continue
+        named = [one for one in found.failures if one.named is not None and not one.named.around]
+        failures = Counter(cell for one in named for cell in one.cells)
+        for one in named:
+            assert one.named is not None  # noqa: S101 - chosen above
             own = [by_id[c] for c in one.cells if c in by_id and set(one.named.values) <= by_id[c].values.items()]
-            cell = min(own, key=lambda cell: durations.expected(cell).seconds).id
+            cell = min(own, key=lambda cell: durations.expected(cell).seconds / failures[cell.id]).id
             culprit = self._culprit(one, one.named, cell, records)
             self.say(f"{one.named.said}: {culprit.said}")
             Recorder(self._files.path).write("culprit", cell=cell, **culprit.event)
@@ -239,12 +246,14 @@ class Pursuit:
         try:
             repository = Repository.of(self.project.directory)
             own = repository.ancestors(self._commit())  # what other branches had tells nothing of it
-            ends = since((one for one in records if one.where.commit in own), suspect.values, checks)
+            tested = sorted((r for r in records if r.where.commit in own), key=lambda r: own[r.where.commit])
+            ends = since(tested, suspect.values, checks)
             if ends is None:
                 return replace(none, why="the history has no commit at which these values passed before")
             commits = ends[0].where.commit, ends[1].where.commit
             runs = self.project.settings.runs
-            search = bisected(repository, cell, commits, runs, [*self.options, *self._suites(cell)], self.say)
+            options = [*self.options, *self._suites(cell)]
+            search = bisected(repository, cell, commits, runs, options, self.say, checks)
         except VmatrixError as error:
             return replace(none, why=error.summary)
         if len(search.open) != 1:
@@ -258,11 +267,13 @@ class Pursuit:
         return next((one.where.commit for one in records_of(self._files.path) if one.where.commit), "HEAD")
 
     def _suites(self, cell: str) -> list[str]:
-        """Return the options by which a pinned cell has the suites of its tier; other cells have all of them."""
-        result = self._result()
-        tier = self.project.spec.tiers.get(result.tier or "")
-        pinned = tier is not None and result.values.get(cell) in tier.pinned
-        return ["--tier", str(result.tier)] if pinned else []
+        """Return the options by which a cell of its tier, planned or not, has the suites of that; others have all."""
+        result, spec = self._result(), self.project.spec
+        tier, values = spec.tiers.get(result.tier or ""), result.values.get(cell, {})
+        if tier is None:
+            return []
+        goal = goal_of(spec, result.tier, profile_of(spec, self.project.settings))
+        return ["--tier", str(result.tier)] if values in tier.pinned or goal.allows(values) else []
 
     def write(self) -> None:
         """Write the run's reports and records anew, with what was found out."""

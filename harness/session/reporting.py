@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from harness.errors import BadInput
@@ -18,6 +18,7 @@ from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned
 from harness.report.records import collect
+from harness.report.words import plural
 from harness.session.choice import profile_of
 from harness.spec import Spec
 from harness.spec.settings import Settings
@@ -25,6 +26,7 @@ from harness.spec.settings import Settings
 ALL = "all"
 NIGHTLY = "nightly"  # the tier that is looked at when none is named, if the history has it
 DAYS = 365.0
+AHEAD = timedelta(days=1)  # by which a host's clock may be ahead of this one's
 MERGE_REQUEST = "CI_MERGE_REQUEST_IID"
 PIPELINES = ("MATRIX_PIPELINE_ID", "CI_PIPELINE_ID")
 
@@ -63,12 +65,28 @@ def looked_at(
         BadInput: there is no such tier or file.  InfraError: the store cannot be read.
     """
     history = history_of(asked.histories, spec, settings, environment)
-    selection = selection_of(asked, history.records, environment)
+    focus = selection_of(asked, history.records, environment).focus
+    records = _begun(history.records, focus, now, warn)
+    selection = selection_of(asked, records, environment)
     _refuse_profile(asked.infra, {*spec.infras, *(record.infra for record in history.records)})
-    nights = [r for r in history.records if r.tier == selection.tier and r.night and selection.infra in (None, r.infra)]
+    nights = [r for r in records if r.tier == selection.tier and r.night and selection.infra in (None, r.infra)]
     last = max(nights, key=lambda record: record.started, default=None)
     planned = planned_of(selection, spec, settings, warn, night=last.night if last is not None else "")
-    return analyse(history.records, planned, selection, now), history
+    return analyse(records, planned, selection, now), history
+
+
+def _begun(
+    records: Sequence[Record], focus: str | None, now: datetime, warn: Callable[[str], None]
+) -> tuple[Record, ...]:
+    """Return the records without those of times to come, which would be the last night for as long; name their hosts.
+
+    A little ahead is a last night all the same, and so is what is looked at.
+    """
+    late = [r for r in records if r.start > now + AHEAD and key_of(r) != focus]
+    if late:
+        whose = ", ".join(sorted({r.where.runner or f"run {r.run}" for r in late}))
+        warn(f"{plural(len(late), 'cell run')} of times to come left out: set the clock of the host of {whose}")
+    return tuple(r for r in records if r.start <= now + AHEAD or key_of(r) == focus)
 
 
 def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environment: Mapping[str, str]) -> History:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cryptography import x509
-from cryptography.x509.oid import ExtensionOID, NameOID
+from cryptography.x509.oid import ExtensionOID
 
 SIGNER = "kubernetes.io/kubelet-serving"
 USER, GROUP = "system:node:", "system:nodes"
@@ -22,39 +22,38 @@ USAGES = {"digital signature", "key encipherment", SERVER}
 def judged_requests(
     requests: Sequence[Mapping[str, Any]], machines: Sequence[Mapping[str, str]]
 ) -> dict[str, list[str]]:
-    """Return the names of requests that are right, and what is wrong with each of the others.
+    """Return the names of pending requests that are right, and what is wrong with each of the others.
 
     Args:
-        requests: name, signerName, username, groups, usages and request (base64 of PEM) of each.
+        requests: CertificateSigningRequests, as the API has them.
         machines: name and address of each, and its ipv6_address where the node has it, too.
     """
     addresses = {one["name"]: {one["address"], one.get("ipv6_address", one["address"])} for one in machines}
     judged: dict[str, list[str]] = {"right": [], "wrong": []}
-    for one in requests:
-        mistakes = list(_mistakes(one, addresses))
-        if mistakes:
-            judged["wrong"].append(f"{one['name']} of {one['username']} is not approved: {', '.join(mistakes)}")
+    for request in (each for each in requests if not each.get("status", {}).get("conditions")):
+        name, spec = str(request["metadata"]["name"]), request["spec"]
+        if mistakes := list(_mistakes(spec, addresses)):
+            judged["wrong"].append(f"{name} of {spec['username']} is not approved: {', '.join(mistakes)}")
         else:
-            judged["right"].append(str(one["name"]))
+            judged["right"].append(name)
     return judged
 
 
-def _mistakes(one: Mapping[str, Any], addresses: Mapping[str, set[str]]) -> Iterator[str]:
-    user = str(one["username"])
+def _mistakes(spec: Mapping[str, Any], addresses: Mapping[str, set[str]]) -> Iterator[str]:
+    user, usages = str(spec["username"]), set(spec.get("usages") or [])
     node = user.removeprefix(USER)
-    if one["signerName"] != SIGNER:
-        yield f"its signer is {one['signerName']}"
-    if not user.startswith(USER) or GROUP not in (one["groups"] or []):
+    if spec["signerName"] != SIGNER:
+        yield f"its signer is {spec['signerName']}"
+    if not user.startswith(USER) or GROUP not in (spec.get("groups") or []):
         yield "it is not of a kubelet"
         return
     if node not in addresses:
         yield f"{node} is no machine of the inventory"
         return
-    usages = set(one["usages"] or [])
     if SERVER not in usages or not usages <= USAGES:
         yield f"it is for {', '.join(sorted(usages))}"
     try:
-        request = x509.load_pem_x509_csr(base64.b64decode(one["request"]))
+        request = x509.load_pem_x509_csr(base64.b64decode(spec["request"]))
         yield from _of_request(request, user, node, addresses[node])
     except ValueError as error:
         yield f"it cannot be read ({error})"
@@ -63,9 +62,8 @@ def _mistakes(one: Mapping[str, Any], addresses: Mapping[str, set[str]]) -> Iter
 def _of_request(request: x509.CertificateSigningRequest, user: str, node: str, addresses: set[str]) -> Iterator[str]:
     if not request.is_signature_valid:
         yield "its signature is wrong"
-    wanted = {NameOID.COMMON_NAME: user, NameOID.ORGANIZATION_NAME: GROUP}
-    subject = [(part.oid, part.value) for part in request.subject]
-    if len(subject) != len(wanted) or dict(subject) != wanted:
+    subject = sorted((str(part.rfc4514_attribute_name), str(part.value)) for part in request.subject)
+    if subject != [("CN", user), ("O", GROUP)]:
         yield f"its subject is {request.subject.rfc4514_string()}"
     others = [one.oid.dotted_string for one in request.extensions if one.oid != ExtensionOID.SUBJECT_ALTERNATIVE_NAME]
     if others:
@@ -76,13 +74,9 @@ def _of_request(request: x509.CertificateSigningRequest, user: str, node: str, a
         yield "it names nothing"
         return
     for name in names:
-        if isinstance(name, x509.DNSName):
-            if name.value != node:
-                yield f"it names {name.value}, which is not {node}"
-        elif not isinstance(name, x509.IPAddress):
-            yield f"it names {name.value}, which is neither a name nor an address"
-        elif str(name.value) not in addresses:
-            yield f"it names {name.value}, which is not {node}'s address {' or '.join(sorted(addresses))}"
+        wanted = {node} if isinstance(name, x509.DNSName) else addresses
+        if not isinstance(name, x509.DNSName | x509.IPAddress) or str(name.value) not in wanted:
+            yield f"it names {name.value}, which is not {node} or its address {' or '.join(sorted(addresses))}"
 
 
 class FilterModule:

@@ -3,7 +3,7 @@
 
 A release is unpacked into STORE/NAME/VERSION and never changed again; the links are what moves on an upgrade. So a
 second run sees the links and is done without asking the mirror, a killed run leaves no half release, and a binary that
-runs is never overwritten. Removes no single version; `state: absent` takes the whole store and every link into it away.
+runs is never overwritten. Removes no version.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ module: versioned_binaries
 short_description: Have given versions of binaries from an HTTP mirror
 description:
   - Downloads what is missing (several releases at once), keeps each version in a folder of its own and links it.
+  - Returns `downloaded`, releases as NAME/VERSION, and `linked`, links that were made or moved.
 options:
   releases:
     description: What to have.
     type: list
     elements: dict
-    default: []
+    required: true
     suboptions:
       name: {description: Name of the release., type: str, required: true}
       version: {description: Version of the release., type: str, required: true}
@@ -45,51 +46,25 @@ options:
   fetch_only: {description: Have the releases in the store and leave every link as it is., type: bool, default: false}
   store: {description: Folder of the releases., type: path, default: /usr/local/lib/releases}
   timeout: {description: Seconds without a byte after which a download fails., type: int, default: 60}
-  state:
-    description: Whether to have the releases, or none of the store and no link into it.
-    type: str
-    default: present
-    choices: [present, absent]
-  folders:
-    description: Where links are looked for when they go.
-    type: list
-    elements: path
-    default: [/usr/local/bin, /usr/local/sbin, /opt/cni/bin]
 author: [vmatrix]
 """
 
 EXAMPLES = r"""
 - name: Have kubelet
-  versioned_binaries:
-    releases:
-      - {name: kubelet, version: 1.36.3, url: http://mirror:8080/bin/kubelet/1.36.3/kubelet}
+  versioned_binaries: {releases: [{name: kubelet, version: 1.36.3, url: http://mirror:8080/bin/kubelet/1.36.3/kubelet}]}
 """
 
-RETURN = r"""
-downloaded: {description: Releases that were fetched, as NAME/VERSION., returned: always, type: list, elements: str}
-linked: {description: Links that were made or moved., returned: always, type: list, elements: str}
-removed: {description: Links and the store that were removed., returned: state is absent, type: list, elements: str}
-"""
-
-RELEASE_SPEC = {
-    "name": {"type": "str", "required": True},
-    "version": {"type": "str", "required": True},
-    "url": {"type": "str", "required": True},
-    "links": {"type": "path", "default": "/usr/local/bin"},
-    "folder": {"type": "str", "default": ""},
-    "sha256": {"type": "str"},
-    "sha256_url": {"type": "str"},
-}
-PACKED = (".tar", ".tar.gz", ".tgz")
-LINK_FOLDERS = ["/usr/local/bin", "/usr/local/sbin", "/opt/cni/bin"]
+NEEDED, FREE = {"type": "str", "required": True}, {"type": "str"}
+RELEASE: dict[str, dict[str, Any]] = dict.fromkeys(("name", "version", "url"), NEEDED)
+RELEASE |= {"folder": {"type": "str", "default": ""}, "links": {"type": "path", "default": "/usr/local/bin"}}
+RELEASE |= {"sha256": FREE, "sha256_url": FREE}
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "releases": {"type": "list", "elements": "dict", "default": [], "options": RELEASE_SPEC},
+    "releases": {"type": "list", "elements": "dict", "required": True, "options": RELEASE},
     "fetch_only": {"type": "bool", "default": False},
     "store": {"type": "path", "default": "/usr/local/lib/releases"},
     "timeout": {"type": "int", "default": 60},
-    "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
-    "folders": {"type": "list", "elements": "path", "default": LINK_FOLDERS},
 }
+PACKED = (".tar", ".tar.gz", ".tgz")
 CHUNK = 1 << 20  # bytes
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NOT_THERE = (404, 410)  # statuses of HTTP
@@ -139,14 +114,9 @@ def published_checksum(url: str, file: str, timeout: float) -> str:
     raise DownloadFailed(f"{url}: no checksum of {file} in it", asked=True)
 
 
-def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
-    """Put a release into the store unless it is there; return whether it was fetched.
-
-    It is made in a folder beside its place and renamed, so a folder with a version's name is always whole.
-    """
+def obtain(release: dict[str, Any], store: Path, timeout: float) -> None:
+    """Put a release into the store: in a folder beside its place that is renamed, so that one of its name is whole."""
     place = store / release["name"] / release["version"]
-    if place.is_dir():
-        return False
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{release['version']}."))
     try:
@@ -168,40 +138,17 @@ def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
         os.replace(content, place)
     finally:
         shutil.rmtree(scratch)
-    return True
 
 
 def unpack(packed: Path, into: Path, folder: str) -> None:
-    """Take the regular files of one folder out of a tar file; whatever else is in it is not wanted here."""
+    """Take the regular files of one folder out of a tar file."""
     with tarfile.open(packed) as archive:
         for member in archive:
-            place, _, _ = member.name.removeprefix("./").rpartition("/")
-            if not member.isfile() or place != folder:
-                continue
-            source = archive.extractfile(member)
+            place, _, name = member.name.removeprefix("./").rpartition("/")
+            source = archive.extractfile(member) if member.isfile() and place == folder else None
             if source is not None:
-                with source, (into / Path(member.name).name).open("wb") as sink:
+                with source, (into / name).open("wb") as sink:
                     shutil.copyfileobj(source, sink, CHUNK)
-
-
-def wanted_links(release: dict[str, Any], store: Path) -> dict[Path, Path]:
-    """Return link -> target for every binary of a release that is in the store."""
-    place = store / release["name"] / release["version"]
-    return {Path(release["links"]) / binary.name: binary for binary in sorted(place.iterdir())}
-
-
-def link(path: Path, target: Path) -> None:
-    """Point a link at a binary in one step, also where a link or a file is in its place."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(target)
-    os.replace(temporary, path)
-
-
-def stale(links: dict[Path, Path]) -> list[Path]:
-    """Return the links that are absent or point elsewhere."""
-    return [path for path, target in links.items() if not path.is_symlink() or Path(os.readlink(path)) != target]
 
 
 def fetch_missing(releases: list[dict[str, Any]], store: Path, timeout: float, *, dry: bool) -> list[str]:
@@ -217,36 +164,23 @@ def link_all(releases: list[dict[str, Any]], store: Path, *, dry: bool) -> list[
     """Point every link at its release; return those that differed. One that is not there yet (`dry`) has none."""
     linked: list[str] = []
     for release in releases:
-        if not (store / release["name"] / release["version"]).is_dir():
-            continue
-        links = wanted_links(release, store)
-        for path in stale(links):
-            linked.append(str(path))
-            if not dry:
-                link(path, links[path])
+        for binary in sorted((store / release["name"] / release["version"]).glob("*")):
+            path = Path(release["links"]) / binary.name
+            if not path.is_symlink() or Path(os.readlink(path)) != binary:
+                linked.append(str(path))
+                if not dry:  # in one step, also where a link or a file is in its place
+                    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    temporary = path.with_name(f".{path.name}.new")
+                    temporary.unlink(missing_ok=True)
+                    temporary.symlink_to(binary)
+                    temporary.replace(path)
     return linked
-
-
-def remove(store: Path, folders: list[Path], *, dry: bool) -> list[str]:
-    """Remove every link into the store, then the store; return what went (or would go, when `dry`)."""
-    candidates = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
-    into = [path for path in candidates if path.is_symlink() and store in Path(os.readlink(path)).parents]
-    gone = [*into, store] if store.is_dir() else into
-    if not dry:
-        for path in into:
-            path.unlink()
-        if store.is_dir():
-            shutil.rmtree(store)
-    return [str(path) for path in gone]
 
 
 def main() -> None:
     """Run as an Ansible module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     given = module.params
-    if given["state"] == "absent":
-        removed = remove(Path(given["store"]), [Path(folder) for folder in given["folders"]], dry=module.check_mode)
-        module.exit_json(changed=bool(removed), removed=removed)
     try:
         releases, store, linked = given["releases"], Path(given["store"]), []
         downloaded = fetch_missing(releases, store, given["timeout"], dry=module.check_mode)

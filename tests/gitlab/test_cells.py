@@ -115,6 +115,48 @@ def test_a_merge_requests_pipeline_runs_a_real_smoke_cell(project: Checkout) -> 
     assert "1 of 1 cell passed" in (project.directory / "public" / "summary.md").read_text(encoding="utf-8")
 
 
+FLAKY = """\
+\"\"\"A check of the project, which fails in every fourth of its runs.\"\"\"
+
+from pathlib import Path
+
+from harness.checks import Hosts
+
+RUNS = Path({runs!r})
+
+
+def test_the_kubelet_answers(hosts: Hosts) -> None:
+    with RUNS.open("a", encoding="utf-8") as file:
+        file.write("x")
+    for host in hosts.values():
+        assert host.service("kubelet").is_running
+    assert len(RUNS.read_text(encoding="utf-8")) % 4 > 0
+"""
+
+
+def test_a_check_that_a_merge_request_changes_runs_twenty_times_over_a_kept_cell(
+    project: Checkout, tmp_path: Path
+) -> None:
+    project.only_cells()
+    tiers = project.directory / "matrix" / "tiers.yml"
+    content = yaml.safe_load(tiers.read_text(encoding="utf-8"))
+    content["tiers"]["smoke"]["pinned"] = content["tiers"]["single"]["pinned"]
+    tiers.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    project.commit("One machine")
+    (project.directory / "checks").mkdir()
+    (project.directory / "checks" / "test_kubelet.py").write_text(
+        FLAKY.format(runs=str(tmp_path / "runs-of-the-check")), encoding="utf-8"
+    )
+    project.commit("A check")
+    ended = project.call("checks", variables=project.request(**SHORT), seconds=SECONDS)
+    assert ended.code == 1, ended.said
+    assert "own: test_kubelet, 20 times over" in ended.stdout
+    assert "15 of 20 runs passed" in ended.said
+    assert "exit code 1: 5" in ended.said
+    (run,) = results(project).values()
+    assert {step.name for step in run.cells[0].steps if step.outcome == "passed"} >= {"provision", "deploy"}
+
+
 def test_the_night_goes_on_when_the_product_fails_in_one_cell(two: Checkout) -> None:
     given = NIGHTLY | SHORT | {"MATRIX_NIGHTLY_TIER": "two"}
     ended = two.call("--concurrency", "1", variables=given, seconds=SECONDS)

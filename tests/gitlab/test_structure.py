@@ -18,19 +18,21 @@ from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web", "documentation"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
-    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "embedded", "faults"),
+    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "culprit", "embedded", "faults"),
     *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
     *("gitlab runner", "kind", "smoke lowest", "tutorial", "versions"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},
     "smoke": ["plan"],
+    "checks": ["plan"],
+    "deliver": None,
     "matrix": ["plan", "smoke"],
     "report": None,
     "publish": ["report", "documentation"],
 }
 STAGES = ["lint", "plan", "smoke", "matrix", "report"]
-RUNS_CELLS = ("smoke",)
+RUNS_CELLS = ("smoke", "checks")
 MERGE_REQUEST_RULE = '$CI_PIPELINE_SOURCE == "merge_request_event"'
 
 
@@ -73,8 +75,9 @@ def test_the_smoke_job_is_what_a_childs_jobs_are(merged: dict[str, Any]) -> None
     for name in RUNS_CELLS:
         job = merged[name]
         assert flat(job["before_script"]) == flat(common[".vmatrix"]["before_script"])
-        for key in ("script", "after_script"):
-            assert flat(job[key]) == flat(common[".cell"][key])
+        own = ["exec vmatrix gitlab checks"] if name == "checks" else flat(common[".cell"]["script"])
+        assert flat(job["script"]) == own
+        assert flat(job["after_script"]) == flat(common[".cell"]["after_script"])
         assert {key: job[key] for key in ("retry", "id_tokens")} == {
             key: common[".cell"][key] for key in ("retry", "id_tokens")
         }

@@ -125,6 +125,7 @@ NO_MODULE = {
     "operator/decide/test_properties.py": "what holds for every decision",
     "report/test_left_out.py": "what reports leave out",
     "report/test_reports.py": "all files of a run's report",
+    "report/analysis/test_clocks.py": "whatever compares times of several hosts",
     "report/analysis/test_judged.py": "whole analyses",
     "report/page/test_render.py": "the whole page",
     "schedule/test_simulation.py": "order and admission of whole plans",

@@ -331,6 +331,7 @@ def _suspected() -> Document:
         "since": {"date": "2026-11-20", "good": "a" * 40, "bad": "b" * 40, "url": ""},
         "culprit": None,
         "named": True,
+        "by_chance": False,
         "suspects": [{"values": values, "share": 0.95, "evidence": evidence, "around": False}],
     }
 

@@ -65,11 +65,39 @@ def test_the_cells_of_a_row_are_made_when_they_are_asked_for(page: Page, sample:
     assert page.ids("#attention-rows .cell-name") == [f"k1363-d13-copy-{number:06x}" for number in range(8)]
 
 
-def test_a_row_says_what_only_its_cells_have_in_common(page: Page, sample: Document) -> None:
-    page.show(twelve(sample))
+def test_a_row_says_what_may_explain_its_cells(page: Page, sample: Document) -> None:
+    (found,) = sample["suspects"]
+    perhaps = {**found["suspects"][0], "share": 0.6}
+    page.show({**twelve(sample), "suspects": [{**found, "cells": [8, 9], "named": False, "suspects": [perhaps]}]})
     rows = lines(page.texts("#attention-rows > tr"))
-    assert "all with topology cp3-w2" in rows[1]
-    assert "all with" not in rows[0]
+    assert "perhaps (60 %): os debian-12 with topology cp1-w2; 1 of 1 cells with both failed" in rows[1]
+    assert "perhaps" not in rows[0]
+    chance = {"cells": [8, 9], "named": False, "by_chance": True, "chance": 0.97, "suspects": []}
+    page.show({**twelve(sample), "suspects": [{**found, **chance}]})
+    assert "most likely chance (97 %)" in lines(page.texts("#attention-rows > tr"))[1]
+    assert not page.one("#suspects-rows").is_displayed()
+
+
+CULPRIT = {"title": "abc Route pods", "author": "Ada <a@example.org>", "date": "2026-11-20", "owners": "@net"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "since 20 Nov, commits aaaaaaaa..bbbbbbbb"),
+        ({"since": None}, "not known to have passed before"),
+        ({"culprit": CULPRIT}, "since abc Route pods · Ada <a@example.org>, 2026-11-20 · owners: @net"),
+    ],
+)
+def test_a_named_suspect_comes_first_with_its_origin(page: Page, sample: Document, more: Document, said: str) -> None:
+    sample["suspects"][0]["since"]["date"] = f"{datetime.now(UTC):%Y}-11-20"
+    sample["suspects"][0] |= more
+    page.show(sample)
+    (suspect,) = lines(page.texts("#suspects-rows > li"))
+    assert suspect.startswith("Suspect: os debian-12 with topology cp1-w2 · 1 of 1 cells with both failed")
+    assert said in suspect
+    assert page.js("return document.querySelector('#suspects-rows').compareDocumentPosition("
+                   "document.querySelector('#attention-rows'))") == 4, "the failures follow"  # fmt: skip
 
 
 def test_the_same_message_in_quarantine_is_a_row_of_its_own(shown: Page) -> None:
@@ -177,7 +205,7 @@ def test_every_list_fits(page: Page, sample: Document, width: int) -> None:
     page.size(width, 900)
     page.show(sample)
     wide = page.each("#trends .scroll, #coverage, #attention", "[e.scrollWidth, e.clientWidth, e.textContent]")
-    assert len(wide) == 4
+    assert len(wide) == 5
     assert [text for inner, outer, text in wide if inner > outer] == []
 
 

@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 
 from harness.history.record import Record
 from harness.report.analysis import planned as plans
+from harness.report.analysis.checks import WINDOW
 from harness.report.analysis.failures import FailureCluster, clusters_of, failure_log_of
 from harness.report.analysis.nights import Freshness, Night, freshness, key_of, nights_of
 from harness.report.analysis.planned import Coverage, NotRun, Planned, Quarantined
 from harness.report.analysis.rates import Week, Worse, week_of, worse_of
 from harness.report.analysis.story import CellStory, Slower, cell_story, slower_of
+from harness.report.suspects import Explained, explained, flake_rates, of_night, worth_showing
 from harness.report.symptoms import idle
 
 SCHEDULE = "schedule"  # CI_PIPELINE_SOURCE
@@ -39,7 +41,10 @@ class RecordFilter:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything that a report says."""
+    """Everything that a report says.
+
+    suspects: what may explain the failures of the last night.
+    """
 
     now: datetime
     selection: RecordFilter
@@ -55,6 +60,7 @@ class Analysis:
     worse: tuple[Worse, ...] = ()
     week: Week | None = None
     idle_symptoms: tuple[str, ...] = ()
+    suspects: tuple[Explained, ...] = ()
     known: Mapping[tuple[str, int, tuple[str, str]], bool] = field(default_factory=dict)
 
     @property
@@ -97,6 +103,7 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
         worse=worse_of(nights, (r for r in records if selection.infra in (None, r.infra))),
         week=week_of(nights, planned.possible()),
         idle_symptoms=_idle(nights, planned),
+        suspects=_suspects(nights, planned),
         known={
             (cell, night, f.key): log.known(cell, f, night)
             for cell, by_night in log.by_cell.items()
@@ -104,6 +111,14 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
             for f in found
         },
     )
+
+
+def _suspects(nights: tuple[Night, ...], planned: Planned) -> tuple[Explained, ...]:
+    if not nights:
+        return ()
+    rates = flake_rates(nights[:-1][-WINDOW:])
+    seen = of_night(nights[-1])
+    return tuple(worth_showing(explained(seen, together=planned.together, flakes=rates, goal=planned.goal)))
 
 
 def _idle(nights: tuple[Night, ...], planned: Planned) -> tuple[str, ...]:

@@ -79,8 +79,17 @@ def _night(key: str, records: Sequence[Record]) -> Night:
         finished=max(r.finished for r in records),
         where=first.where,
         run=first.run if len({r.run for r in records}) == 1 else "",
-        cells={r.cell: r for r in sorted(records, key=lambda r: (r.started, r.last_attempt, r.finished))},
+        cells={r.cell: r for r in sorted(records, key=_later)},
     )
+
+
+def _later(record: Record) -> tuple[int, int, str, str]:
+    """Return the key by which a cell's records of one night are in order: clocks of runners may differ.
+
+    GitLab numbers its jobs, and a run its attempts.
+    """
+    job = int(record.where.job) if record.where.job.isdecimal() else 0
+    return job, record.last_attempt, record.started, record.finished
 
 
 @dataclass(frozen=True)

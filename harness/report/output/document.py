@@ -16,12 +16,12 @@ from harness.check_result import shortened_below
 from harness.history.lines import History
 from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
-from harness.report.analysis.checks import WINDOW, CheckStory, Range
+from harness.report.analysis.checks import CheckStory, Range
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.story import CellStory, Slower, Trend
-from harness.report.suspects import SHOWN, Explained, explained, flake_rates, of_night, since, worth_showing
+from harness.report.suspects import SHOWN, Explained, since
 from harness.report.symptoms import meaning
 from harness.validate.performance.figures import KINDS, over_slo, rounded
 
@@ -171,16 +171,6 @@ def summary(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def suspects_of(analysis: Analysis) -> list[Explained]:
-    """Return what may explain the failures of the last night."""
-    if analysis.last is None:
-        return []
-    rates = flake_rates(analysis.nights[:-1][-WINDOW:])
-    goal = analysis.planned.goal
-    found = explained(of_night(analysis.last), together=analysis.planned.together, flakes=rates, goal=goal)
-    return worth_showing(found)
-
-
 def since_of(analysis: Analysis, found: Explained) -> dict[str, str] | None:
     """Return between which commits what fails by a named suspect came, whichever cells had its values."""
     if found.named is None or found.named.around:
@@ -273,7 +263,7 @@ class _Document:
             "checks": list(self.checks),
             "messages": list(self.messages),
             "clusters": clusters,
-            "suspects": [self.explained(one) for one in suspects_of(found)],
+            "suspects": [self.explained(one) for one in found.suspects],
             "symptoms": self.symptoms(),
             "worse": [asdict(one) for one in found.worse],
             "week": asdict(found.week) if found.week is not None else None,
@@ -395,6 +385,7 @@ class _Document:
             "since": since_of(self.analysis, found),
             "culprit": culprit_of(self.analysis, found),
             "named": found.named is not None,
+            "by_chance": found.by_chance,
             "suspects": [
                 {
                     "values": [{"axis": axis, "value": value} for axis, value in one.values],

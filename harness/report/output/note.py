@@ -22,7 +22,6 @@ from harness.report.output.document import (
     reproduce,
     since_of,
     summary,
-    suspects_of,
 )
 from harness.report.suspects import Explained
 from harness.report.suspects import lines_of as lines_of_suspects
@@ -90,10 +89,11 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
     if len(rows) > MOST_ROWS:
         lines += ["", f"and {plural(len(rows) - MOST_ROWS, 'more kind')} of failure; see the report."]
     counts = [c for c in failing if not _excused(c)] or list(failing)
-    found = suspects_of(analysis)
-    if found:
+    if analysis.suspects:
         lines += ["", "Suspects:", ""]
-        lines += [f"- {code(line)}{_origin(analysis, one)}" for one in found for line in lines_of_suspects(one)]
+        lines += [
+            f"- {code(line)}{_origin(analysis, one)}" for one in analysis.suspects for line in lines_of_suspects(one)
+        ]
     return [*lines, "", "To reproduce the first one:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
 
 

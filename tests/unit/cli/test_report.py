@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,21 @@ def test_a_report_needs_no_store(call: Call, runs: Path) -> None:
     assert {cell["id"] for cell in made["cells"]} == {CELL, "other"}
     assert [p.name for p in Path("out").iterdir()] == ["report.json"]
     assert not Path("runs/history.jsonl").exists()
+
+
+def test_cell_runs_of_times_to_come_are_no_last_night_and_their_hosts_are_named(call: Call, runs: Path) -> None:
+    later = replace(
+        record(0, tier="pr", where=RunOrigin(runner="lab-2")),
+        started="2099-01-01T00:00:00Z",
+        finished="2099-01-01T01:00:00Z",
+    )
+    Path("extra.jsonl").write_bytes(to_line(later))
+    words = ("report", "--history", "runs", "--history", "extra.jsonl", "--output", "out", "--format", "json")
+    code, _, told = call(*words)
+    assert code == 0
+    assert "1 cell run of times to come left out: set the clock of the host of lab-2" in told
+    made = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    assert [night["date"] for night in made["nights"]] == ["2026-11-21", "2026-11-22"]
 
 
 def test_nothing_to_report_is_said_and_no_failure(call: Call) -> None:

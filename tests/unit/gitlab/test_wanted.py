@@ -225,6 +225,9 @@ def test_a_change_of_the_operator_asks_for_its_smoke_cell(spec: Spec, path: str,
     [
         (["tests/cells/network/test_dns.py"], {"network": ("test_dns",)}),
         (["checks/ours/test_a.py", "checks/ours/test_b.py"], {"ours": ("test_a", "test_b")}),
+        (["checks/test_kernel.py", "checks/disk_test.py"], {"own": ("test_kernel", "disk_test")}),
+        (["checks/ours/deep/test_a.py", "tests/cells/nodes/x/test_b.py"], {"ours": ("test_a",), "nodes": ("test_b",)}),
+        (["checks/naming.py", "checks/ours/conftest.py", "checks/ours/test_a.txt"], {}),
         (["tests/cells/network/conftest.py", "tests/unit/network/test_dns.py", "tests/cells/test_x.py"], {}),
     ],
 )

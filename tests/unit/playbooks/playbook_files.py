@@ -71,12 +71,13 @@ def run_here(
     (place / "play.yml").write_text(json.dumps(whole), encoding="utf-8")
     done = proc.run(
         [ANSIBLE, "-i", place / "hosts.yml", place / "play.yml"],
-        timeout=300,
+        timeout=900,
         check=False,
         env={
             "PATH": "/usr/bin:/bin",
             "ANSIBLE_HOME": str(place / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
         },

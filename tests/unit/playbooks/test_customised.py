@@ -13,31 +13,15 @@ import yaml
 from cryptography import x509
 
 from harness import paths, proc
-from tests.unit.playbooks.playbook_files import load, module
+from tests.unit.playbooks.playbook_files import load
 from tests.unit.playbooks.test_kubeadm import ALWAYS, VERSIONS, kubeadm, started, versions, with_patches
 from tests.unit.playbooks.test_templates import documents, render
 
 AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
 CHOICES = {v["id"]: v.get("vars", {}) for axis in AXES if axis["name"] == "kubeadm" for v in axis["values"]}
 CUSTOMISED: dict[str, Any] = CHOICES["customised"]
-MISTAKES = module("filter_plugins/kubeadm_mistakes.py")
-NONE: dict[str, Any] = {
-    "patches": {},
-    "volumes": {},
-    "scheduler": {},
-    "scheduler_flags": {},
-    "skip_phases": [],
-    "certificates": "/etc/kubernetes/pki",
-    "certificates_validity": "",
-    "ca_validity": "",
-    "renew_before_days": 90,
-    "network_plugin": "flannel",
-    "replaces_kube_proxy": False,
-    "external_ca": {"wanted": False, "control_planes": 1, "etcd_external": False, "kubelets_signed": False},
-}
 FILES = frozenset({"kubeadm.yml", "kubeadm-join.yml", "patches.json", "scheduler.yml", "chosen.json"})
 IGNORED = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
-SHARE = {"name": "share", "hostPath": "/usr/share", "mountPath": "/srv/share"}
 
 
 def chosen(place: Path) -> dict[str, Any]:
@@ -146,90 +130,7 @@ def test_kubeadm_patches_coredns_in_the_phase_that_the_playbooks_run(version: st
     assert container["readinessProbe"]["periodSeconds"] == 2
 
 
-def test_the_values_of_the_axis_have_no_mistake() -> None:
-    given = {
-        "patches": CUSTOMISED["cluster_kubeadm_patches"],
-        "volumes": {name: value for name, value in CUSTOMISED.items() if name.endswith("_extra_volumes")},
-        "scheduler": CUSTOMISED["cluster_scheduler_config"],
-        "scheduler_flags": {"v": "2"},
-        "skip_phases": CUSTOMISED["cluster_kubeadm_skip_phases"],
-        "certificates": CUSTOMISED["cluster_certificates_folder"],
-        "certificates_validity": CUSTOMISED["cluster_certificates_validity"],
-        "ca_validity": CUSTOMISED["cluster_ca_validity"],
-    }
-    given = {**NONE, **given}
-    assert len(given["volumes"]) == 3
-    assert MISTAKES.kubeadm_mistakes(given) == []
-    assert MISTAKES.kubeadm_mistakes(NONE) == []
-
-
-@pytest.mark.parametrize("probe", [{"failureThreshold": 60, "periodSeconds": 10}, {"timeoutSeconds": 9}, None])
-def test_a_probe_of_which_all_is_said_is_no_mistake(probe: dict[str, int] | None) -> None:
-    patch = {"spec": {"containers": [{"name": "etcd", "startupProbe": probe}]}}
-    assert MISTAKES.kubeadm_mistakes({**NONE, "patches": {"etcd1.json": patch}}) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("patches", {"kubelet0.json": {}}, "names no patch of kubeadm's: use a name such as kube-apiserver1+"),
-        ("patches", {"kube-apiserver1+jsonpatch.json": {}}, "names no patch"),
-        ("patches", {"etcd0+json.json": {"op": "add"}}, "etcd0+json.json is no list of operations"),
-        ("patches", {"etcd0.json": []}, "etcd0.json is no mapping"),
-        (
-            "patches",
-            {"etcd1.json": {"spec": {"containers": [{"name": "etcd", "startupProbe": {"failureThreshold": 60}}]}}},
-            "etcd1.json has a startupProbe with a failureThreshold and without periodSeconds: give both",
-        ),
-        ("patches", ["etcd0.json"], "cluster_kubeadm_patches is no mapping"),
-        ("scheduler", ["profiles"], "cluster_scheduler_config is no mapping"),
-        ("scheduler", {"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "use kubescheduler.config.k8s.io/v1"),
-        ("skip_phases", "preflight", "cluster_kubeadm_skip_phases is no list"),
-        (
-            "skip_phases",
-            ["certs"],
-            "certs is none that these playbooks can do without: use addon/kube-proxy, preflight",
-        ),
-        ("skip_phases", ["addon/kube-proxy"], "the network plugin flannel does not replace kube-proxy: use one whose"),
-        ("certificates", "/var/lib/pki", "give a folder of its own below /etc/kubernetes, such as"),
-        ("certificates", "/etc/kubernetes", "give a folder of its own"),
-        ("certificates", "/etc/kubernetes/manifests", "give a folder of its own"),
-        ("certificates", "/etc/kubernetes/../ssl", "give a folder of its own"),
-        ("certificates_validity", "180d", "is '180d': use whole hours, such as 4392h"),
-        (
-            "certificates_validity",
-            "2160h",
-            "would renew at every run; set cluster_certificates_renew",
-        ),
-        ("certificates_validity", "90000h", "90000h, longer than CAs are valid (87600h)"),
-        ("ca_validity", "8000h", "cluster_certificates_validity is 8760h, longer than CAs are valid (8000h)"),
-        ("volumes", {"v": SHARE}, "v is no list"),
-        ("volumes", {"v": ["/usr/share"]}, "v[0] is no mapping"),
-        ("volumes", {"v": [{**SHARE, "path": "/"}]}, "v[0].path is unknown: use name, hostPath"),
-        ("volumes", {"v": [{**SHARE, "name": "A_b"}]}, "v[0].name is 'A_b': use lower-case letters"),
-        ("volumes", {"v": [{**SHARE, "name": "k8s-certs"}]}, "which a pod has already"),
-        ("volumes", {"v": [{**SHARE, "hostPath": "share"}]}, "v[0].hostPath is 'share': give an absolute path"),
-        ("volumes", {"v": [{**SHARE, "mountPath": "/a/../b"}]}, "v[0].mountPath"),
-        ("volumes", {"v": [{**SHARE, "readOnly": "yes"}]}, "v[0].readOnly is 'yes': use true or false"),
-        ("volumes", {"v": [{**SHARE, "pathType": "Dir"}]}, "v[0].pathType is 'Dir': use DirectoryOrCreate"),
-        ("volumes", {"v": [SHARE, {**SHARE, "mountPath": "/b"}]}, "v[1].name is 'share', as that of a volume before"),
-        ("volumes", {"v": [SHARE, {**SHARE, "name": "b"}]}, "v[1].mountPath is '/srv/share', as that"),
-    ],
-)
-def test_mistakes_are_said_with_their_remedy(name: str, value: Any, words: str) -> None:
-    (said,) = MISTAKES.kubeadm_mistakes({**NONE, name: value})
-    assert words in said
-
-
-def test_a_file_of_the_scheduler_is_named_once() -> None:
-    twice = {**NONE, "scheduler": {"parallelism": 4}, "scheduler_flags": {"config": "/a"}}
-    (said,) = MISTAKES.kubeadm_mistakes(twice)
-    assert said.startswith("cluster_scheduler_extra_args: config also follows from cluster_scheduler_config")
-
-
 def test_kube_proxy_may_be_left_out_where_the_plugin_takes_its_place(tmp_path: Path) -> None:
-    skipped = {"skip_phases": ["addon/kube-proxy"], "network_plugin": "mesh", "replaces_kube_proxy": True}
-    assert MISTAKES.kubeadm_mistakes({**NONE, **skipped}) == []
     names = frozenset({"kubeadm.yml", "kubeadm-join.yml", "chosen.json", "kubeadm-upgrade.yml"})
     place = render("cp1-w1", tmp_path, names, cluster_kubeadm_skip_phases=["addon/kube-proxy", "preflight"])
     init = documents(place / "kubeadm.yml")["InitConfiguration"]

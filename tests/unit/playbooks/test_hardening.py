@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from harness import paths, proc
-from tests.unit.playbooks.playbook_files import load, module
+from tests.unit.playbooks.playbook_files import load
 from tests.unit.playbooks.test_kubeadm import ALWAYS, VERSIONS, kubeadm, versions
 from tests.unit.playbooks.test_templates import documents, render
 
 AXES = load(paths.project_dir() / "matrix" / "axes.yml")["axes"]
 (HARDENED,) = [v["vars"] for axis in AXES if axis["name"] == "profile" for v in axis["values"] if v["id"] == "hardened"]
-MISTAKES = module("filter_plugins/hardening_mistakes.py")
-NONE: dict[str, Any] = {
-    "cluster_encryption_key": "",
-    "cluster_audit_policy": {},
-    "cluster_tls_minimum": "",
-    "cluster_tls_cipher_suites": [],
-    "cluster_pod_security": {},
-    "cluster_event_rate_limits": [],
-    "cluster_admission_plugins": [],
-}
-GCM = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
-
-
-def key(size: int) -> str:
-    return base64.b64encode(b"k" * size).decode()
 
 
 @pytest.fixture(scope="module")
@@ -118,45 +101,3 @@ def test_kubeadm_makes_a_hardened_api_server(version: str, tmp_path: Path) -> No
     assert {"/etc/kubernetes/hardening", "/var/log/kubernetes"} <= {
         mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]
     }
-
-
-def test_the_profile_has_no_mistake() -> None:
-    given = {**NONE, **{name: HARDENED[name] for name in NONE}}
-    assert MISTAKES.hardening_mistakes(given, HARDENED["cluster_apiserver_extra_args"], {"audit-log-path": "a"}) == []
-    assert MISTAKES.hardening_mistakes(NONE, {}, {}) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("cluster_encryption_key", key(16), "has 16 bytes: it needs exactly 32; make one with head -c 32 /dev/urandom"),
-        ("cluster_encryption_key", key(33), "has 33 bytes"),
-        ("cluster_encryption_key", "not base64!", "is no base64"),
-        ("cluster_audit_policy", {"omitStages": []}, "has no rules"),
-        ("cluster_tls_minimum", "VersionTLS11", "use VersionTLS12 or VersionTLS13"),
-        ("cluster_tls_cipher_suites", [GCM, "TLS_RSA_WITH_AES_128_CBC_SHA"], "is no strong cipher suite"),
-        ("cluster_tls_cipher_suites", ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"], "HTTP/2 needs"),
-        ("cluster_tls_cipher_suites", GCM, "is no list"),
-        ("cluster_pod_security", {"enforce": "strict"}, "use privileged, baseline, restricted"),
-        ("cluster_pod_security", {"enforced": "baseline"}, "cluster_pod_security.enforced is unknown"),
-        ("cluster_pod_security", {"exempt": "a"}, "exempt is no list"),
-        ("cluster_event_rate_limits", [{"type": "Pod"}], "cluster_event_rate_limits[0] has no known type"),
-        ("cluster_event_rate_limits", [{"type": "User", "qps": 1}], "has no burst: add it"),
-        ("cluster_event_rate_limits", [{"type": "User", "qps": 0, "burst": 1}], "qps is 0"),
-        ("cluster_admission_plugins", ["EventRateLimit"], "set cluster_event_rate_limits"),
-    ],
-)
-def test_mistakes_are_said_with_their_remedy(name: str, value: Any, words: str) -> None:
-    (said,) = MISTAKES.hardening_mistakes({**NONE, name: value}, {}, {})
-    assert said.startswith(name)
-    assert words in said
-    assert str(value) not in said or name != "cluster_encryption_key"
-
-
-def test_settings_that_exclude_each_other_are_refused() -> None:
-    versions_ = {"cluster_tls_minimum": "VersionTLS13", "cluster_tls_cipher_suites": [GCM]}
-    (said,) = MISTAKES.hardening_mistakes({**NONE, **versions_}, {}, {})
-    assert "TLS 1.3 leaves no choice" in said
-    made = {"authentication-config": "a", "profiling": "false"}
-    twice = MISTAKES.hardening_mistakes(NONE, {"profiling": "true", "anonymous-auth": "false"}, made)
-    assert [words.partition(": ")[2].split()[0] for words in twice] == ["profiling", "anonymous-auth"]

@@ -47,8 +47,7 @@ ADMIN = [(NameOID.ORGANIZATION_NAME, "system:masters"), (NameOID.COMMON_NAME, US
 
 
 def judged(text: str, **other: Any) -> dict[str, list[str]]:
-    one = {
-        "name": "csr-1",
+    spec = {
         "signerName": "kubernetes.io/kubelet-serving",
         "username": USER,
         "groups": ["system:nodes", "system:authenticated"],
@@ -56,7 +55,9 @@ def judged(text: str, **other: Any) -> dict[str, list[str]]:
         "request": text,
         **other,
     }
-    found: dict[str, list[str]] = JUDGE.judged_requests([one], MACHINES)
+    asked = {"metadata": {"name": "csr-1"}, "spec": spec}
+    decided = {"metadata": {"name": "csr-0"}, "spec": spec, "status": {"conditions": [{"type": "Approved"}]}}
+    found: dict[str, list[str]] = JUDGE.judged_requests([decided, asked], MACHINES)
     return found
 
 
@@ -69,11 +70,11 @@ def test_a_request_for_ones_own_name_and_address_is_right(names: tuple[x509.Gene
 @pytest.mark.parametrize(
     ("text", "other", "words"),
     [
-        (request(NAME, OTHER), {}, "it names 10.0.0.2, which is not w-0's address 10.0.0.3"),
+        (request(NAME, OTHER), {}, "it names 10.0.0.2, which is not w-0 or its address 10.0.0.3"),
         (request(x509.DNSName("cp-0")), {}, "it names cp-0, which is not w-0"),
         (request(NAME, x509.DNSName("kubernetes.default")), {}, "it names kubernetes.default"),
-        (request(NAME, x509.RFC822Name("a@example.com")), {}, "neither a name nor an address"),
-        (request(NAME, x509.UniformResourceIdentifier("spiffe://a")), {}, "neither a name nor an address"),
+        (request(NAME, x509.RFC822Name("a@example.com")), {}, ", which is not w-0"),
+        (request(NAME, x509.UniformResourceIdentifier("spiffe://a")), {}, ", which is not w-0"),
         (request(), {}, "it names nothing"),
         (request(NAME, subject=ADMIN), {}, "its subject is"),
         (request(NAME, more=True), {}, "it asks for the extensions 2.5.29.19"),
@@ -99,7 +100,8 @@ def test_a_machine_of_both_ip_families_may_name_both_addresses() -> None:
         NAME, x509.IPAddress(ipaddress.ip_address("10.0.0.3")), x509.IPAddress(ipaddress.ip_address("fd00::3"))
     )
     assert judged(both)["right"] == []
-    one = {"name": "csr-1", "username": USER, "groups": ["system:nodes"], "usages": USAGES, "request": both}
+    spec = {"username": USER, "groups": ["system:nodes"], "usages": USAGES, "request": both}
+    spec |= {"signerName": "kubernetes.io/kubelet-serving"}
     machines = [{**machine, "ipv6_address": "fd00::3"} for machine in MACHINES[:1]]
-    signer = "kubernetes.io/kubelet-serving"
-    assert JUDGE.judged_requests([{**one, "signerName": signer}], machines) == {"right": ["csr-1"], "wrong": []}
+    asked = {"metadata": {"name": "csr-1"}, "spec": spec}
+    assert JUDGE.judged_requests([asked], machines) == {"right": ["csr-1"], "wrong": []}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.unit.playbooks.playbook_files import module
+from tests.unit.playbooks.test_templates import render
 
 routes = module("roles/network_plugin/files/pod_routes.py")
 
@@ -57,9 +59,15 @@ def test_pods_keep_their_address_inside_the_pod_network_only() -> None:
     assert rules.splitlines()[1] == "delete table ip6 pod-routes"
 
 
-def test_the_configuration_is_a_bridge_in_the_nodes_subnets() -> None:
-    text = routes.cni_configuration(["10.243.1.0/24", "fd10::/64"], ["10.243.0.0/16", "fd10::/56"], 1450, "iptables")
-    bridge, portmap = json.loads(text)["plugins"]
+def test_the_configuration_is_a_bridge_in_the_nodes_subnets(tmp_path: Path) -> None:
+    given = {
+        "cluster_network_plugin": "routes",
+        "cluster_ipv6_pod_cidr": "fd10::/56",
+        "cluster_kube_proxy_mode": "iptables",
+    }
+    place = render("cp1-w1", tmp_path, frozenset({"pod-routes.conflist"}), **given)
+    outline = (place / "pod-routes.conflist").read_text(encoding="utf-8")
+    bridge, portmap = json.loads(routes.cni_configuration(outline, ["10.243.1.0/24", "fd10::/64"], 1450))["plugins"]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.1.0/24"}], [{"subnet": "fd10::/64"}]]
     assert bridge["ipam"]["routes"] == [{"dst": "10.243.0.0/16"}, {"dst": "fd10::/56"}]
     assert bridge["mtu"] == 1450

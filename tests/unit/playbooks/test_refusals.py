@@ -81,22 +81,20 @@ def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: P
         cluster_kubernetes_version="1.33.1",
         cluster_pod_cidr="10.0.0.0/16",
         cluster_service_cidr="10.0.128.0/20",
-        cluster_network_plugin="cilium",
         cluster_metrics_server_version="v0.9.0",
         cluster_timeout_scale=0,
-        cluster_kubeadm_patches={"kubelet0.json": {}},
+        cluster_kubeadm_patches={"kubelet0.json": {"a": 1}},
     )
     assert ended.status == REFUSED
     assert ended.spoken_to == ""
     assert "nothing was changed" in ended.said
     for mistake in (
-        "machine w is in none of the groups control_plane, etcd, node (it is in worker): add it to one of them",
+        "machine w is in none of the groups control_plane, etcd, node (the inventory also has worker): add it to one",
         "use one or three control planes, or three separate machines for etcd",
         "cluster_kubernetes_version 1.33.1 is unknown: choose one of 1.34.x, 1.35.x, 1.36.x",
         "cluster_pod_cidr 10.0.0.0/16 contains 10.0.0.2, the address of machine cp",
         "choose a network without machines",
         "cluster_pod_cidr 10.0.0.0/16 overlaps cluster_service_cidr 10.0.128.0/20: choose separate networks",
-        "cluster_network_plugin 'cilium' is unknown: choose one of flannel, routes",
         "cluster_timeout_scale is 0: set it to a number above 0",
         "cluster_kubeadm_patches: kubelet0.json names no patch of kubeadm's: use a name such as kube-apiserver1+",
         "cluster_metrics_server_version 'v0.9.0' is not a version such as 1.36.3",
@@ -115,7 +113,7 @@ def test_ipv6_that_a_cluster_cannot_have_is_said_before_any_machine_is_touched(t
     for mistake in (
         "cluster_ipv6_pod_cidr is set and cluster_ipv6_service_cidr is not: set both, or none",
         "cluster_ipv6_pod_cidr fd10:243::/70 has no /64 for each of",
-        "machine cp needs an ipv6_address, and it has none: add it, or leave cluster_ipv6_pod_cidr and",
+        "machine cp needs an ipv6_address, and has none: add it, or leave cluster_ipv6_pod_cidr and",
     ):
         assert mistake in ended.said
 
@@ -128,7 +126,7 @@ def test_what_the_mirror_lacks_or_serves_wrongly_is_said_before_any_machine_is_t
     assert ended.spoken_to == ""
     assert f"http://{mirror}/bin/kubelet/1.36.3/kubelet: 404" in ended.said
     assert f"but cluster_checksums has {'0' * 64}" in ended.said
-    assert "add it to the mirror, or request a version that it has" in ended.said
+    assert "Add it to the mirror, or request a version that it has" in ended.said
 
 
 def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str) -> None:

@@ -1,4 +1,4 @@
-"""The modules that take away what a node left: exactly what is named, and nothing of anybody else's."""
+"""What takes away what a node left: exactly what is named, and nothing of anybody else's."""
 
 from __future__ import annotations
 
@@ -9,38 +9,21 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import module
+from tests.unit.playbooks.playbook_files import module, run_here
 from tests.unit.processes import shown
 
-node = module("library/node_leftovers.py")
-network = module("library/network_leftovers.py")
-
-MOUNTINFO = """\
-22 1 0:20 / / rw - ext4 /dev/vda1 rw
-30 22 0:30 / /var/lib/kubelet rw - ext4 /dev/vdb1 rw
-31 30 0:31 / /var/lib/kubelet/pods/a/volumes/token rw - tmpfs tmpfs rw
-32 31 0:32 / /var/lib/kubelet/pods/a/volumes/token/on\\040top rw - tmpfs tmpfs rw
-33 22 0:33 / /var/lib/kubelet-other rw - tmpfs tmpfs rw
-"""
+network = module("library/firewall_leftovers.py")
 
 
-def test_mounts_below_a_folder_go_and_those_on_top_first() -> None:
-    found = node.mounted(["/var/lib/kubelet"], MOUNTINFO)
-    assert found == ["/var/lib/kubelet/pods/a/volumes/token/on top", "/var/lib/kubelet/pods/a/volumes/token"]
+# The role's own is never run here: this host may run machines, whose processes it would see.
+KILL = 'echo "$@" >>$place/killed'
 
 
-@pytest.mark.parametrize(
-    ("membership", "ours"),
-    [
-        ("4:memory:/kubepods/burstable/pod1/c1\n1:name=systemd:/kubepods/burstable/pod1/c1\n", True),
-        ("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-c1.scope\n", True),
-        ("0::/machine/kubepods/besteffort/pod1\n", True),
-        ("0::/system.slice/ssh.service\n", False),
-        ("0::/system.slice/mykubepods/x\n", False),
-    ],
-)
-def test_a_process_is_a_pods_by_its_control_group(membership: str, ours: bool) -> None:
-    assert node.in_groups(membership, ["kubepods", "kubepods.slice"]) is ours
+def ended(place: Path, tasks_from: str, **variables: Any) -> str:
+    """Run tasks of the role on this host, where nothing is killed."""
+    play = {"roles": [], "tasks": [{"ansible.builtin.include_role": {"name": "reset", "tasks_from": tasks_from}}]}
+    given = {"reset_control_groups": ["none-of-them"], "reset_releases": str(place / "releases"), **variables}
+    return run_here(place, [{**play, "vars": given}], {"kill": KILL}, here={})
 
 
 def test_whatever_runs_a_program_of_ours_is_killed_and_nothing_else(tmp_path: Path) -> None:
@@ -49,30 +32,38 @@ def test_whatever_runs_a_program_of_ours_is_killed_and_nothing_else(tmp_path: Pa
     shutil.copy("/bin/sleep", ours)
     with subprocess.Popen([ours, "60"]) as mine, subprocess.Popen(["/bin/sleep", "60"]) as theirs:
         assert shown(mine) != shown(theirs)
-        assert [pid for pid, _ in node.processes([], [str(ours.parent)])] == [mine.pid]
-        ours.unlink()  # as versioned_binaries does before
-        node.kill([], [str(ours.parent)], 10)
-        assert mine.wait() < 0
-        assert theirs.poll() is None
+        ours.unlink()  # as the binaries are before
+        said = ended(tmp_path, "kill")
+        mine.kill()
         theirs.kill()
+    assert "changed=1 " in said
+    assert (tmp_path / "killed").read_text(encoding="utf-8") == f"-KILL {mine.pid}\n"
 
 
-def test_a_folder_is_deleted_whole_and_a_missing_one_is_no_matter(tmp_path: Path) -> None:
+def test_folders_are_deleted_whole_and_missing_ones_are_no_matter(tmp_path: Path) -> None:
     (tmp_path / "data" / "deep").mkdir(parents=True)
-    assert node.expand(str(tmp_path / "data")) == [str(tmp_path / "data")]
-    node.unlink(str(tmp_path / "data"))
-    assert node.expand(str(tmp_path / "data")) == []
-    node.unlink(str(tmp_path / "data"))
+    mounted = {"reset_mounted": {"stdout": '{"filesystems": [{"target": "/"}]}'}}
+    paths = {"reset_paths": [str(tmp_path / "data"), str(tmp_path / "missing")], "reset_network_plugins": []}
+    assert "changed=1 " in ended(tmp_path, "files", **mounted, **paths)
+    assert not (tmp_path / "data").exists()
+    assert "changed=0 " in ended(tmp_path, "files", **mounted, **paths)
 
 
-def test_a_folder_is_not_deleted_through_a_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "data" / "mounted").mkdir(parents=True)
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"31 30 0:31 / {tmp_path}/data/mounted rw - tmpfs tmpfs rw\n")
-    monkeypatch.setattr(node, "MOUNTS", mounts)
-    with pytest.raises(node.Stuck, match="is mounted"):
-        node.unlink(str(tmp_path / "data"))
-    assert (tmp_path / "data" / "mounted").is_dir()
+def test_a_folder_is_not_deleted_through_a_mount(tmp_path: Path) -> None:
+    (tmp_path / "data" / "disk").mkdir(parents=True)
+    mounted = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{tmp_path}/data/disk"}}]}}'}}
+    said = ended(tmp_path, "files", **mounted, reset_paths=[str(tmp_path / "data")], reset_network_plugins=[])
+    assert f"{tmp_path}/data/disk is mounted, so the folder that it is in is not deleted: unmount it" in said
+    assert (tmp_path / "data" / "disk").is_dir()
+
+
+def test_a_disk_of_the_machine_is_emptied(tmp_path: Path) -> None:
+    disk = tmp_path / "data"
+    (disk / "deep" / "er").mkdir(parents=True)
+    (disk / "lost+found").mkdir()
+    mounted = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{disk}"}}]}}'}}
+    assert "changed=1 " in ended(tmp_path, "files", **mounted, reset_paths=[str(disk)], reset_network_plugins=[])
+    assert [path.name for path in disk.iterdir()] == ["lost+found"]
 
 
 def table(name: str, family: str = "ip") -> dict[str, Any]:
@@ -166,33 +157,3 @@ def test_a_rule_that_does_otherwise_with_a_mark_stays(theirs: dict[str, Any]) ->
 def test_without_rules_of_ours_there_is_nothing_to_do() -> None:
     rules = [table("filter"), chain("filter", "INPUT", **BASE), rule("filter", "INPUT", 3, {"accept": None})]
     assert network.commands(rules, ("KUBE-",)) == ([], [])
-
-
-def test_the_older_tables_lose_our_chains_and_what_leads_to_them() -> None:
-    saved = """\
-*filter
-:INPUT ACCEPT [0:0]
-:KUBE-FIREWALL - [0:0]
--A INPUT -j KUBE-FIREWALL
--A INPUT -p tcp --dport 22 -j ACCEPT
--A INPUT -m comment --comment "what policies allow" -m mark --mark 0x20000/0x20000 -j ACCEPT
--A INPUT -m mark --mark 0x40000/0x40000 -j ACCEPT
--A KUBE-FIREWALL -m comment --comment "block" -j DROP
-COMMIT
-"""
-    assert (
-        network.without(saved, ("KUBE-",), ("0x20000/0x20000",))
-        == """\
-*filter
-:INPUT ACCEPT [0:0]
--A INPUT -p tcp --dport 22 -j ACCEPT
--A INPUT -m mark --mark 0x40000/0x40000 -j ACCEPT
-COMMIT
-"""
-    )
-
-
-def test_interfaces_of_bridges_go_before_their_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = '[{"ifname":"lo"},{"ifname":"cni0"},{"ifname":"veth1","master":"cni0"},{"ifname":"veth2","master":"br0"}]'
-    monkeypatch.setattr(network, "output", lambda *_: shown)
-    assert network.interfaces(["cni0", "flannel.1"]) == ["veth1", "cni0"]

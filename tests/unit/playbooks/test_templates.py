@@ -48,6 +48,7 @@ TEMPLATES = {
     "sysctl.conf": "preinstall/templates/sysctl.conf.j2",
     "flannel-cni.service": "network_plugin/templates/flannel-cni.service.j2",
     "flannel.yml": "network_plugin/templates/flannel.yml.j2",
+    "pod-routes.conflist": "network_plugin/templates/pod-routes.conflist.j2",
     "pod-routes.service": "network_plugin/templates/pod-routes.service.j2",
     "metrics-server.yml": "addons/templates/metrics-server.yml.j2",
     "local-path-provisioner.yml": "addons/templates/local-path-provisioner.yml.j2",
@@ -100,9 +101,10 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
     return directory
 
 
-def answered(topology: str, given: dict[str, Any]) -> dict[str, str]:
-    """Return the text of each template of a request, by name."""
-    request = {"inventory": str(HERE / f"inventories/{topology}.yml"), "target": "cp", "given": given}
+def answered(topology: str | Path, given: dict[str, Any]) -> dict[str, str]:
+    """Return the text of each template of a request, by name; a topology may be an inventory's file."""
+    inventory = HERE / f"inventories/{topology}.yml" if isinstance(topology, str) else topology
+    request = {"inventory": str(inventory), "target": "cp", "given": given}
     program = renderer()
     assert program.stdin is not None
     assert program.stdout is not None

@@ -164,21 +164,6 @@ def test_refuses_another_scheme(place: Path) -> None:
         apply([wanted], place)
 
 
-def test_removal_takes_the_store_and_only_the_links_into_it(mirror: Mirror, place: Path) -> None:
-    mirror.content["/kubelet/1.36.3/kubelet"] = b"program"
-    apply([release(mirror, place, "1.36.3")], place)
-    (place / "bin" / "theirs").symlink_to("/bin/true")
-    (place / "bin" / "plain").touch()
-
-    wanted = [str(place / "bin" / "kubelet"), str(place / "store")]
-    assert binaries.remove(place / "store", [place / "bin", place / "none"], dry=True) == wanted
-    assert (place / "bin" / "kubelet").exists()
-    assert binaries.remove(place / "store", [place / "bin"], dry=False) == wanted
-    assert sorted(path.name for path in place.iterdir()) == ["bin"]
-    assert sorted(path.name for path in (place / "bin").iterdir()) == ["plain", "theirs"]
-    assert binaries.remove(place / "store", [place / "bin"], dry=False) == []
-
-
 def test_takes_one_folder_of_a_compressed_archive_whose_checksum_is_published(mirror: Mirror, place: Path) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:

@@ -15,7 +15,7 @@ SCALE = "cluster_timeout_scale"
 # In tasks and plays: every number of seconds or tries under one of these keys.
 KEYS = re.compile(r"^(retries|delay|timeout|\w+_timeout|async|poll|seconds|wait_timeout)$")
 # Modules that wait for so long by themselves where no number is given.
-MUST_SAY = {"versioned_binaries": "timeout", "node_leftovers": "seconds", "wait_for": "timeout"}
+MUST_SAY = {"versioned_binaries": "timeout", "wait_for": "timeout"}
 MUST_SAY |= {"wait_for_connection": "timeout"}
 # What is handed to tasks that stretch it themselves, by their own factor.
 HANDED_OVER = {"static_pods_timeout", "checkpoint_healthy_timeout"}
@@ -34,10 +34,8 @@ KEPT = {
 }
 # Numbers of seconds in Python that runs on machines or on the controller.
 CONSTANTS = {
-    "action_plugins/deployment_request.py:SECONDS": "the controller asks the mirror; no machine is involved",
-    "library/kubelet_certificates.py:ANSWER_SECONDS": "one look; the wait for it is an option of the module",
-    "library/kubelet_certificates.py:COMMAND_SECONDS": "the same, of kubectl",
-    "library/network_leftovers.py:SECONDS": "against hanging: the kernel answers at once",
+    "library/urls_served.py:SECONDS": "the controller asks the mirror; no machine is involved",
+    "library/firewall_leftovers.py:SECONDS": "against hanging: the kernel answers at once",
     "roles/network_plugin/files/pod_routes.py:PAUSE_SECONDS": "pacing",
     "roles/network_plugin/files/pod_routes.py:WATCH_SECONDS": "a watch that is opened again whenever it ends",
 }
@@ -176,12 +174,12 @@ def test_a_number_that_is_written_out_is_found(line: str) -> None:
 def test_a_wait_is_stretched_to_whole_seconds_and_stays_as_it_is_with_factor_one(
     given: Any, factor: Any, wanted: Any
 ) -> None:
-    assert module("filter_plugins/stretched.py").stretched(given, factor) == wanted
+    assert module("filter_plugins/values.py").stretched(given, factor) == wanted
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("10m0s", 600), ("1h1m1.5s", 3662), ("500ms", 1), (7, 7), ("7.2", 8)])
 def test_a_wait_in_seconds_is_whole_and_rounded_up(given: Any, wanted: int) -> None:
-    assert module("filter_plugins/stretched.py").in_seconds(given) == wanted
+    assert module("filter_plugins/values.py").in_seconds(given) == wanted
 
 
 @pytest.mark.parametrize(
@@ -189,6 +187,6 @@ def test_a_wait_in_seconds_is_whole_and_rounded_up(given: Any, wanted: int) -> N
     [(5, 0, "cluster_timeout_scale is 0"), (5, "x", "a number above 0"), (5, -1, "above 0"), ("soon", 2, "1m30s")],
 )
 def test_what_is_no_wait_or_no_factor_is_refused(given: Any, factor: Any, said: str) -> None:
-    filters = module("filter_plugins/stretched.py")
+    filters = module("filter_plugins/values.py")
     with pytest.raises(filters.AnsibleFilterError, match=said):
         filters.stretched(given, factor)

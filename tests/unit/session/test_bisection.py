@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,6 +84,40 @@ def test_a_planted_fault_is_found_in_at_most_four_runs(root: Path, tmp_path: Pat
     assert repository.revision(culprit).author == "Ada <ada@example.org>"
     assert len(tried) <= 4
     assert len(set(tried)) == len(tried)
+
+
+def two_faults(tried: list[int]) -> Callable[[Path], RevisionTrial]:
+    """Return a run of a cell in which one check fails from the third commit on, and another from the sixth."""
+    planted = {"nodes: modes": 3, "cluster: labels": 6}
+
+    def trial(tree: Path) -> RevisionTrial:
+        number = int((tree / "deploy" / "number").read_text(encoding="utf-8"))
+        tried.append(number)
+        failing = tuple(title for title, first in planted.items() if number >= first)
+        passed = tuple(title for title in planted if title not in failing)
+        return RevisionTrial(BAD if failing else GOOD, "r", "nodes: modes: 0666" if failing else "", failing, passed)
+
+    return trial
+
+
+def test_each_of_two_faults_of_a_cell_has_its_own_commit_and_no_run_is_repeated(root: Path, tmp_path: Path) -> None:
+    repository, plain = begun(root)
+    tried: list[int] = []
+    for titles, commit in ((("cluster: labels",), "Change 6"), (("nodes: modes",), "Change 3"), ((), "Change 3")):
+        search_ = resumed(replace(plain, titles=titles), tmp_path / "search.json")
+        found = search(search_, repository, tmp_path, two_faults(tried), lambda _: None)
+        (culprit,) = found.open
+        assert repository.revision(culprit).title.endswith(commit), titles
+    assert len(set(tried)) == len(tried)
+
+
+@pytest.mark.parametrize(
+    ("titles", "verdict"), [((), BAD), (("a",), BAD), (("a", "b"), BAD), (("b",), GOOD), (("c",), SKIPPED)]
+)
+def test_a_run_tells_of_a_check_what_it_came_to_and_nothing_where_it_was_not_judged(
+    titles: tuple[str, ...], verdict: RevisionVerdict
+) -> None:
+    assert RevisionTrial(BAD, "r", "a: x", ("a",), ("b",)).verdict_on(titles) is verdict
 
 
 def test_nothing_is_left_of_its_work_tree(root: Path, tmp_path: Path) -> None:
@@ -180,6 +215,16 @@ def test_a_file_that_is_no_search(tmp_path: Path, text: str) -> None:
 def test_what_another_cell_came_to_does_not_count(tmp_path: Path) -> None:
     save(Bisection("other", "g", ("a", "b"), {"a": RevisionTrial(BAD)}), tmp_path / "search.json")
     assert resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json").trials == {}
+
+
+def test_commits_are_in_order_whatever_clocks_say(root: Path) -> None:
+    repository = Repository.of(root / "deploy")
+    own = repository.ancestors("main~1")
+    names = [*repository.between(repository.commit(f"HEAD~{COMMITS}"), repository.commit("main"))]
+    assert [own.get(name) for name in names] == [*range(1, COMMITS), None]
+    runs = [ran(names[7], "failed", "product"), ran(names[2], "passed"), ran(names[4], "passed")]  # by a wrong clock
+    by_commit = sorted(runs, key=lambda run: own[run.where.commit])
+    assert good_and_bad(by_commit, "c", None, None) == (names[4], names[7])
 
 
 def test_revisions_that_cannot_be(root: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ function showAttention(page) {
   const empty = document.getElementById("attention-empty");
   empty.hidden = groups.length > 0;
   empty.textContent = shown.length < report.cells.length ? `No cell that matches the filter failed in the last ${unitOf(report)}.` : `No cell failed in the last ${unitOf(report)}.`;
-  if (night >= 0 && !groups.length && report.week) empty.append(" ", weekOf(report));
+  if (night >= 0 && !groups.length && report.week && shown.length === report.cells.length) empty.append(" ", weekOf(report));
   showSuspects(page, new Set(shown.map((cell) => cell.number)));
   const more = document.getElementById("attention-more");
   more.hidden = all;
@@ -62,7 +62,7 @@ function culpritOf(report, { culprit, since }) {
   if (!since) return el("p", { class: "quiet", text: "not known to have passed before" });
   const range = since.good === since.bad ? ["same commit ", el("code", { text: short(since.bad) }), " passed before"]
     : ["commits ", link(since.url, `${short(since.good)}..${short(since.bad)}`, { class: "mono" })];
-  return el("p", { class: "quiet" }, `since ${shortDate(since.date)}, `, range);
+  return el("p", { class: "quiet" }, `since ${shortDate(noonOf(since.date))}, `, range);
 }
 
 function byUrgency(one, other) {
@@ -129,7 +129,8 @@ function besides(report, cells, first, night) {
   const others = otherFailures(report, cells, first, night);
   const older = cluster && cluster.runs > cells.length && report.nights[cluster.first];
   return [
-    suspected && suspected.suspects.slice(0, suspected.named ? 1 : FEW_SUSPECTS).map((one) => suspectLine(suspected, one)),
+    suspected?.by_chance && el("p", { class: "quiet", text: `most likely chance (${Math.round(100 * suspected.chance)} %)` }),
+    suspected && !suspected.by_chance && suspected.suspects.slice(0, suspected.named ? 1 : FEW_SUSPECTS).map((one) => suspectLine(suspected, one)),
     others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
     others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more cause")}` }),
     older && el("p", { class: "quiet", text: `seen in ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")} since ${shortDate(older.date)}` }),
@@ -139,7 +140,7 @@ function besides(report, cells, first, night) {
 /** Return what may explain the failure of these cells: of those that these cells had alone, what most of them had. */
 function suspectsOf(report, cells) {
   const numbers = new Set(cells.map((cell) => cell.number));
-  return report.suspects.find((one) => one.suspects.length && one.cells.every((cell) => numbers.has(cell)));
+  return report.suspects.find((one) => (one.suspects.length || one.by_chance) && one.cells.every((cell) => numbers.has(cell)));
 }
 
 function suspectLine(found, one) {

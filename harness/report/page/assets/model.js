@@ -23,7 +23,7 @@ function modelOf(report) {
     night.number = number;
     night.shared = dates.get(night.date) > 1;
     night.at = new Date(night.started);
-    night.date = new Date(/^\d{4}-\d\d-\d\d$/.test(night.date) ? `${night.date}T12:00:00Z` : night.started);
+    night.date = /^\d{4}-\d\d-\d\d$/.test(night.date) ? noonOf(night.date) : new Date(night.started);
     night.key = night.pipeline || night.run || night.started;
     night.short = shortDateOf(night);
     night.gap = gapBefore(report, night);
@@ -39,6 +39,11 @@ function modelOf(report) {
   });
   tellApart(report.cells);
   return report;
+}
+
+/** Return the moment that stands for a day, YYYY-MM-DD. */
+function noonOf(day) {
+  return new Date(`${day}T12:00:00Z`);
 }
 
 /** Return a cell's values of the axes that have several: what a person knows it by. */

@@ -2,10 +2,8 @@
 """Routes between the pods of nodes that share a network segment, and this node's CNI configuration.
 
 Every node has a subnet of each IP family for its pods (spec.podCIDRs). This keeps a route to each other node's subnet
-through that node's address, and, once all of them are in place, writes the CNI configuration of this node's own: so a
-node becomes Ready when its pods can reach the others'. Looks at all nodes, then watches them; each time everything is
-compared afresh, so it does not matter what was missed. Needs nothing but Python, ip and nft; speaks to the API server
-as the kubelet does. Does not cover nodes behind a router.
+through that node's address, and, once all are in place, writes this node's CNI configuration, which makes it Ready.
+Looks at all nodes, then watches them; compares everything afresh each time. Needs nothing but Python, ip and nft.
 """
 
 from __future__ import annotations
@@ -13,10 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import ssl
 import subprocess
-import tempfile
 import time
 import urllib.request
 from http.client import HTTPException
@@ -24,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 LOG = logging.getLogger("pod-routes")
-CA = "/etc/kubernetes/pki/ca.crt"
 CREDENTIALS = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 CONFIGURATION = Path("/etc/cni/net.d/10-routes.conflist")
+OUTLINE = Path("/usr/local/lib/pod-routes.conflist")  # the same without what is this node's own
 PROTOCOL = "250"  # marks the routes that are ours; none of /etc/iproute2/rt_protos
 WATCH_SECONDS = 50
 PAUSE_SECONDS = 2.0  # after a failure
@@ -66,39 +62,19 @@ def route_changes(wanted: dict[str, str], present: list[dict[str, Any]]) -> list
 def masquerade(own: str, pods: str) -> str:
     """Return nft's commands by which what pods send out of the pod network leaves with the node's address."""
     _, word, several = FAMILIES[family_of(pods)]
-    return "\n".join(
-        (
-            f"table {word} pod-routes",
-            f"delete table {word} pod-routes",
-            f"table {word} pod-routes {{",
-            "  chain postrouting {",
-            "    type nat hook postrouting priority srcnat; policy accept;",
-            f"    {word} saddr {own} {word} daddr != {pods} {word} daddr != {several} masquerade",
-            "  }",
-            "}",
-            "",
-        )
-    )
+    match = f"{word} saddr {own} {word} daddr != {pods} {word} daddr != {several}"
+    chain = f"type nat hook postrouting priority srcnat; policy accept; {match} masquerade;"
+    table = f"table {word} pod-routes"
+    return f"{table}\ndelete {table}\n{table} {{ chain postrouting {{ {chain} }} }}\n"
 
 
-def cni_configuration(own: list[str], pods: list[str], mtu: int, backend: str) -> str:
+def cni_configuration(outline: str, own: list[str], mtu: int) -> str:
     """Return the configuration of a bridge whose pods get addresses of the node's subnets."""
-    bridge = {
-        "type": "bridge",
-        "bridge": "cni0",
-        "mtu": mtu,
-        "isDefaultGateway": True,
-        "forceAddress": True,
-        "hairpinMode": True,
-        "ipMasq": False,
-        "ipam": {
-            "type": "host-local",
-            "ranges": [[{"subnet": subnet}] for subnet in own],
-            "routes": [{"dst": network} for network in pods],
-        },
-    }
-    portmap = {"type": "portmap", "capabilities": {"portMappings": True}, "backend": backend}
-    return json.dumps({"cniVersion": "1.0.0", "name": "routes", "plugins": [bridge, portmap]}, indent=2) + "\n"
+    configuration = json.loads(outline)
+    bridge = configuration["plugins"][0]
+    bridge["mtu"] = mtu
+    bridge["ipam"]["ranges"] = [[{"subnet": subnet}] for subnet in own]
+    return json.dumps(configuration, indent=2) + "\n"
 
 
 def run(*argv: str, stdin: str = "") -> str:
@@ -122,11 +98,10 @@ def write(path: Path, text: str) -> None:
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as sink:
-        sink.write(text)
-    os.chmod(draft, 0o644)
-    os.replace(draft, path)
+    draft = path.with_name(f".{path.name}.new")
+    draft.write_text(text, encoding="utf-8")
+    draft.chmod(0o644)
+    draft.replace(path)
     LOG.info("wrote %s", path)
 
 
@@ -143,38 +118,32 @@ def bring_in_line(found: list[Subnets], chosen: argparse.Namespace) -> None:
             LOG.info("ip %s", " ".join(command))
         run("nft", "-f", "-", stdin=masquerade(of_family[chosen.node][0], pods))
     own = [of_family[chosen.node][0] for of_family in found]
-    write(CONFIGURATION, cni_configuration(own, chosen.pods, mtu_of(found[0][chosen.node][1]), chosen.portmap))
-
-
-def ask(server: str, query: str, context: ssl.SSLContext) -> Any:
-    """Open a request for nodes."""
-    address = f"{server}/api/v1/nodes{query}"
-    return urllib.request.urlopen(address, timeout=WATCH_SECONDS + 15, context=context)  # noqa: S310 - a https address
+    outline = OUTLINE.read_text(encoding="utf-8")
+    write(CONFIGURATION, cni_configuration(outline, own, mtu_of(found[0][chosen.node][1])))
 
 
 def look_and_wait(chosen: argparse.Namespace) -> None:
     """Bring this node in line with all nodes, then wait until something of them that matters changes, or a while."""
     context = ssl.create_default_context(cafile=chosen.ca)
     context.load_cert_chain(CREDENTIALS)
-    with ask(chosen.server, "", context) as answer:
+
+    def ask(query: str) -> Any:
+        address = f"{chosen.server}/api/v1/nodes{query}"
+        return urllib.request.urlopen(address, timeout=WATCH_SECONDS + 15, context=context)  # noqa: S310
+
+    with ask("") as answer:
         listed = json.load(answer)
     families = [family_of(pods) for pods in chosen.pods]
     found = [subnets(listed["items"], family) for family in families]
     bring_in_line(found, chosen)
     seen = list(zip(families, found))  # noqa: B905 - Python 3.9
     version = listed["metadata"]["resourceVersion"]
-    query = f"?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
-    with ask(chosen.server, query, context) as answer:
+    with ask(f"?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}") as answer:
         for line in answer:
             event = json.loads(line)
             name = event["object"].get("metadata", {}).get("name")
-            if (
-                event["type"] == "ERROR"
-                or event["type"] == "DELETED"
-                or any(
-                    subnets([event["object"]], family).get(name) != of_family.get(name) for family, of_family in seen
-                )
-            ):
+            differ = (subnets([event["object"]], family).get(name) != of.get(name) for family, of in seen)
+            if event["type"] in {"ERROR", "DELETED"} or any(differ):
                 return
 
 
@@ -184,10 +153,7 @@ def main() -> None:
     parser.add_argument("--node", required=True, help="this node's name")
     parser.add_argument("--server", required=True, help="address of the API server")
     parser.add_argument("--pods", required=True, nargs="+", help="network of all pods, of each IP family")
-    parser.add_argument(
-        "--portmap", required=True, choices=["nftables", "iptables"], help="kind of rules for hostPorts"
-    )
-    parser.add_argument("--ca", default=CA, help="the cluster's CA")
+    parser.add_argument("--ca", required=True, help="the cluster's CA")
     chosen = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     said = ""
@@ -195,13 +161,7 @@ def main() -> None:
         try:
             look_and_wait(chosen)
             said = ""
-        except (
-            OSError,
-            HTTPException,
-            RuntimeError,
-            ValueError,
-            LookupError,
-        ) as error:
+        except (OSError, HTTPException, RuntimeError, ValueError, LookupError) as error:
             # Whatever it was, the next look may find it mended.
             if str(error) != said:
                 said = str(error)

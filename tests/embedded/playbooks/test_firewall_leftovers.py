@@ -19,20 +19,21 @@ SECONDS = 60.0
 FLANNEL = Ref("image/flannel", "v0.28.4")  # has the nft of a later Debian
 SWEEP = """
 import importlib.util, json, sys
-spec = importlib.util.spec_from_file_location("network_leftovers", sys.argv[1])
+spec = importlib.util.spec_from_file_location("firewall_leftovers", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-print(json.dumps(module.sweep_nftables(["kube-proxy", "cni_hostport"], ("KUBE-",), dry=sys.argv[2] == "dry")))
+given = {"tables": ["kube-proxy", "cni_hostport"], "chains": ["KUBE-"], "marks": [], "sets": []}
+print(json.dumps(module.sweep(given, dry=sys.argv[2] == "dry")))
 """
 SETS = """
 import importlib.util, json, sys
-spec = importlib.util.spec_from_file_location("network_leftovers", sys.argv[1])
+spec = importlib.util.spec_from_file_location("firewall_leftovers", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 for name in sys.argv[2:]:  # as `ipset create NAME hash:ip` does, which this host need not have
-    words = ((1, b"\\x06"), (module.SET_NAME, name.encode() + b"\\0"), (3, b"hash:ip\\0"), (4, b"\\0"))
-    made = b"".join(module.written(*word) for word in (*words, (5, b"\\x02"), (0x8007, b"")))
-    list(module.ask(module.message(module.SETS << 8 | 2, module.ACKNOWLEDGE, 2, attributes=made)))
+    words = ((module.SET_NAME, name.encode() + b"\\0"), (3, b"hash:ip\\0"), (4, b"\\0"))
+    made = module.VERSION + b"".join(module.written(*word) for word in (*words, (5, b"\\x02"), (0x8007, b"")))
+    list(module.ask(module.message(module.SETS | 2, module.ACKNOWLEDGE, 2, attributes=made)))
 print(json.dumps([module.sweep_sets(("KUBE-",), dry=dry) for dry in (True, False, False)]
                  + [module.sweep_sets(("",), dry=True)]))
 """
@@ -94,7 +95,7 @@ def within(*argv: str | Path, stdin: str = "") -> str:
 
 
 def sweep(mode: str) -> Any:
-    module = paths.project_dir() / "playbooks" / "library" / "network_leftovers.py"
+    module = paths.project_dir() / "playbooks" / "library" / "firewall_leftovers.py"
     return json.loads(within(sys.executable, "-c", SWEEP, module, mode))
 
 
@@ -120,7 +121,7 @@ def test_tables_go_whatever_nft_wrote_them_and_others_rules_stay(newer: Path) ->
 
 @pytest.mark.usefixtures("namespace")
 def test_ipsets_go_by_the_beginning_of_their_names_and_others_stay() -> None:
-    module = paths.project_dir() / "playbooks" / "library" / "network_leftovers.py"
+    module = paths.project_dir() / "playbooks" / "library" / "firewall_leftovers.py"
     gone = ["set KUBE-DST-1", "set KUBE-SRC-1"]
     said = json.loads(within(sys.executable, "-c", SETS, module, "KUBE-SRC-1", "theirs", "KUBE-DST-1"))
     assert said == [gone, gone, [], ["set theirs"]]
