@@ -21,6 +21,7 @@ from harness.validate.machine.node_state import environment_file
 class Certificate:
     """Where a certificate lies, its subject (RFC 4514), its beginning and end, its alternative names, its text.
 
+    subject: its parts are sorted (CN before O), since Kubernetes reads them in any order, and CAs write them in theirs.
     usages: what it may be used for, in the words of RFC 5280: key usages that are set, and extended ones
     (serverAuth, clientAuth; others as their numbers).
     """
@@ -53,7 +54,7 @@ def certificate_of(path: str, pem: str) -> Certificate:
         names = ()
     return Certificate(
         path=path,
-        subject=read.subject.rfc4514_string(),
+        subject=",".join(sorted(part.rfc4514_string() for part in read.subject.rdns)),
         not_before=read.not_valid_before_utc,
         not_after=read.not_valid_after_utc,
         names=names,

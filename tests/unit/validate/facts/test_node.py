@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import UTC, datetime, timedelta
 
-from harness.validate.facts.node import facts_of, version_in
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from harness.validate.facts.node import certificate_of, facts_of, version_in
 from tests.unit.validate import foreign
 
 
@@ -31,3 +37,17 @@ def test_etcds_file_of_variables_is_read_as_systemd_does() -> None:
     )
     environment = facts_of(raw).environment
     assert environment == {"name": "cp-0", "initial-cluster": "a=https://a:2380,b=https://b:2380"}
+
+
+@pytest.mark.parametrize("written", ["O=system:nodes,CN=system:node:cp-0", "CN=system:node:cp-0,O=system:nodes"])
+def test_a_subject_is_the_same_in_whatever_order_a_ca_writes_it(written: str) -> None:
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string(written)
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key(), serial_number=1)
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    read = certificate_of("kubelet.pem", made.public_bytes(Encoding.PEM).decode())
+    assert read.subject == "CN=system:node:cp-0,O=system:nodes"
