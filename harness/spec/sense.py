@@ -4,7 +4,8 @@ Every judgement is made over all infra profiles: what one of them can run is pos
 
 A project may have fewer values than what ships with vmatrix: a scenario that ships and starts from earlier values
 is then left out of its plans, and so is a pinned cell that ships and whose value lost what was before it. A
-scenario or a pinned cell of the project's own that could never be is a mistake.
+constraint that ships and is about what is not there rules nothing. A scenario, a pinned cell or a constraint of the
+project's own that could never be is a mistake.
 """
 
 from __future__ import annotations
@@ -207,10 +208,30 @@ def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
                     break
 
 
+@cache
+def _shipped_constraints() -> frozenset[str]:
+    found = (field(one, "id") for _, one in find(_shipped("constraints.yml"), "constraints", EACH))
+    return frozenset(name for name in found if name)
+
+
+def _fewer_than_ship(space: Space) -> bool:
+    """Return whether an axis lacks a value that ships with vmatrix."""
+    here = {axis.name: {value.id for value in axis.values} for axis in space.axes}
+    shipped = ((field(axis, "name"), axis) for _, axis in find(_shipped("axes.yml"), "axes", EACH))
+    return any(
+        field(value, "id") not in here.get(name or "", ())
+        for name, axis in shipped
+        for _, value in find(axis, "values", EACH)
+    )
+
+
 def _constraints(known: Possibilities) -> Iterator[Finding]:
     everything = _all(known.space)
+    fewer = _fewer_than_ship(known.space)
     for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
         at = ("constraints", c)
+        if fewer and known.space.constraints[c].id in _shipped_constraints():
+            continue
         without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
         others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))
         empty = [axis for axis, ids in rule.then.items() if not ids]

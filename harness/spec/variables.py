@@ -182,6 +182,7 @@ GIVEN_BY_THE_RUN = {
     "cluster_file_checksums": MIRROR,
     "cluster_checksums": "the programs that the run's mirror has below bin/",
     "cluster_load_balancer_addresses": "spare addresses of the infra cluster, for cells with MetalLB",
+    "cluster_upgrade_workers": "`vars` of a phase of the scenario; without it, an upgrade is of workers as well",
     "product_sources": "`sources` of product.yml: the folder where they are",
 }
 PLACES: tuple[tuple[str, tuple[str | Wild, ...]], ...] = (

@@ -257,6 +257,7 @@ OTHER_READERS = {
     "validate/facts/cluster.py": "what kubeadm wrote in the guest",
     "validate/facts/keys.py": "what a program on a machine reported",
     "validate/facts/programs.py": "what a program on a machine reported",
+    "validate/phases/credentials.py": "a kubeconfig that was opened already",
     "validate/topics/api_server.py": "a kubeconfig that was opened already",
     "validate/topics/customised.py": "what a program on a machine reported",
     "validate/topics/kubeadm.py": "a kubeconfig that was opened already",

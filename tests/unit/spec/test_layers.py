@@ -280,7 +280,7 @@ def test_a_pinned_cell_has_the_default_of_an_axis_that_it_does_not_name() -> Non
         (
             "{apply: guest.yml.j2}",
             "{delete: true, until: {kind: Copy, name: it, condition: Done}}",
-            "operator.yml:11: product.phases.deploy.until: there is nothing to wait for in a phase that",
+            "operator.yml:11: product.phases.deploy.until: it is of no use to a phase that applies nothing",
         ),
         (
             "{apply: guest.yml.j2}",

@@ -75,14 +75,14 @@ def test_a_project_with_fewer_scenarios_may_keep_the_packaged_product(own: Path)
 
 
 def test_a_phase_of_ones_own_is_in_both_files(own: Path) -> None:
-    phases = "[{phase: deploy, then: it works}, {phase: rotate, then: it works}]"
-    rotate = f"extends: default\nscenarios: {{rotate: {{label: renewed, phases: {phases}}}}}\n"
+    phases = "[{phase: deploy, then: it works}, {phase: repaint, then: it works}]"
+    rotate = f"extends: default\nscenarios: {{repaint: {{label: renewed, phases: {phases}}}}}\n"
     (own / "scenarios.yml").write_text(rotate, encoding="utf-8")
     product(own, "deploy")
-    with pytest.raises(BadInput, match=r"unknown phase 'rotate'; known: .*; a phase of your own is one of product"):
+    with pytest.raises(BadInput, match=r"unknown phase 'repaint'; known: .*; a phase of your own is one of product"):
         load_spec(own)
-    product(own, "deploy", "rotate")
-    assert lacking(load_spec(own), "rotate") == ()
+    product(own, "deploy", "repaint")
+    assert lacking(load_spec(own), "repaint") == ()
 
 
 RESTARTS = """\
