@@ -149,7 +149,7 @@ def test_a_scenario_that_ships_is_left_out_where_no_value_is_late_enough(own: Pa
         assert plan.proof.complete
         assert {cell["scenario"] for cell in runnable(spec, "operator-lifecycle", infra)} & gone == set()
     said = "starts from an earlier kubernetes (minor, minor), which no value has"
-    assert f"- scenario upgrade-hops; scenario workers-behind: {said}" in coverage_text(spec, [plan])
+    assert f"- scenario upgrade-hops, workers-behind: {said}" in coverage_text(spec, [plan])
     absent = plan_tier(spec, "operator-lifecycle", "embedded").absent
     assert any(f"hops-m-o-443304 is left out: scenario upgrade-hops {said}" in sentence for sentence in absent)
 
