@@ -135,6 +135,7 @@ OWNED = (
     "/etc/systemd/system/flannel-cni.service",
     "/etc/systemd/system/flannel-cni.path",
     "/usr/local/lib/pod-routes",
+    "/usr/local/lib/pod-routes.conflist",
     "/usr/local/lib/flannel-cni",
     "/usr/local/lib/runc-within-limits",
 )

@@ -165,7 +165,7 @@ def test_the_playbooks_take_an_added_network_plugin(project: Path, tmp_path: Pat
     book.write_text(
         "- hosts: all\n  gather_facts: false\n  connection: local\n  tasks:\n"
         "    - ansible.builtin.copy:\n        dest: '{{ out }}'\n        mode: '0600'\n"
-        "        content: >-\n          {{ {'choices': preflight_choices.network_plugin, 'images': cluster_node_images,"
+        "        content: >-\n          {{ {'choices': preflight_network_plugins | list, 'images': cluster_node_images,"
         " 'sets': postinstall_daemon_sets, 'leaves': reset_network_plugins} | to_json }}\n",
         encoding="utf-8",
     )
@@ -179,7 +179,7 @@ def test_the_playbooks_take_an_added_network_plugin(project: Path, tmp_path: Pat
         env={"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_HOME": str(tmp_path / "ansible")},
     )
     said = out.read_text(encoding="utf-8")
-    assert '"choices": ["mesh", ["mesh", "flannel", "routes"]]' in said
+    assert '"choices": ["mesh", "flannel", "routes"]' in said
     assert "r:5000/mesh:v1.2.3" in said
     assert "kube-system/mesh" in said
     assert "10-mesh.conflist" in said

@@ -171,8 +171,15 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse to change keys where nothing is encrypted",
     ),
     "etcd": ("Refuse flags that etcd does not know",),
+    "external_ca": (
+        "Refuse a CA whose halves do not belong together",
+        "Refuse a machine with the key of a CA",
+        "Refuse to begin with other CAs than the cluster's",
+    ),
     "foreign_nodes": ("Refuse to wait for a foreign node",),
     "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets",),
+    "network_plugin": ("Refuse an MTU that the machine's interface does not have",),
+    "preflight": ("Refuse a request with mistakes", "Refuse what the mirror lacks"),
     "preinstall": ("Refuse a kernel without a feature",),
     "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
     "running_version": (

@@ -82,8 +82,9 @@ ENCODED = base64.b64encode(PEM.encode()).decode()
 KEY = "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n"
 # Files of the roles that are not looked at: private or rotating, or not on the machines for good.
 NOT_OWNED = re.compile(
-    r"/etc/(hosts|hostname)|/etc/kubernetes/(pki/.*|kubeadm-join\.yml|kubelet\.conf)|\{\{.*|/run/.*"
-    r"|/etc/kubernetes/(init-begun|join-begun|drained|etcd\.service)|/etc/etcd/begin\.env"  # how far a run has come
+    r"/NAME"
+    r"|/etc/(hosts|hostname)|/etc/kubernetes/(pki/.*|kubeadm-join\.yml|(bootstrap-)?kubelet\.conf)|\{\{.*|/run/.*"
+    r"|/etc/kubernetes/(init-begun|join-begun|upgrade-begun|drained|etcd\.service)|/etc/etcd/begin\.env"  # how far a run has come
     r"|/etc/kubernetes/addons/.*"  # what counts are the objects
 )
 

@@ -168,6 +168,14 @@ def test_a_request_that_is_refused_is_the_users(play: str, tmp_path: Path) -> No
 
 # Refusals that the author of an object cannot mend, and whose they are.
 NOT_BY_REQUEST = {
+    "ca_rotation : Refuse CAs whose keys are elsewhere": "the operator does not rotate CAs",
+    "ca_rotation : Refuse a name that is none": "the operator does not rotate CAs",
+    "ca_rotation : Refuse another rotation than the one that goes on": "the operator does not rotate CAs",
+    "ca_rotation : Refuse to go on in the middle of an upgrade": "the operator does not rotate CAs",
+    "ca_rotation : Refuse to go on with a member down": "the operator does not rotate CAs",
+    "ca_rotation : Refuse to go on with a node down": "the operator does not rotate CAs",
+    "ca_rotation : Refuse to go on with an API server down": "the operator does not rotate CAs",
+    "ca_rotation : Refuse to leave machines out": "the operator does not rotate CAs",
     "control_plane : Refuse to begin another cluster": "the executor chooses the machines of a run",
     "control_plane : Refuse a configuration with which the kubelet says something else": "the role refuses all",
     "control_plane : Say what is wrong": "the same",
@@ -191,7 +199,10 @@ NOT_BY_REQUEST = {
     "etcd_restore : Refuse to continue if only some machines see a quorum": "members answer differently",
     "etcd_restore : Refuse to continue without a snapshot": "the executor sets the path",
     "kubeadm_addons : Say what is wrong with the settings": "the role settings blames them where they are new",
+    "kubelet_serving : Refuse kubelets that do not": "a kubelet does not do what it is told",
+    "kubelet_serving : Refuse to go on without their requests": "the same",
     "kubelet_update : Say that the kubelet does not run with these settings": "the same",
+    "external_ca : Refuse requests for anything else than this machine needs": "a machine asks for them",
     "node : Refuse to join without credentials": "the executor chooses the machines of a run",
     "node_drain : Refuse to drain without credentials": "the executor chooses the machines of a run",
     "node_drain : Refuse to go on with a node that is not empty": "pods of anybody may stay",
@@ -202,6 +213,8 @@ NOT_BY_REQUEST = {
     "removal_drain : Refuse to go on with nodes that are not empty": "pods of anybody may stay",
     "removal_ready : Refuse to start without a control plane that responds": "machines do not answer",
     "removal_ready : Refuse to start without an etcd member that responds": "machines do not answer",
+    "reset : Refuse to delete through a mount": "somebody mounted it on the machine",
+    "running_version : Refuse to go on in the middle of a rotation of CAs": "the operator does not rotate CAs",
     "scale_check : Refuse to scale without an existing cluster": "the cluster is gone",
     "settings : Say that the former settings do not run either": "the way back failed",
     "static_pods : Say that no container begins": "the role settings blames the settings where they are new",
@@ -209,6 +222,7 @@ NOT_BY_REQUEST = {
     "upgrade_prefetch : Refuse to go on without an image": "the registry may not answer",
     "version_skew : Refuse a machine that is not a node": "the executor chooses the machines of a run",
     "version_skew : Refuse a machine that is not ready": "a machine is not well",
+    "version_skew : Refuse to go on in the middle of a rotation of CAs": "the operator does not rotate CAs",
     "version_skew : Refuse to go on without an API server": "it is not well",
 }
 REFUSES = {"ansible.builtin.fail", "ansible.builtin.assert"}
