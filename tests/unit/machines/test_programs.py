@@ -84,7 +84,8 @@ KEY = "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n"
 NOT_OWNED = re.compile(
     r"/NAME"
     r"|/etc/(hosts|hostname)|/etc/kubernetes/(pki/.*|kubeadm-join\.yml|(bootstrap-)?kubelet\.conf)|\{\{.*|/run/.*"
-    r"|/etc/kubernetes/(init-begun|join-begun|upgrade-begun|drained|etcd\.service)|/etc/etcd/begin\.env"  # how far a run has come
+    # how far a run has come
+    r"|/etc/kubernetes/(init-begun|join-begun|upgrade-begun|drained|etcd\.service)|/etc/etcd/begin\.env"
     r"|/etc/kubernetes/addons/.*"  # what counts are the objects
 )
 
