@@ -97,11 +97,13 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
         **more,
     }
     for name, text in answered(topology, given).items():
+        # before ansible-core 2.19, the text of a lookup that is JSON became what it says
+        text = text if isinstance(text, str) else json.dumps(text)
         (directory / name).write_text(text, encoding="utf-8")
     return directory
 
 
-def answered(topology: str | Path, given: dict[str, Any]) -> dict[str, str]:
+def answered(topology: str | Path, given: dict[str, Any]) -> dict[str, Any]:
     """Return the text of each template of a request, by name; a topology may be an inventory's file."""
     inventory = HERE / f"inventories/{topology}.yml" if isinstance(topology, str) else topology
     request = {"inventory": str(inventory), "target": "cp", "given": given}
