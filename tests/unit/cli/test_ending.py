@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+# Below nohup, the tests and all that they start ignore SIGHUP.
 PROGRAM = """\
-import sys
+import signal, sys
 from harness import proc
 from harness.cli import ending
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with ending.spoken():
     proc.run(["sh", "-c", "echo $$; exec sleep 600"], timeout=600, on_line=lambda line: print(line, flush=True))
 """
