@@ -74,10 +74,10 @@ def _changed(asked: _Asked) -> str:
         return ""
     if before == ROLLBACK:
         text = "when it was made, etcd had its majority, and has lost it since"
-        return f"{text}: {half or 'nothing was restored'}; {_again(asked.found)}"
+        return f"{text}: {half or 'nothing was restored'}; {_how_to_restore(asked.found)}"
     text = "when it was made, etcd had lost its majority, and has it again"
     if half:
-        return f"{text}: {half}; {_again(asked.found)}"
+        return f"{text}: {half}; {_how_to_restore(asked.found)}"
     return f"{text}: nothing was restored, and nothing has to be; to go back in time, make another EtcdRestore"
 
 
@@ -213,7 +213,7 @@ def restore(found: Situation) -> Due | None:
     half = _half_restored(found)
     if not half:
         return None
-    held = f"EtcdRestore {answer.reason}: {answer.message}" if answer is not None else _again(found)
+    held = f"EtcdRestore {answer.reason}: {answer.message}" if answer is not None else _how_to_restore(found)
     return replace(step(found, half, members), wait=Wait(WaitReason.FAILED, f"{half}: {held}"))
 
 
@@ -236,7 +236,7 @@ def restorable(found: Situation) -> Wait | None:
     if half is not None and half.lost:
         lost += f"; {half.why}"
     if asked is None or answer is None:
-        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_again(found)}")
+        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_how_to_restore(found)}")
     if answer.begins:
         return None
     confirming = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
@@ -244,7 +244,7 @@ def restorable(found: Situation) -> Wait | None:
     return Wait(reason, f"{lost}: EtcdRestore {asked.name}: {answer.message}")
 
 
-def _again(found: Situation) -> str:
+def _how_to_restore(found: Situation) -> str:
     """Return how somebody asks for a restore of the newest backup."""
     newest = newest_verified(found.observed.backups)
     if newest is None:
