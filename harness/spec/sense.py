@@ -4,8 +4,8 @@ Every judgement is made over all infra profiles: what one of them can run is pos
 
 A project may have fewer values than what ships with vmatrix: a scenario that ships and starts from earlier values
 is then left out of its plans, and so is a pinned cell that ships and whose value lost what was before it. A
-constraint that ships and is about what is not there rules nothing. A scenario, a pinned cell or a constraint of the
-project's own that could never be is a mistake.
+constraint that ships and is about what is not there rules nothing. A scenario, a pinned cell or a constraint that is
+the project's own, or that it changes, and that could never be is a mistake.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from harness.paths import MATRIX, packaged_dir
 from harness.spec import lines
 from harness.spec.declared import EACH, Wild, field, find, parsed
+from harness.spec.layers import is_packaged
 from harness.spec.lines import Document, Finding, Problem, below
 from harness.spec.models import DiskImage, Space, Tier
 from harness.spec.models.axes import ID_LENGTH, completed, counted
@@ -148,7 +149,7 @@ def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
     known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
     found: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(known),
-        "constraints.yml": _constraints(known),
+        "constraints.yml": _constraints(known, documents["constraints.yml"]),
         "tiers.yml": _tiers(known, documents["tiers.yml"].content),
         "topologies.yml": _disks(known, documents["images.yml"].content),
     }
@@ -208,12 +209,6 @@ def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
                     break
 
 
-@cache
-def _shipped_constraints() -> frozenset[str]:
-    found = (field(one, "id") for _, one in find(_shipped("constraints.yml"), "constraints", EACH))
-    return frozenset(name for name in found if name)
-
-
 def _fewer_than_ship(space: Space) -> bool:
     """Return whether an axis lacks a value that ships with vmatrix."""
     here = {axis.name: {value.id for value in axis.values} for axis in space.axes}
@@ -225,12 +220,12 @@ def _fewer_than_ship(space: Space) -> bool:
     )
 
 
-def _constraints(known: Possibilities) -> Iterator[Finding]:
+def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
     everything = _all(known.space)
     fewer = _fewer_than_ship(known.space)
     for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
         at = ("constraints", c)
-        if fewer and known.space.constraints[c].id in _shipped_constraints():
+        if fewer and is_packaged(document.place_of(at)[0]):
             continue
         without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
         others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))

@@ -168,8 +168,8 @@ class Watched:
         resource, watch = self.resource_at(where), PodWatch(self.outer, self.namespace)
 
         def look() -> bool | NotYet:
-            own = self.outer.cluster.get(self.resource_at(), self.options.object.name, self.namespace)
             nonlocal failures
+            own = self.outer.cluster.get(self.resource_at(), self.options.object.name, self.namespace)
             if own is not None:
                 self.on_task(self._progress(own))
                 failures = failures + 1 if self._is_failed(own) else 0

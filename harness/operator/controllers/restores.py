@@ -16,7 +16,7 @@ from harness.operator.decide.due import Situation, Wait
 from harness.operator.decide.observed import RECOVER
 from harness.operator.decide.observed import SUCCEEDED as WELL
 from harness.operator.decide.operations import given_up
-from harness.operator.decide.restores import restore_answer
+from harness.operator.decide.restores import RestoreAnswer, restore_answer
 
 COMPONENT = "restores"
 ENDED = (SUCCEEDED, FAILED)
@@ -39,6 +39,7 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
     world = view.observed
     running = world.running
     if running is not None and running.snapshot is not None and running.snapshot.restore == uid:
+        before = {**_facts(_answer(view, uid)), **before}
         known = {**_way(before, running.operation), "operation": running.sequence, "started": running.started}
         return _said(known, "Running", "Running", f"Job {running.job} restores it", moment)
     past = next((one for one in world.history if one.restore_uid == uid), None)
@@ -57,13 +58,27 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
     if world.restore is not None and world.restore.uid != uid:
         text = f"EtcdRestore {world.restore.name} comes first: delete it if it is not to be carried out"
         return _said(before, "Waiting", "Waiting", text, moment)
-    answer = restore_answer(Situation.of(view.desired, world))
+    answer = _answer(view, uid)
     if answer is None:
         return before  # it is over, which the copy of its cluster does not show yet
-    known = {"way": answer.way, "lostSince": answer.taken or None, "machines": list(answer.machines) or None}
     waits = isinstance(view.verdict, Wait) and answer.begins
     message = f"it waits: {view.verdict.message}" if isinstance(view.verdict, Wait) and waits else answer.message
-    return _said({**before, **known}, answer.phase, answer.reason, message, moment)
+    return _said({**before, **_facts(answer)}, answer.phase, answer.reason, message, moment)
+
+
+def _answer(view: DeclaredView, uid: str) -> RestoreAnswer | None:
+    """Return what an EtcdRestore does now; None where another one comes first, or it is over."""
+    first = view.observed.restore
+    if view.desired is None or first is None or first.uid != uid:
+        return None
+    return restore_answer(Situation.of(view.desired, view.observed))
+
+
+def _facts(answer: RestoreAnswer | None) -> Json:
+    """Return what a status says of the way, of what is lost and of whose data are replaced; None: not known."""
+    if answer is None:
+        return {}
+    return {"way": answer.way, "lostSince": answer.taken or None, "machines": list(answer.machines) or None}
 
 
 def _way(status: Json, operation: str) -> Json:

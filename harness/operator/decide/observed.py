@@ -122,7 +122,7 @@ class Observed:
     backups: of etcd, those taken last first.  restore: the first EtcdRestore that has not ended.
     By the name of a Machine:
     trouble: why it cannot be used now.
-    lost: how the infrastructure knows that it is gone.  lost_at, silent_at: since when it is known to be so.
+    lost: how the infrastructure knows that it is gone.  lost_at: since when it is known to be so.
     ill: what says that it does not run, or answers nobody.  replace: why another one is to take its place.
     changed: what was changed on it since the last operation.
     missing: by add-on of the playbooks, what of it is gone since the last operation.
@@ -140,7 +140,6 @@ class Observed:
     trouble: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
     lost_at: Mapping[str, datetime] = field(default_factory=dict)
-    silent_at: Mapping[str, datetime] = field(default_factory=dict)
     ill: Mapping[str, str] = field(default_factory=dict)
     replace: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
@@ -182,8 +181,7 @@ def observed(
         now,
         trouble=_said(found, trouble_of),
         lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, LOST)),
-        lost_at=_since(found, INFRASTRUCTURE_READY, LOST),
-        silent_at=_since(found, ANSWERING),
+        lost_at=_lost_at(found),
         ill=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY) or _condition(machine, ANSWERING)),
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
@@ -267,11 +265,11 @@ def _condition(machine: DeclaredMachine, kind: str, reason: str | None = None) -
     return found.message or found.reason if found is not None and found.status == "False" else ""
 
 
-def _since(machines: Iterable[DeclaredMachine], kind: str, reason: str | None = None) -> dict[str, datetime]:
-    """Return since when a condition of Machines is False, for a reason or any, by their names."""
-    known = ((one.metadata.name, c) for one in machines for c in one.status.conditions if c.type == kind)
-    false = ((name, c) for name, c in known if c.status == "False" and reason in (None, c.reason))
-    return {name: parse_time(c.last_transition_time) for name, c in false}
+def _lost_at(machines: Iterable[DeclaredMachine]) -> dict[str, datetime]:
+    """Return since when Machines are known to be gone, by their names."""
+    known = ((one.metadata.name, c) for one in machines for c in one.status.conditions)
+    gone = ((name, c) for name, c in known if (c.type, c.status, c.reason) == (INFRASTRUCTURE_READY, "False", LOST))
+    return {name: parse_time(c.last_transition_time) for name, c in gone}
 
 
 def begun(observed: Observed, operation: CurrentOperation) -> Observed:

@@ -69,14 +69,24 @@ class _Asked:
 
 
 def _changed(asked: _Asked) -> str:
-    before = asked.restore.way
+    before, half = asked.restore.way, _half_restored(asked.found)
     if before is None or asked.way in (None, before):
         return ""
     if before == ROLLBACK:
-        text = "when it was made, etcd had its majority, and has lost it since: nothing was restored"
-        return f"{text}; {_again(asked.found)}"
-    text = "when it was made, etcd had lost its majority, and has it again: nothing was restored, and nothing has to be"
-    return f"{text}; to go back in time, make another EtcdRestore"
+        text = "when it was made, etcd had its majority, and has lost it since"
+        return f"{text}: {half or 'nothing was restored'}; {_how_to_restore(asked.found)}"
+    text = "when it was made, etcd had lost its majority, and has it again"
+    if half:
+        return f"{text}: {half}; {_how_to_restore(asked.found)}"
+    return f"{text}: nothing was restored, and nothing has to be; to go back in time, make another EtcdRestore"
+
+
+def _half_restored(found: Situation) -> str:
+    """Return what a restore that failed has left, "" where none has."""
+    half = found.observed.unsettled
+    if half is None or RESTORED_HALF not in half.parts:
+        return ""
+    return f"{half.why}, and members of etcd may be of different times"
 
 
 def _not_confirmed(asked: _Asked) -> str:
@@ -200,12 +210,11 @@ def restore(found: Situation) -> Due | None:
         name = asked.name if asked is not None else ""
         due = step(found, f"EtcdRestore {name}: back to {answer.taken}", members, StepChange(extra=extra))
         return restoring(found, replace(due, once=True))
-    half = found.observed.unsettled
-    if half is None or RESTORED_HALF not in half.parts:
+    half = _half_restored(found)
+    if not half:
         return None
-    held = f": EtcdRestore {answer.reason}: {answer.message}" if answer is not None else f": {_again(found)}"
-    text = f"{half.why}, and members of etcd may be of different times{held}"
-    return replace(step(found, half.why, members), wait=Wait(WaitReason.FAILED, text))
+    held = f"EtcdRestore {answer.reason}: {answer.message}" if answer is not None else _how_to_restore(found)
+    return replace(step(found, half, members), wait=Wait(WaitReason.FAILED, f"{half}: {held}"))
 
 
 def restoring(found: Situation, due: Due) -> Due:
@@ -227,7 +236,7 @@ def restorable(found: Situation) -> Wait | None:
     if half is not None and half.lost:
         lost += f"; {half.why}"
     if asked is None or answer is None:
-        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_again(found)}")
+        return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_how_to_restore(found)}")
     if answer.begins:
         return None
     confirming = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
@@ -235,7 +244,7 @@ def restorable(found: Situation) -> Wait | None:
     return Wait(reason, f"{lost}: EtcdRestore {asked.name}: {answer.message}")
 
 
-def _again(found: Situation) -> str:
+def _how_to_restore(found: Situation) -> str:
     """Return how somebody asks for a restore of the newest backup."""
     newest = newest_verified(found.observed.backups)
     if newest is None:

@@ -238,7 +238,8 @@ class ProductPhase(CommandPhase, DeclaredPhase):
     vars: variables of this phase, over those of the product; values of axes win over them.
     hops: whether one run goes through the steps between by itself, such as the minor releases of an upgrade; phases of
       scenarios that are a `hop` are then left out, and the mirror has what the steps need.
-    seconds: how long one run takes on a quiet host; what cells are expected to take before they have run.
+    seconds: how long one run, or each step of one with `hops`, takes on a quiet host; what cells are expected to take
+      before they have run.
     idempotent: whether a second run, right after the first, changes nothing; the suite `idempotence` then checks it.
     paths: globs of further files (relative to the project) whose change affects this phase and no other.
     """

@@ -190,6 +190,40 @@ def test_a_scenario_of_ones_own_that_cannot_be_is_a_mistake(own: Path) -> None:
     assert "upgrade-hops" not in caught.value.summary
 
 
+NO_MIDDLE = """\
+extends: default
+axes:
+  - name: kubernetes
+    values:
+      - {id: "1.35.4", remove: true}
+      - {id: "1.36.3", before: {minor: null}}
+"""
+
+
+def own_constraint(own: Path, entry: str) -> Spec:
+    (own / "constraints.yml").write_text(f"extends: default\nconstraints:\n  - {entry}\n", encoding="utf-8")
+    return with_axes(own, NO_MIDDLE)
+
+
+def test_a_constraint_that_ships_and_can_never_apply_without_a_value_is_left_alone(own: Path) -> None:
+    assert "workers-behind-cells" in {rule.id for rule in with_axes(own, NO_MIDDLE).constraints}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("{id: mine, if: {scenario: workers-behind}, then: {source: mirror}, why: mine}", "if: can never apply"),
+        ("{id: workers-behind-cells, why: mine}", "if: can never apply"),
+        ("{id: hardened-playbooks, then: {product: [playbooks, operator, operator-vm]}}", "then: has no effect"),
+    ],
+)
+def test_a_constraint_of_ones_own_and_one_that_ships_and_was_changed_are_judged(
+    own: Path, entry: str, said: str
+) -> None:
+    with pytest.raises(BadInput, match=rf"constraints.yml:\d+: constraints\[\d+\]\.{said}"):
+        own_constraint(own, entry)
+
+
 def test_a_word_that_no_axis_has_is_a_mistake_also_in_a_scenario_that_ships(own: Path) -> None:
     phases = "[{phase: deploy, then: it runs, values: {kubernetes: minr}}, {phase: upgrade, then: it runs}]"
     text = f"extends: default\nscenarios: {{upgrade-minor: {{phases: {phases}}}}}\n"

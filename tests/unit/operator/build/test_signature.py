@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -145,7 +146,7 @@ def test_an_image_without_a_signature_is_refused(monkeypatch: pytest.MonkeyPatch
         signature.verify(f"r.test/app@{DIGEST}", public(KEYS["ECDSA"]))
 
 
-BROKEN: dict[str, object] = {
+BROKEN: dict[str, dict[str, Any]] = {
     "nothing": {},
     "no layers": {"layers": None},
     "layers of another form": {"layers": ["x"]},
@@ -167,6 +168,16 @@ def test_what_is_no_signature_is_refused(monkeypatch: pytest.MonkeyPatch, case: 
     registry.content[f"app/manifests/{signature.signature_tag(DIGEST)}"] = json.dumps(BROKEN[case]).encode()
     with pytest.raises(signature.SignatureInvalid):
         signature.verify(f"r.test/app@{DIGEST}", public(KEYS["ECDSA"]))
+
+
+def test_a_layer_that_is_no_signature_hides_none_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = signed_image(monkeypatch)
+    place = f"app/manifests/{signature.signature_tag(DIGEST)}"
+    manifest = json.loads(registry.content[place])
+    broken = [layer for case in BROKEN.values() for layer in case.get("layers") or []]
+    registry.content[place] = json.dumps({**manifest, "layers": [*broken, *manifest["layers"]]}).encode()
+    registry.content |= {f"app/blobs/{oci.digest_of(content)}": content for content in (b"x", LARGE)}
+    signature.verify(f"r.test/app@{DIGEST}", public(KEYS["ECDSA"]))
 
 
 @pytest.mark.parametrize("other", [f"r.test/app@sha256:{'b' * 64}", f"r.test/other@{DIGEST}"])

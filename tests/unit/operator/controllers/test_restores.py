@@ -79,6 +79,9 @@ def test_a_restore_says_where_it_is(row: tuple[str, str]) -> None:
 def test_a_status_says_the_way_the_loss_and_what_is_replaced() -> None:
     status = restore_status(restore(), view(restore()), NOW)
     assert (status["way"], status["lostSince"], status["machines"]) == ("Rollback", TAKEN, ["m-0"])
+    begun = restore_status(restore(), view(restore(), operation=RUNNING), NOW)  # before anybody looked
+    assert (begun["phase"], begun["way"]) == ("Running", "Rollback")
+    assert (begun["lostSince"], begun["machines"]) == (TAKEN, ["m-0"])
     over = restore_status(restore(**status), view(restore(**status), history=[past("succeeded")]), NOW)
     assert f"as EtcdBackup a has it, and what was written since {TAKEN} is lost" in over["conditions"][0]["message"]
     lost = {**status, "way": "MajorityLost", "machines": ["m-1", "m-2"]}

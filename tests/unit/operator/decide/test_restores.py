@@ -281,6 +281,24 @@ def test_a_rollback_that_failed_holds_everything_until_another_restore() -> None
     assert after.unsettled.parts == ("settings", "addons")
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        (ROLLBACK, LOSS, "has lost it since: restore 2 failed, and members of etcd may be of different times; make an"),
+        (MAJORITY_LOST, world(), "has it again: restore 2 failed, and members of etcd may be of different times; make"),
+    ],
+)
+def test_what_is_restored_half_is_said_where_the_situation_changes(
+    before: RestoreWay, now: Observed, words: str
+) -> None:
+    there = world(restore=asks())
+    failed = ended(begun(there, operation(next_operation(planes(), there))), "failed", "infra")
+    found = answered(planes(), replace(now, unsettled=failed.unsettled, restore=asks(way=before)))
+    assert (found.phase, found.reason) == ("Failed", "SituationChanged")
+    assert words in found.message
+    assert "nothing was restored" not in found.message
+
+
 def test_one_that_failed_passing_is_tried_again_by_itself() -> None:
     there = world(restore=asks())
     failed = ended(begun(there, operation(next_operation(planes(), there))), "failed", "infra")
