@@ -79,13 +79,14 @@ def records_of(
     wanted = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
     events = [e for e in read_events(run_dir) if "time" in e]
-    start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
+    start: dict[str, Any] = next((e for e in events if e.get("event") in STARTS), {})
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
     culprits = {e["cell"]: e for e in events if e.get("event") == "culprit"}
     made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ), culprits)
     times = _times(events)
+    unbegun = (_corrected(start.get("time", EPOCH), _ahead(start)),) * 2
     return tuple(
-        made.record(cell, *times.get(cell.id, (start.get("time", EPOCH),) * 2))
+        made.record(cell, *times.get(cell.id, unbegun))
         for cell in result.cells
         if wanted is None or cell.id in wanted
     )
@@ -100,9 +101,13 @@ def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
             ahead = _ahead(event)
         cell = event.get("cell")
         if isinstance(cell, str):
-            time = (datetime.fromisoformat(event["time"]) - ahead).isoformat()
+            time = _corrected(event["time"], ahead)
             found[cell] = (found[cell][0] if cell in found else time, time)
     return found
+
+
+def _corrected(time: str, ahead: timedelta) -> str:
+    return (datetime.fromisoformat(time) - ahead).isoformat()
 
 
 def _ahead(start: Mapping[str, Any]) -> timedelta:
