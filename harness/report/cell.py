@@ -158,6 +158,11 @@ class CellResult:
         return self.outcome_of(self.last_attempt)
 
     @property
+    def incomplete(self) -> bool:
+        """Tell whether the attempt that counts never began or was cut off, before anything failed."""
+        return self.outcome in (Outcome.INTERRUPTED, Outcome.UNFINISHED, Outcome.NOT_STARTED)
+
+    @property
     def earlier(self) -> dict[int, Outcome]:
         """Return the outcomes of the attempts before, by their number."""
         return {number: self.outcome_of(number) for number in self.attempts[:-1]}

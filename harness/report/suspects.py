@@ -403,7 +403,8 @@ def lines_of(found: Explained) -> list[str]:
         return [f"{where}{found.named.said} ({_percent(found.named.share)}): {found.named.evidence}: {what}"]
     if found.by_chance:
         number = len(found.cells)
-        return [f"chance ({_percent(found.chance)}): {number} of {number + found.passed} cells failed: {what}"]
+        evidence = f"{number} of {number + found.passed} cells failed"
+        return [f"most likely by chance ({_percent(found.chance)}): {evidence}: {what}"]
     few = [f"{one.said} ({_percent(one.share)}; {one.evidence})" for one in found.suspects[:SHOWN]]
     more = f", or one of {len(found.suspects) - SHOWN} others" if len(found.suspects) > SHOWN else ""
     return [f"{', or '.join(few)}{more}, or chance ({_percent(found.chance)}): {what}"]

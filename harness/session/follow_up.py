@@ -68,8 +68,9 @@ def follow_up(spec: Spec, infra: str, results: Sequence[RunResult], seconds: Cal
     seen = [one for result in results for one in of_run(result)]
     goal = goal_of(spec, None, infra)
     failures = tuple(worth_showing(explained(seen, together=spec.together, goal=goal)))
-    random = Random(len(seen))  # noqa: S311 - the same candidates each time
-    there = frozenset(frozenset(one.values.items()) for one in seen)
+    cut_off = {cell.id for result in results for cell in result.cells if cell.incomplete}
+    there = frozenset(frozenset(one.values.items()) for one in seen if one.cell not in cut_off)
+    random = Random(len(there))  # noqa: S311 - the same candidates each time
     row = further(goal, failures, random, lambda row: seconds(make_cell(spec, row)), there)
     if row is not None:
         return FollowUp(failures, make_cell(spec, row))
@@ -80,7 +81,7 @@ def why_none(goal: Goal, found: Explained) -> str:
     """Say why no cell tells apart what may explain a failure."""
     what, book = found.keys[0][0], Rulebook.of(goal.rules)
     if found.by_chance:
-        return f"{what}: most likely chance"
+        return f"{what}: most likely by chance"
     if any(suspect.around for suspect in found.suspects[:2]):
         return f"{what}: no cell chooses its node, runner or hour"
     match _matrix(found)[:2]:
@@ -126,7 +127,7 @@ def further(
     counts by how likely there is a culprit at all.
 
     Args:
-        there: the values of cells that have run.
+        there: the values of cells that have run to their end.
     """
     unsure = [(1 - one.chance, s) for one in failures if (s := _matrix(one)) and s[0].share < SURE]
     book, pool = Rulebook.of(goal.rules), [suspect for _, suspects in unsure for suspect in suspects]
@@ -199,22 +200,33 @@ class Pursuit:
         codes: list[int] = []
         cells: list[str] = []
         found = self._found()
-        while found.cell is not None and len(cells) < most:
-            self.say(f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {found.cell.id}")
-            codes.append(proc.attend(vmatrix_call("run", found.cell.id, "--into", self.run, *self.options)))
-            cells.append(found.cell.id)
-            if proc.by_signal(codes[-1]) or found.cell.id not in {cell.id for cell in self._result().cells}:
-                break
-            found = self._found()
+        try:
+            while found.cell is not None and len(cells) < most:
+                self.say(f"further cell {len(cells) + 1} of at most {most}, to tell suspects apart: {found.cell.id}")
+                cells.append(found.cell.id)
+                codes.append(proc.attend(vmatrix_call("run", found.cell.id, "--into", self.run, *self.options)))
+                if proc.by_signal(codes[-1]) or self._cut_off(cells[-1]):
+                    break
+                found = self._found()
+        finally:  # also where a signal ended the last one
+            self._note(found, cells, most)
+        return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
+
+    def _cut_off(self, name: str) -> bool:
+        return all(cell.incomplete for cell in self._result().cells if cell.id == name)
+
+    def _note(self, found: FollowUp, cells: Sequence[str], most: int) -> None:
+        """Write down which further cells were run, and why there are no more."""
         open_ones = [one for one in found.failures if one.named is None]
         why = found.why or tuple(f"{one.keys[0][0]}: {most} are the most" for one in open_ones)
-        if cells and not found.failures:
-            why = ("what failed is most likely chance: no suspect is left",)
+        if cells and self._cut_off(cells[-1]):
+            why = (f"{cells[-1]} was not run to its end; to go on: vmatrix suspect {self.run} --run",)
+        elif cells and not found.failures:
+            why = ("what failed came most likely by chance: no suspect is left",)
         if cells or found.failures:
-            Recorder(self._files.path).write("follow-up", cells=cells, no_further=list(why))
+            Recorder(self._files.path).write("follow-up", cells=list(cells), no_further=list(why))
         for line in why:
             self.say(f"no further cell: {line}")
-        return next((code for code in codes if proc.by_signal(code) or code in (EXIT_LEAKED, EXIT_HARNESS)), EXIT_OK)
 
     def bisect(self) -> None:
         """Find the commit that each named suspect came with, by runs of the cheapest cell that fails by it.
@@ -287,8 +299,10 @@ def pursue(pursuit: Pursuit, most: int, *, bisect: bool) -> int:
     Args:
         most: further cells.
     """
-    code = pursuit.further(most) if most else EXIT_OK
+    code = EXIT_OK
     try:
+        if most:
+            code = pursuit.further(most)
         if bisect and not proc.by_signal(code):
             pursuit.bisect()
     finally:  # what is known stands in the reports, also where the search was interrupted

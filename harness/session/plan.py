@@ -6,7 +6,7 @@ import secrets
 import shlex
 import string
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -22,6 +22,7 @@ from harness.plan import PlanSelection, make_cell
 from harness.plan.cells import cell_named
 from harness.plan.goal import goal_of
 from harness.plan.rotation import night_of
+from harness.report.cell import CellResult
 from harness.rundir import RunDir
 from harness.schedule import shards
 from harness.schedule.sizes import CellSize
@@ -171,20 +172,30 @@ def _made(project: Project, request: RunRequest) -> RunPlan:
 
 
 def _further(project: Project, request: RunRequest) -> RunPlan:
-    """Plan to add cells to a run that has ended; they have its tier's suites and are of its night."""
+    """Plan to add cells to a run that has ended; they have its tier's suites and are of its night.
+
+    Those that it has and that were cut off are run again.
+    """
     asked = (request.tier, request.failed, request.changed_since, request.night, request.shard, request.run_id)
     if not request.cells or any(one is not None for one in asked):
         raise BadInput("--into adds cells by their ids", hint="name the cells alone: vmatrix run CELL --into RUN")
     result = find_run(project.settings.runs, request.into or LAST)
     made = _fresh(project, replace(request, run_id=result.run))
-    known = {cell.id for cell in result.cells} & {cell.id for cell in made.cells}
-    if known:
+    known = {cell.id: cell for cell in result.cells if cell.id in {planned.id for planned in made.cells}}
+    judged = sorted(name for name, cell in known.items() if not cell.incomplete)
+    if judged:
         raise BadInput(
-            f"run {result.run} has {', '.join(sorted(known))} already",
+            f"run {result.run} has {', '.join(judged)} already",
             hint=f"leave the cells out, or try failed ones again: --rerun-failed {result.run}",
         )
     night = date.fromisoformat(result.night) if result.night else None
-    return replace(made, tier=result.tier, directory=result.directory, rerun=True, night=night)
+    attempts = _next_attempts(known.values())
+    return replace(made, tier=result.tier, directory=result.directory, attempts=attempts, rerun=True, night=night)
+
+
+def _next_attempts(cells: Iterable[CellResult]) -> dict[str, int]:
+    """Return the number of the next attempt at each of some cells of a run."""
+    return {cell.id: cell.last_attempt + bool(cell.attempts) for cell in cells}
 
 
 def _fresh(project: Project, request: RunRequest) -> RunPlan:
@@ -265,7 +276,7 @@ def _rerun(project: Project, request: RunRequest) -> RunPlan:
         project=project,
         directory=result.directory,
         command=request.command,
-        attempts={cell.id: cell.last_attempt + bool(cell.attempts) for cell in reruns},
+        attempts=_next_attempts(reruns),
         rerun=True,
         night=date.fromisoformat(result.night) if result.night else None,
     )

@@ -74,7 +74,7 @@ def test_a_row_says_what_may_explain_its_cells(page: Page, sample: Document) -> 
     assert "perhaps" not in rows[0]
     chance = {"cells": [8, 9], "named": False, "by_chance": True, "chance": 0.97, "suspects": []}
     page.show({**twelve(sample), "suspects": [{**found, **chance}]})
-    assert "most likely chance (97 %)" in lines(page.texts("#attention-rows > tr"))[1]
+    assert "most likely by chance (97 %)" in lines(page.texts("#attention-rows > tr"))[1]
     assert not page.one("#suspects-rows").is_displayed()
 
 

@@ -104,17 +104,17 @@ def held(text: str, name: str) -> str:
 
 
 def kubeconfigs() -> dict[str, dict[str, str]]:
-    """Return of each kubeconfig its server, the certificate of its CA, and its user's certificate."""
+    """Return of each kubeconfig its server, the certificates of all CAs that it trusts, and its user's certificate."""
     found = {}
     for path in sorted(glob.glob(KUBECONFIGS)):
         text = read(path) or ""
         server = re.search(r"^\s*-?\s*server:\s*[\"']?([^\s\"']+)", text, re.MULTILINE)
         named = re.search(r"^\s*certificate-authority:\s*[\"']?([^\s\"']+)", text, re.MULTILINE)
-        authority = PEM.search(held(text, "certificate-authority") or (read(named.group(1)) or "" if named else ""))
+        authority = held(text, "certificate-authority") or (read(named.group(1)) or "" if named else "")
         certificate = PEM.search(held(text, "client-certificate"))
         found[path] = {
             "server": server.group(1) if server else "",
-            "authority": authority.group(0) if authority else "",
+            "authority": "\n".join(PEM.findall(authority)),
             "certificate": certificate.group(0) if certificate else "",
             "form": form(text),
         }

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -47,12 +48,11 @@ def take_credentials(api: Cluster, kubeconfig: Path, deadline: Deadline) -> Cred
     return Credentials(yaml.safe_load(kubeconfig.read_text(encoding="utf-8")), str(answer["status"]["token"]))
 
 
-def accepted(former: Credentials, kubeconfig: Path, directory: Path) -> list[Mismatch]:
+def accepted(former: Credentials, kubeconfig: Path) -> list[Mismatch]:
     """Return the former credentials that the API accepts, and the former CA where the API is trusted with it.
 
     Args:
         kubeconfig: the admin's as it is now, which says whom to trust.
-        directory: for kubeconfigs; they hold the former credentials.
     """
     now = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     users = {
@@ -61,12 +61,12 @@ def accepted(former: Credentials, kubeconfig: Path, directory: Path) -> list[Mis
     }
     found = []
     for what, user in users.items():
-        code = _client(now, user, directory / "former-user.kubeconfig").send("GET", PATH).code
+        code = _client(now, user).send("GET", PATH).code
         if code != REFUSED:
             found.append(Mismatch(f"GET {PATH} with {what}", str(REFUSED), str(code)))
     admin = now["users"][0]["user"]
     try:
-        code = _client(former.kubeconfig, admin, directory / "former-ca.kubeconfig").send("GET", PATH).code
+        code = _client(former.kubeconfig, admin).send("GET", PATH).code
     except Untrusted:
         return found
     except VmatrixError as error:
@@ -74,8 +74,10 @@ def accepted(former: Credentials, kubeconfig: Path, directory: Path) -> list[Mis
     return [*found, Mismatch("the API's certificate by the former CA", "not trusted", f"trusted, {code}")]
 
 
-def _client(config: Mapping[str, Any], user: Mapping[str, Any], path: Path) -> Cluster:
-    """Return a client of a kubeconfig's cluster with a user's credentials."""
+def _client(config: Mapping[str, Any], user: Mapping[str, Any]) -> Cluster:
+    """Return a client of a kubeconfig's cluster with a user's credentials, of which no file is left behind."""
     named = [{"name": one["name"], "user": user} for one in config["users"]]
-    path.write_text(json.dumps({**config, "users": named}), encoding="utf-8")
-    return Cluster.from_kubeconfig(path)
+    with TemporaryDirectory(prefix="vmatrix-credentials-") as folder:
+        path = Path(folder) / "kubeconfig"
+        path.write_text(json.dumps({**config, "users": named}), encoding="utf-8")
+        return Cluster.from_kubeconfig(path)

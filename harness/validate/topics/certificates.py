@@ -354,7 +354,7 @@ def strange_kubeconfigs(keys: Keys, expected: ExpectedGuest) -> list[Mismatch]:
             if wanted is not None:
                 yield from differs(f"{name} {path}", "subject", wanted, _who(one))
             if one.authority != seen.authority:
-                yield Mismatch(f"{name} {path}", "the cluster's CA", "another CA, or none")
+                yield Mismatch(f"{name} {path}", "the cluster's CA alone", "another CA, or none")
             if servers and one.server not in servers:
                 words = " or ".join(dict.fromkeys(servers))
                 yield Mismatch(f"{name} {path}", f"server {words}", one.server or "none")

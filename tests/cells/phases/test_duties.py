@@ -54,7 +54,7 @@ def test_every_authority_and_certificate_is_a_new_one(before: Observation, after
 @pytest.mark.when(phase=named(credentials.ROTATE))
 def test_former_credentials_are_refused(record: PhaseRecord, inspection: Inspection) -> None:
     require(
-        credentials.accepted(record.former_credentials(), inspection.guest.kubeconfig, inspection.directory),
+        credentials.accepted(record.former_credentials(), inspection.guest.kubeconfig),
         claim="nobody trusts the former CA, and what it and the former key of service accounts signed is refused",
         look="ca.crt and sa.pub in the folder of certificates, and whether the API server is older than they",
         do=on_machine(inspection.expected, "grep -c BEGIN /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/sa.pub"),

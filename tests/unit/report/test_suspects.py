@@ -60,7 +60,7 @@ def test_a_lone_failure_names_nobody() -> None:
     assert found.named is None
     assert found.by_chance
     assert worth_showing([found]) == [found]
-    assert lines_of(found) == [f"chance (100 %): 1 of {len(CELLS)} cells failed: {CHECK}"]
+    assert lines_of(found) == [f"most likely by chance (100 %): 1 of {len(CELLS)} cells failed: {CHECK}"]
 
 
 def test_a_passing_cell_clears_what_it_has() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -15,10 +17,12 @@ from harness.events import Recorder
 from harness.history.lines import History
 from harness.history.record import RunOrigin
 from harness.paths import project_dir
+from harness.plan.cells import cell_named
 from harness.plan.goal import Goal
 from harness.plan.tiers import tier_cells
-from harness.report.results import load
+from harness.report.results import RunResult, load
 from harness.report.suspects import Explained, Observation, Suspect, explained
+from harness.rundir import SUMMARY
 from harness.session import follow_up
 from harness.session.bisection import CellRuns, RevisionTrial, RevisionVerdict
 from harness.session.follow_up import Pursuit, further, pursue, why_none
@@ -112,7 +116,7 @@ def open_failure(*suspects: Suspect) -> Explained:
     ("found", "why"),
     [
         (open_failure(), "it may well be chance, and no other cell can have what this one has"),
-        (replace(open_failure(), chance=0.9, passed=6), "most likely chance"),
+        (replace(open_failure(), chance=0.9, passed=6), "most likely by chance"),
         (
             open_failure(Suspect((("node", "w"),), 0.5, 1, 1, 0, 5, around=True)),
             "no cell chooses its node, runner or hour",
@@ -185,6 +189,81 @@ def pursued(
     said: list[str] = []
     pursue(Pursuit(Project(root, spec, settings), "abcdef", [], said.append), 0, bisect=True)
     return said, tried
+
+
+@dataclass
+class FurtherCells:
+    """A run of three cells of which one failed; what becomes of each call that adds a cell to it, in their order."""
+
+    recorder: Recorder
+    project: Project
+    ends: list[str]
+    calls: list[str] = field(default_factory=list)
+
+    def attend(self, argv: Sequence[str]) -> int:
+        """Run the cell that a call is about, which passes, or ends by a signal to this process or to the cell's."""
+        cell = argv[argv.index("--into") - 1]
+        self.calls.append(cell)
+        end = self.ends.pop(0)
+        found = cell_named(self.project.spec, cell)
+        assert found is not None
+        self.recorder.write("rerun-start", run="abcdef", cells=[cell], values={cell: dict(found.values)}, where={})
+        if end == "passed":
+            self.judged(cell, self.calls.count(cell), "passed")
+        else:
+            self.recorder.write("step-start", cell=cell, attempt=self.calls.count(cell), step=["provision"])
+        if end == "terminated":
+            raise KeyboardInterrupt
+        return 143 if end == "killed" else 0
+
+    def judged(self, cell: str, attempt: int, outcome: str) -> None:
+        """Write down what an attempt came to."""
+        at = {"cell": cell, "attempt": attempt}
+        self.recorder.write("check", **at, suite="s", name="c", outcome=outcome, seconds=1.0)
+        self.recorder.write("step-start", **at, step=["teardown"])
+        self.recorder.write("step-end", **at, step=["teardown"], outcome="passed", seconds=1.0)
+
+    def pursue(self, ends: Sequence[str], most: int = 1) -> RunResult:
+        """Run further cells; return what the run came to."""
+        self.ends = [*ends]
+        with suppress(KeyboardInterrupt):
+            pursue(Pursuit(self.project, "abcdef", [], lambda _: None), most, bisect=False)
+        return load(self.recorder.run_dir)
+
+
+@pytest.fixture
+def further_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FurtherCells:
+    """A run of the tier nightly that has its first cells alone."""
+    spec = load_spec(project_dir() / "matrix")
+    recorder = Recorder(tmp_path / "runs" / "abcdef")
+    recorder.run_dir.mkdir(parents=True)
+    made = FurtherCells(recorder, Project(tmp_path, spec, Settings(runs=tmp_path / "runs")), [])
+    cells = tier_cells(spec, "nightly", "embedded")[:12]
+    values = {cell.id: dict(cell.values) for cell in cells}
+    recorder.write("run-start", run="abcdef", tier="nightly", cells=list(values), values=values, where={})
+    crio = [cell.id for cell in cells if cell.values["runtime"].startswith("crio")]
+    assert 0 < len(crio) < len(cells)
+    for cell in cells:
+        made.judged(cell.id, 1, "failed" if cell.id in crio[:2] else "passed")
+    monkeypatch.setattr(proc, "attend", made.attend)
+    return made
+
+
+@pytest.mark.parametrize("end", ["terminated", "killed"])
+def test_a_further_cell_that_was_cut_off_is_named_and_run_anew(further_cells: FurtherCells, end: str) -> None:
+    result = further_cells.pursue([end], most=4)
+    (cell,) = further_cells.calls
+    assert result.further == (cell,)
+    assert result.no_further == (f"{cell} was not run to its end; to go on: vmatrix suspect abcdef --run",)
+    summary = (further_cells.recorder.run_dir / SUMMARY).read_text(encoding="utf-8")
+    assert f"- further cells: `{cell}`" in summary
+
+    result = further_cells.pursue(["passed"])
+    assert further_cells.calls == [cell, cell]
+    assert result.further == (cell,)
+    assert "was not run to its end" not in " ".join(result.no_further)
+    further_cells.pursue(["passed"])
+    assert further_cells.calls.count(cell) == 2
 
 
 def test_the_commit_of_a_suspect_and_its_owners_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

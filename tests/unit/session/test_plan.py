@@ -140,6 +140,10 @@ def test_a_further_cell_is_added_to_a_run_of_its_tier_and_night(written: Written
     assert [cell.id for cell in plan.cells] == [other.id]
     recorder.write("rerun-start", run="abc123", cells=[other.id], values={other.id: dict(other.values)})
     recorder.write("check", cell=other.id, attempt=1, name="n", suite="s", outcome="passed", seconds=0.1)
+    cut_off = plan_run(RunRequest(cells=(other.id,), into="abc123"))
+    assert ([cell.id for cell in cut_off.cells], cut_off.attempts) == ([other.id], {other.id: 2})
+    recorder.write("step-start", cell=other.id, attempt=1, step=["teardown"])
+    recorder.write("step-end", cell=other.id, attempt=1, step=["teardown"], outcome="passed", seconds=1.0)
     with pytest.raises(BadInput, match=f"run abc123 has {other.id} already"):
         plan_run(RunRequest(cells=(other.id,), into="abc123"))
 

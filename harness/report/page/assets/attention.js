@@ -129,7 +129,7 @@ function besides(report, cells, first, night) {
   const others = otherFailures(report, cells, first, night);
   const older = cluster && cluster.runs > cells.length && report.nights[cluster.first];
   return [
-    suspected?.by_chance && el("p", { class: "quiet", text: `most likely chance (${Math.round(100 * suspected.chance)} %)` }),
+    suspected?.by_chance && el("p", { class: "quiet", text: `most likely by chance (${Math.round(100 * suspected.chance)} %)` }),
     suspected && !suspected.by_chance && suspected.suspects.slice(0, suspected.named ? 1 : FEW_SUSPECTS).map((one) => suspectLine(suspected, one)),
     others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
     others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more cause")}` }),

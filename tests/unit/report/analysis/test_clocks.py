@@ -19,6 +19,7 @@ from harness.report.records import records_of
 from harness.report.suspects import of_night
 from tests.unit.report.written import START, Written
 
+UNBEGUN = "c9"  # no job came to it
 HOUR, DAY = 3600.0, 86400.0
 NIGHTS, CELLS = 4, ("c1", "c2", "c3", "c4")
 NOW = START + timedelta(days=NIGHTS - 1, hours=6)
@@ -41,7 +42,9 @@ def written(folder: Path, night: int, job: int, ahead: float, cells: Mapping[str
     run = Written(folder, night * DAY + begun + ahead)
     where = {"pipeline": str(100 + night), "job": str(job), "commit": f"{night:040x}", "ahead": ahead}
     values = {cell: {"runtime": "crio" if cell in CELLS[:2] else "containerd", "ip": cell} for cell in cells}
-    run.event("run-start", run=f"r{job:05}", cells=list(cells), tier="nightly", values=values, where=where, infra="i")
+    run.event(
+        "run-start", run=f"r{job:05}", cells=[*cells, UNBEGUN], tier="nightly", values=values, where=where, infra="i"
+    )
     for cell, outcome in cells.items():
         run.step(cell, "provision", seconds=60.0).step(cell, "deploy", seconds=600.0)
         blame = {"blame": "product", "detail": "E no answer"} if outcome == "failed" else {}

@@ -60,6 +60,8 @@ def test_what_a_kubeconfig_is_for_is_told_without_its_key(
     )
     (tmp_path / "kubelet.conf").write_text(f"  certificate-authority: {folder}/ca.crt\n", encoding="utf-8")
     (tmp_path / "broken.conf").write_text("client-certificate-data: x\n", encoding="utf-8")
+    both = base64.b64encode((texts["ca.crt"] + texts["apiserver.crt"]).encode()).decode()
+    (tmp_path / "both.conf").write_text(f"  certificate-authority-data: {both}\n", encoding="utf-8")
     monkeypatch.setattr(keys, "KUBECONFIGS", f"{tmp_path}/*.conf")
     found = keys.kubeconfigs()
     assert found[f"{tmp_path}/admin.conf"] == {
@@ -70,6 +72,9 @@ def test_what_a_kubeconfig_is_for_is_told_without_its_key(
         "users:\n- user:\n    client-certificate-data: given\n    client-key-data: given",
     }
     assert found[f"{tmp_path}/kubelet.conf"]["authority"] == texts["ca.crt"].strip()
+    assert found[f"{tmp_path}/both.conf"]["authority"] == "\n".join(
+        texts[name].strip() for name in ("ca.crt", "apiserver.crt")
+    )
     assert found[f"{tmp_path}/broken.conf"]["certificate"] == ""
     assert "PRIVATE KEY" not in json.dumps(found)
 

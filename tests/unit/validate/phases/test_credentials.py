@@ -56,4 +56,4 @@ def test_what_is_accepted_of_before_is_found(
     monkeypatch.setattr(credentials, "Cluster", Answers(codes, trusted))
     (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig("new")), encoding="utf-8")
     former = Credentials(kubeconfig("former"), "former token")
-    assert [one.seen for one in accepted(former, tmp_path / "kubeconfig", tmp_path)] == expected
+    assert [one.seen for one in accepted(former, tmp_path / "kubeconfig")] == expected
