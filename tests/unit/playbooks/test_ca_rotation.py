@@ -31,6 +31,7 @@ TRUSTED = {"cp": set(FORMER), "worker": {"ca.crt"}, "etcd": {"etcd/ca.crt"}}
 FILES = [(kind, stage) for kind in KINDS for stage in STAGES]
 
 READY = ["cp-0 v1.36.3 True", "w-0 v1.35.4 True", "w-1 v1.35.4 True"]
+READY_WORKERS = ["w-0", "w-1"]
 IMAGES = ["mirror:5000/kube-apiserver:v1.36.3", "mirror:5000/kube-scheduler:v1.36.3"]
 # By a machine's name: what nodes run, what control planes run, and how it is refused.
 NODES: dict[str, tuple[list[str], list[str], str]] = {
@@ -40,9 +41,44 @@ NODES: dict[str, tuple[list[str], list[str], str]] = {
     "one-worker-upgraded": ([READY[0], READY[1], "w-1 v1.36.3 True"], IMAGES, "an upgrade has not ended"),
     "one-image-upgraded": (READY, [IMAGES[0], "mirror:5000/kube-scheduler:v1.35.4"], "an upgrade has not ended"),
     "kubelet-behind": (["cp-0 v1.35.4 True", *READY[1:]], IMAGES, "control planes run v1.36.3 and v1.35.4"),
+    "kubelet-asks": ([READY[0], "w-0 v1.35.4 Unknown", READY[2]], IMAGES, ""),
+    "stranger-down": ([*READY, "w-9 v1.35.4 Unknown"], IMAGES, "the nodes w-9 are not Ready"),
     "other-version": (READY, [one.replace("1.36.3", "1.35.4") for one in IMAGES], "or request the running version"),
 }
+ENDED = {"name": "2025", "stage": "done"}
+UNDER_WAY = {"name": "2026", "stage": "sign"}
+NODES_STATES = dict.fromkeys(("kubelet-asks", "stranger-down"), UNDER_WAY)  # there is none for other rows
+# By a machine's name: the state that it has, whether it is in the middle of a rotation, and what the controller has then.
+READS: dict[str, tuple[dict[str, Any] | None, bool, dict[str, Any]]] = {
+    "has-a-state": (ENDED, False, ENDED),
+    "has-none": (None, False, {}),
+    "follows-a-lost-one": (None, True, UNDER_WAY),
+}
+# By a machine's name: which role looks at it before an entry writes anything, and how it is refused.
+GOES_ON = "run rotate-ca.yml, which goes on where it was"
+GUARDED = {
+    "version_skew_target": "1.36.3",
+    "version_skew_etcd": "3.6.8",
+    "version_skew_container_runtime": "containerd://2.4.2",
+    "version_skew_runtime_variable": "cluster_containerd_version",
+    "version_skew_control_planes": [{"name": "cp-0", "address": "10.0.0.2"}],
+    "running_version_wanted": "1.36.3",
+    "running_version_container_runtime": "containerd/2.4.2",
+}
+GUARDS = {
+    "skew-rotating": ("version_skew", GOES_ON),
+    "skew-well": ("version_skew", "the API server of cp-0 does not respond"),
+    "running-rotating": ("running_version", GOES_ON),
+    "running-well": ("running_version", ""),
+}
+# A node has a kubelet's kubeconfig, which this host has not; what is not in /etc is in the machine's folder.
+FIND = """case "$1" in
+  /etc/kubernetes/kubelet.conf) echo "$1"; printf '%s\\n' "$@" | grep -v ^/etc/ | xargs ls -d; true ;;
+  *) exec /usr/bin/find "$@" ;;
+esac
+"""
 KUBECTL = """case "$*" in
+  *--raw*) exit 1 ;;
   *nodes*) cat "$place/$machine.nodes" ;;
   *pods*) cat "$place/$machine.pods" ;;
 esac
@@ -88,22 +124,41 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, (seen, images, _) in NODES.items():
         (place / f"{name}.nodes").write_text("\n".join(seen), encoding="utf-8")
         (place / f"{name}.pods").write_text("\n".join(images), encoding="utf-8")
-        hosts[name] = own(place, name, "", {}) | {"from": "nodes", "ca_rotation_workers": ["w-0", "w-1"]}
+        hosts[name] = own(place, name, "", NODES_STATES.get(name, {}))
+        hosts[name] |= {"from": "nodes", "ca_rotation_workers": READY_WORKERS}
+        hosts[name] |= {"ca_rotation_machines": ["cp-0", *READY_WORKERS]}
+    for name, (present, under_way, _) in READS.items():
+        (place / name / "pki").mkdir(parents=True)
+        (place / name / "ca-rotation").mkdir()
+        if present is not None:
+            (place / name / "ca-rotation" / "state.yml").write_text(json.dumps(present), encoding="utf-8")
+        if under_way:
+            (place / name / "pki" / "ca-signing.crt").touch()
+        hosts[name] = own(place, name, "", UNDER_WAY) | {"from": "read"}
     for name, (asked, state, given, _) in CHECKS.items():
         (place / name / "pki" / "etcd").mkdir(parents=True)
         for file in ("ca.key", "front-proxy-ca.key", "sa.key", "etcd/ca.key"):
             (place / name / "pki" / file).write_text("", encoding="utf-8")
         hosts[name] = own(place, name, asked, state) | {"from": "main", "ca_rotation_first": False, **given}
+    for name, (role, _) in GUARDS.items():
+        (place / name).mkdir()
+        if name.endswith("rotating"):
+            (place / name / "ca-signing.crt").touch()
+        hosts[name] = {"from": role, f"{role}_certificates": str(place / name), **GUARDED}
     paths = {"ca_rotation_kubernetes": "{{ place }}/{{ inventory_hostname }}"}
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {
             "ansible.builtin.include_role": {"name": "ca_rotation", "tasks_from": file},
             "vars": {**paths, "ca_rotation_step": step},
             "when": f"from == '{file}'",
         }
-        for file, step in (("files", "trust"), ("nodes", "check"), ("main", "look"), ("main", "check"))
+        for file, step in (("files", "trust"), ("nodes", "check"), ("read", "look"), ("main", "look"), ("main", "check"))
     ]
-    said = run_here(place, [{"tasks": tasks}], {"kubectl": KUBECTL}, **hosts)
+    tasks += [
+        {"ansible.builtin.include_role": {"name": role}, "when": f"from == '{role}'"}
+        for role in ("version_skew", "running_version")
+    ]
+    said = run_here(place, [{"tasks": tasks}], {"kubectl": KUBECTL, "find": FIND}, **hosts)
     (place / "said").write_text(said, encoding="utf-8")
     return place
 
@@ -146,13 +201,19 @@ def test_a_stage_has_whom_a_machine_trusts(kind: str, stage: str, place: Path) -
         assert manifest == MANIFEST
 
 
-@pytest.mark.parametrize("row", [*NODES, *CHECKS])
+@pytest.mark.parametrize("row", [*NODES, *CHECKS, *GUARDS])
 def test_what_cannot_go_well_is_refused_with_the_remedy(row: str, place: Path) -> None:
     said = (place / "said").read_text(encoding="utf-8")
-    remedy = str({**NODES, **CHECKS}[row][-1])
+    remedy = str({**NODES, **CHECKS, **GUARDS}[row][-1])
     refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
     assert (refusal is not None) is bool(remedy), said
     assert refusal is None or remedy in refusal.group()
+
+
+@pytest.mark.parametrize("row", READS)
+def test_the_controller_has_a_copy_of_the_state_also_where_its_machine_is_lost(row: str, place: Path) -> None:
+    copied = json.loads((place / f"{row}.state").read_text(encoding="utf-8"))
+    assert copied == READS[row][-1], (place / "said").read_text(encoding="utf-8")
 
 
 def test_every_step_is_in_an_entry_in_the_order_of_its_stages() -> None:
