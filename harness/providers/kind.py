@@ -215,6 +215,10 @@ class KindProvider(Occupant):
         """Return nothing: who gives out addresses here is not known."""
         return ()
 
+    def deliveries(self) -> str:
+        """Return nothing: there is no registry that pods push to."""
+        return ""
+
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
         made, made_whole = kind_cluster.load_record(self.layout), self.layout.kubeconfig.is_file()
