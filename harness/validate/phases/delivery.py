@@ -114,11 +114,12 @@ def _selector(deployment: Json) -> str:
 
 
 def wrong_answers(sight: DeliverySight, good: Pushed) -> list[Mismatch]:
-    """Return how the last answers differ from the revision that was pushed: asked since that was ready."""
+    """Return how the last answers differ from the revision: asked since it was ready, and since its Deployment is."""
     ready = sight.entry(good.revision).get("ended")
     if ready is None:
         return [Mismatch(f"the history's entry of {good.revision}", "a time since when it is ready", "none")]
-    since = parse_time(str(ready)).timestamp()
+    made = [str(one["metadata"]["creationTimestamp"]) for one in sight.deployments]
+    since = max(parse_time(moment).timestamp() for moment in (str(ready), *made))
     fresh = [one for one in sight.requests if one.at >= since][-FRESH:]
     found = (
         [Mismatch("the client", f"{FRESH} requests since it was ready", str(len(fresh)))] if len(fresh) < FRESH else []
