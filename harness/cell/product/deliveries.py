@@ -166,7 +166,7 @@ class GitServer(BaseHTTPRequestHandler):
             asked, said = Path(folder) / "asked", Path(folder) / "said"
             asked.write_bytes(body)
             script = 'asked=$1 said=$2; shift 2; exec git upload-pack --stateless-rpc "$@" <"$asked" >"$said"'
-            argv = ["sh", "-c", script, "sh", asked, said, *words, self.repository]
+            argv: list[str | Path] = ["sh", "-c", script, "sh", asked, said, *words, self.repository]
             env = {**ISOLATED, "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
             proc.run(argv, timeout=GIT_SECONDS, env=env)
             content = head + said.read_bytes()

@@ -148,7 +148,7 @@ WRONG: Mapping[str, tuple[str, Change, str]] = {
     "nobody asked for a while": (
         "all through",
         with_requests(lambda one: None if NOON + 20 <= one.at <= NOON + 35 else one),
-        "none for 16 s",
+        "none for 17 s",
     ),
     "it never ended": ("all through", with_entry(0, ended=None), "when it was deployed and rolled back"),
 }
