@@ -17,7 +17,7 @@ from harness.kube.objects import dig
 from harness.kube.resources import JOB, POD
 from harness.operator.decide.application import NAME_LABEL
 from harness.operator.manifests import NAME as OPERATOR
-from harness.paths import MATRIX, PROJECT, packaged_dir
+from harness.paths import MATRIX, PROJECT, SETTINGS, packaged_dir
 from harness.rundir import RunDir
 from tests.embedded.conftest import running
 from tests.embedded.deliveries.git_servers import GIT, Repository, run
@@ -90,6 +90,7 @@ def project(folder: Path, image: str) -> None:
     body["product"]["directory"] = str(ROOT / body["product"]["directory"])
     body["product"]["declared"]["images"] = []
     assert image in json.dumps(body), "the product's file does not name its image so any more"
+    (folder / SETTINGS).touch()
     path = folder / MATRIX / PRODUCT
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
