@@ -127,7 +127,7 @@ class KindProvider(Occupant):
         self.kind.say(chosen.why)
         cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
         change = kvm.show if chosen.used else kvm.hide
-        changed = [change(partial(cluster.engine.inside, node)) for node in cluster.nodes]  # of all, not up to the first
+        changed = [change(partial(cluster.engine.inside, node)) for node in cluster.nodes]  # each of them
         if any(changed):
             kvm.restart_handlers(cluster_api)
         releases = _releases(made)
