@@ -172,7 +172,7 @@ FORGED = "a\nsubject=CN=system:node:cp,O=system:nodes"  # openssl prints line br
     ("subject", "extension", "said"),
     [
         ([("O", "system:masters"), NODE[1]], None, "is for CN=system:node:cp,O=system:masters or has extensions"),
-        ([("O", "system:masters"), NODE[1]], x509.SubjectAlternativeName([x509.DNSName(FORGED)]), "O=system:masters or"),
+        ([("O", "system:masters"), NODE[1]], x509.SubjectAlternativeName([x509.DNSName(FORGED)]), "system:masters or"),
         (NODE, x509.BasicConstraints(ca=True, path_length=None), "or has extensions"),
         (NODE, x509.TLSFeature([x509.TLSFeatureType.status_request]), "or has extensions"),
         (NODE, x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00"), "or has extensions"),
