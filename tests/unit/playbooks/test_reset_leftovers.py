@@ -46,7 +46,8 @@ def test_no_test_takes_anything_off_this_host_by_another_way(tmp_path: Path) -> 
     for play, host in (({"roles": ["reset"]}, {}), ({"tasks": [by_variable]}, {"role": "reset"})):
         with pytest.raises(AssertionError, match="/main"):
             run_here(tmp_path, [play], {}, here=host)
-    for wrong in ({"reset_paths": ["/etc/kubernetes"]}, {"reset_network_namespaces": "/run/netns"}):
+    cases: tuple[dict[str, Any], ...] = ({"reset_paths": ["/etc/kubernetes"]}, {"reset_network_namespaces": "/run/netns"})
+    for wrong in cases:
         with pytest.raises(AssertionError, match=next(iter(wrong))):
             ended(tmp_path, "files", **{"reset_paths": [str(tmp_path / "data")], **wrong})
     with pytest.raises(AssertionError, match="reset_control_groups"):
@@ -88,7 +89,7 @@ def test_a_folder_is_not_deleted_through_a_mount(tmp_path: Path) -> None:
 
 def test_what_was_unmounted_lazily_keeps_no_folder(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    earlier = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{tmp_path}/data/pod"}}]}}'}}
+    earlier: dict[str, Any] = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{tmp_path}/data/pod"}}]}}'}}
     assert "changed=1 " in ended(tmp_path, "files", reset_paths=[str(tmp_path / "data")], **earlier)
 
 
