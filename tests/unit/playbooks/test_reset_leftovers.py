@@ -46,7 +46,10 @@ def test_no_test_takes_anything_off_this_host_by_another_way(tmp_path: Path) -> 
     for play, host in (({"roles": ["reset"]}, {}), ({"tasks": [by_variable]}, {"role": "reset"})):
         with pytest.raises(AssertionError, match="/main"):
             run_here(tmp_path, [play], {}, here=host)
-    cases: tuple[dict[str, Any], ...] = ({"reset_paths": ["/etc/kubernetes"]}, {"reset_network_namespaces": "/run/netns"})
+    cases: tuple[dict[str, Any], ...] = (
+        {"reset_paths": ["/etc/kubernetes"]},
+        {"reset_network_namespaces": "/run/netns"},
+    )
     for wrong in cases:
         with pytest.raises(AssertionError, match=next(iter(wrong))):
             ended(tmp_path, "files", **{"reset_paths": [str(tmp_path / "data")], **wrong})
