@@ -167,6 +167,11 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(ENDPOINT_SLICE, ("create", "get", "patch"), "the control planes behind it"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
+    "authority": (
+        Right(SECRET, ("create", "get"), "CAs that clusters are begun with"),
+        Right(CLUSTER, ("patch",), "what they are, and until when", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+    ),
     "addons": (
         Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),
         Right(CONFIG_MAP, ("get",), "manifests of add-ons"),

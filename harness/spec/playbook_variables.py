@@ -202,6 +202,7 @@ FORMS: Mapping[str, Form] = {
 # By name: why a value cannot be judged here.
 UNJUDGED: Mapping[str, str] = {
     **dict.fromkeys(EXAMPLES, "judged with the other networks"),
+    "cluster_authority_path": "a folder of the controller, judged there",
     "cluster_image_prefix": "judged with the run's registry",
     "cluster_ingress_address": "made of the run's machines",
     "cluster_api_host": "fixed: each machine's own haproxy",

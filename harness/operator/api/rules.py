@@ -35,7 +35,8 @@ API_NAMES = "cluster_api_extra_sans"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets, whatever spec.variables says.
 OPERATORS_OWN = frozenset(
-    f"cluster_{name}" for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "remove_nodes", "lost_nodes")
+    f"cluster_{name}"
+    for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "authority_path", "remove_nodes", "lost_nodes")
 )
 
 

@@ -23,6 +23,7 @@ from harness.operator.api.components import service_names
 from harness.operator.api.conditions import (
     ACCEPTED,
     ADDONS_READY,
+    AUTHORITY_VALID,
     BACKUP_FRESH,
     CONTROL_PLANE_READY,
     DEGRADED,
@@ -58,6 +59,7 @@ from harness.operator.controllers.cluster_view import (
 )
 from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
+from harness.operator.decide.authority import EXPIRES_SOON, is_wanted
 from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.etcd import health
@@ -190,7 +192,10 @@ RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 # Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
 BY_ITSELF = frozenset(
-    {WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST, WaitReason.WAITING_FOR_MACHINES}
+    {
+        *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
+        *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_AUTHORITY),
+    }
 )
 # Waits that only a person ends, because something went wrong or cannot be.
 NO_HELP = frozenset(
@@ -220,6 +225,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         ADDONS_READY: addons,
         BACKUP_FRESH: _backup_fresh(view, moment),
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
+        AUTHORITY_VALID: _authority_valid(view),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
@@ -245,6 +251,15 @@ def _backups(view: DeclaredView, moment: datetime) -> BackupFreshness:
 def _backup_fresh(view: DeclaredView, moment: datetime) -> Said:
     found = _backups(view, moment)
     return found.fresh, found.reason, found.message
+
+
+def _authority_valid(view: DeclaredView) -> Said:
+    """Return whether the CAs that the cluster is begun with can be used, and for long enough."""
+    state = view.observed.authority
+    if view.cluster is None or view.wish is None or not is_wanted(view.wish) or state is None:
+        return None, "OnMachines", "its CAs are made on its machines, and the operator has no copy of them"
+    valid = state.usable and state.reason != EXPIRES_SOON
+    return (True if valid else False if state.usable or state.message else None), state.reason, state.message
 
 
 def _progressing(view: DeclaredView) -> Said:

@@ -40,8 +40,8 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
     [
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
         (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
-        # Who begins an operation, who ends it, who tells of what is in the guest, and of times of a schedule.
-        (CLUSTER, {"clusterinstall", "executions", "addons", "backups"}),
+        # Who begins an operation, who ends it, who tells of what is in the guest, of times of a schedule, and of CAs.
+        (CLUSTER, {"clusterinstall", "executions", "addons", "backups", "authority"}),
         (DELIVERY, {"builds", "rollouts"}),
     ],
 )
@@ -82,7 +82,7 @@ def test_nobody_but_who_opens_machines_reads_secrets() -> None:
     }
     assert readers == {
         *("machine", "nodehealth", "inspection", "infrastructure", "addons"),
-        *("clusterinstall", "executions"),
+        *("clusterinstall", "executions", "authority"),
         *("builds", "rollouts", "gitwebhooks"),  # of a repository, of a guest cluster, and of git servers
     }
     listers = [right for part in PARTS for right in rights.rights_of(part) if right.resource == SECRET]

@@ -124,6 +124,7 @@ WRONG: tuple[tuple[str, Any, str], ...] = (
     ("cluster_certificates_validity", "180d", "is '180d': use whole hours, such as 4392h"),
     ("cluster_certificates_validity", "2160h", "would renew at every run; set cluster_certificates_renew_before_days"),
     ("cluster_certificates_validity", "90000h", "is 90000h, longer than CAs are valid (87600h)"),
+    ("cluster_authority_path", "/nowhere", "is '/nowhere' and lacks ca.crt, ca.key, etcd/ca.crt, etcd/ca.key, front-"),
     ("cluster_external_ca", "yes", "cluster_external_ca is 'yes': use true or false"),
     (VOLUMES, SHARE, VOLUMES),
     (VOLUMES, ["/usr/share"], "unable to convert to dict"),
