@@ -80,6 +80,12 @@ CERTIFICATES = Family(
 AUTHORITIES = Family(
     f"{_P}cluster_authority_expires_timestamp_seconds", "gauge", "When a CA expires.", (*_CLUSTER, "authority")
 )
+USERS = Family(
+    f"{_P}user_certificate_expires_timestamp_seconds",
+    "gauge",
+    "When the certificate of a ClusterUser expires.",
+    (*_CLUSTER, "user"),
+)
 BACKUPS = Family(
     f"{_P}cluster_backup_taken_timestamp_seconds", "gauge", "When the newest verified EtcdBackup was taken.", _CLUSTER
 )
@@ -118,7 +124,7 @@ EXPIRES = Family(
 )
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
-    *(CLUSTERS, VERSIONS, CERTIFICATES, AUTHORITIES, BACKUPS, FRESH, RUNNING, APPROVALS),
+    *(CLUSTERS, VERSIONS, CERTIFICATES, AUTHORITIES, USERS, BACKUPS, FRESH, RUNNING, APPROVALS),
     *(QUOTA_USED, FREE, ALARMS, FSYNC, TRIPS),
     *(MACHINES, BUILDS, BUILD_SECONDS, DELIVERED, DELIVERIES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
@@ -187,6 +193,7 @@ class DeclaredObjects:
     machines: Sequence[Json] = ()
     backups: Sequence[Json] = ()
     deliveries: Sequence[Json] = ()
+    users: Sequence[Json] = ()
 
     def text(self) -> str:
         """Return how they are."""
@@ -202,6 +209,13 @@ class DeclaredObjects:
                     for one in self.clusters
                     for part in dig(one, "status", "authority", "parts") or ()
                     if part.get("expires")
+                }
+            ),
+            USERS.of(
+                {
+                    (one["metadata"]["namespace"], one["spec"]["cluster"], one["metadata"]["name"]): _seconds(expires)
+                    for one in self.users
+                    if (expires := _of(one, "expires"))
                 }
             ),
             BACKUPS.of(self._newest_backups()),

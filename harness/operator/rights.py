@@ -38,6 +38,8 @@ from harness.operator.api.crds import KINDS
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    CLUSTER_NETWORK_POOL,
+    CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
     ETCD_RESTORE,
@@ -171,6 +173,18 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SECRET, ("create", "get"), "CAs that clusters are begun with"),
         Right(CLUSTER, ("patch",), "what they are, and until when", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+    ),
+    "networks": (
+        Right(CLUSTER_NETWORK_POOL, ("update",), "what each cluster has of it", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("get",), "what a cluster has is given up when it is gone"),
+        Right(CLUSTER, ("patch",), "its networks", STATUS),
+    ),
+    "users": (
+        Right(SECRET, ("create", "get", "patch"), "a cluster's kubeconfig opens its API, and each user has one"),
+        Right(CLUSTER_USER, ("patch",), "a finalizer while it has bindings in its cluster"),
+        Right(CLUSTER_USER, ("update",), "what it has, and until when", STATUS),
+        Right(CLUSTER_USER, ("update",), "it owns its kubeconfig", FINALIZERS, inside=True),
+        _TUNNEL,
     ),
     "addons": (
         Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),

@@ -91,7 +91,7 @@ def _map(values: Any, defs: Mapping[str, Any]) -> Schema:
 
 @dataclass(frozen=True)
 class KindOfObject:
-    """A namespaced kind of one version: its model, its names in the API, columns, fields to select by."""
+    """A kind of one version: its model, its names in the API, columns, fields to select by."""
 
     model: type[BaseModel]
     resource: Resource
@@ -121,7 +121,12 @@ class KindOfObject:
             **fields,
             "schema": {"openAPIV3Schema": structural(self.model)},
         }
-        spec = {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]}
+        spec = {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": names,
+            "versions": [version],
+        }
         digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
         meta = {
             "name": f"{resource.plural}.{resource.group}",

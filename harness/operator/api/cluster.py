@@ -144,6 +144,19 @@ class AuthorityState(StatusModel):
     parts: tuple[AuthorityPart, ...] = listed("Each of them.", key="name", default=(), max_length=10)
 
 
+class NetworksState(StatusModel):
+    """The networks that a cluster has of a ClusterNetworkPool."""
+
+    pool: ObjectName = Field(description="The pool.")
+    allocated: bool = Field(default=False, description="Whether they are this cluster's.")
+    reason: str = Field(default="", description="Why, as one word for programs.")
+    message: Line = Field(default="", description="Why, for people.")
+    pods: str | None = Field(default=None, description="Network of the pods.")
+    services: str | None = Field(default=None, description="Network of the Services.")
+    vni: int | None = Field(default=None, description="VXLAN number.")
+    port: int | None = Field(default=None, description="UDP port of VXLAN.")
+
+
 class DeclaredClusterStatus(StatusModel):
     """The plan, the operation that runs, what was applied, and what happened before."""
 
@@ -154,6 +167,7 @@ class DeclaredClusterStatus(StatusModel):
     unsettled: UnsettledState | None = Field(default=None, description="What may be done half.")
     approval: PendingApproval | None = Field(default=None, description="The operation that waits for an approval.")
     authority: AuthorityState | None = Field(default=None, description="The CAs that the cluster is begun with.")
+    networks: NetworksState | None = Field(default=None, description="Its networks, where it names a pool.")
     addons: tuple[AddonStatus, ...] = listed(
         "What became of each add-on in the cluster.", key="name", default=(), max_length=40
     )

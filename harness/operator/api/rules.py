@@ -66,6 +66,7 @@ SETTINGS = (
     SpecField("network.pods", "cluster_pod_cidr"),
     SpecField("network.services", "cluster_service_cidr"),
     SpecField("network.dnsDomain", "cluster_dns_domain"),
+    SpecField("network.vxlan.vni", "cluster_vxlan_vni"),
     SpecField("network.vxlan.port", "cluster_vxlan_port"),
     SpecField("network.vxlan.mtu", "cluster_vxlan_mtu"),
     SpecField("etcd.extraArgs", "cluster_etcd_extra_args"),

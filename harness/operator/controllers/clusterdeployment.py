@@ -29,6 +29,7 @@ from harness.operator.api.conditions import (
     DEGRADED,
     ETCD_HEALTHY,
     MACHINES_READY,
+    NETWORKS_ALLOCATED,
     NODE_READY,
     PROGRESSING,
     READY,
@@ -63,6 +64,7 @@ from harness.operator.decide.authority import EXPIRES_SOON, is_wanted
 from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.etcd import health
+from harness.operator.decide.networks import NOT_YET
 from harness.operator.decide.observed import RECOVER, RESET, RESTORE
 from harness.operator.decide.operations import Nothing
 
@@ -194,7 +196,7 @@ Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset(
     {
         *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
-        *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_AUTHORITY),
+        *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
     }
 )
 # Waits that only a person ends, because something went wrong or cannot be.
@@ -226,6 +228,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         BACKUP_FRESH: _backup_fresh(view, moment),
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
         AUTHORITY_VALID: _authority_valid(view),
+        NETWORKS_ALLOCATED: _networks_allocated(view),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
@@ -260,6 +263,14 @@ def _authority_valid(view: DeclaredView) -> Said:
         return None, "OnMachines", "its CAs are made on its machines, and the operator has no copy of them"
     valid = state.usable and state.reason != EXPIRES_SOON
     return (True if valid else False if state.usable or state.message else None), state.reason, state.message
+
+
+def _networks_allocated(view: DeclaredView) -> Said:
+    """Return whether the networks are this cluster's alone; without a pool, they are compared with nobody's."""
+    if view.wish is None or view.wish.spec.network.pool is None:
+        return True, "NoPool", ""
+    state = view.observed.networks
+    return (None, "NotYet", NOT_YET) if state is None else (state.allocated, state.reason, state.message)
 
 
 def _progressing(view: DeclaredView) -> Said:

@@ -14,6 +14,7 @@ from harness.operator.api.cluster import (
     AuthorityState,
     CurrentOperation,
     DeclaredCluster,
+    NetworksState,
     PastOperation,
     PendingApproval,
     UnsettledState,
@@ -132,6 +133,7 @@ class Observed:
     etcd: what members of etcd say of themselves since the last operation.
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     authority: the CAs that it is begun with; None where machines have made their own.
+    networks: those that it has of a pool.
     """
 
     now: datetime
@@ -155,6 +157,7 @@ class Observed:
     unsettled: UnsettledState | None = None
     approval: PendingApproval | None = None
     authority: AuthorityState | None = None
+    networks: NetworksState | None = None
 
     @property
     def touched(self) -> bool:
@@ -206,6 +209,7 @@ def observed(
         history=of.history,
         unsettled=of.unsettled,
         approval=of.approval,
+        networks=of.networks,
         authority=of.authority or (None if of.sequence else AuthorityState()),
         backups=seen_backups(cluster, backups, now),
         restore=_restore(cluster, restores),

@@ -27,6 +27,7 @@ from harness.operator.decide.due import (
     step,
 )
 from harness.operator.decide.duties import joining_missing, machines_missing, unsettled, upgrade
+from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
@@ -226,7 +227,7 @@ class Nothing:
 Verdict = CurrentOperation | Wait | Nothing
 DUTIES = (  # in the order in which they are done; the first three are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
-    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=(machines_missing, authority_missing)),
+    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=(machines_missing, networks_missing, authority_missing)),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty(RESTORE, "restore.yml", True, restore),
