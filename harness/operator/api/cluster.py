@@ -140,7 +140,9 @@ class AuthorityState(StatusModel):
 
     usable: bool = Field(default=False, description="Whether machines can be given them.")
     reason: str = Field(default="NotMade", description="Why, as one word for programs.")
-    message: Line = Field(default="", description="Why, for people.")
+    message: Line = Field(
+        default="its CAs are not made yet: the controller authority makes them", description="Why, for people."
+    )
     parts: tuple[AuthorityPart, ...] = listed("Each of them.", key="name", default=(), max_length=10)
 
 

@@ -128,7 +128,7 @@ POOL_COLUMNS = (
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
-    KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS),
+    KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS, replicas=".status.claimed"),
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
     KindOfObject(EtcdRestore, ETCD_RESTORE, "ver", CATEGORY, ETCD_RESTORE_COLUMNS, (".spec.cluster", ".status.phase")),

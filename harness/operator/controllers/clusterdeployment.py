@@ -96,6 +96,26 @@ def told(sets: Informer, found: Json, wanted: Json, deployment: Json) -> Json:
     return sets.merge_status(found, {"conditions": conditions})
 
 
+def scaled(found: Json, deployment: Json) -> Json | None:
+    """Return the sets of a ClusterDeployment after somebody scaled one of its MachineSets; None where nobody did.
+
+    Only the subresource counts, which `kubectl scale` and autoscalers write; any other edit is put back.
+    """
+    known = dig(deployment, "status", "observedGeneration") == deployment["metadata"].get("generation")
+    fields = found["metadata"].get("managedFields") or ()
+    by_scale = any(
+        one.get("subresource") == "scale" and "f:replicas" in (dig(one, "fieldsV1", "f:spec") or ()) for one in fields
+    )
+    if not known or not by_scale:
+        return None
+    number, cluster = dig(found, "spec", "replicas"), deployment["metadata"]["name"]
+    sets = [
+        {**one, "replicas": number} if set_name(cluster, one["name"]) == found["metadata"]["name"] else one
+        for one in deployment["spec"]["machineSets"]
+    ]
+    return {"machineSets": sets} if sets != deployment["spec"]["machineSets"] else None
+
+
 def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
     """Return the Cluster."""
     made = _child(CLUSTER, deployment["metadata"]["name"], deployment)
@@ -419,7 +439,7 @@ class ClusterDeploymentController:
             self._orphan(key)
             return None
         try:
-            if self._finalizer(view) or self._children(view):
+            if self._finalizer(view) or self._scaled(view) or self._children(view):
                 return 0.0
         except FormerObject:
             return FORMER_SECONDS
@@ -457,6 +477,23 @@ class ClusterDeploymentController:
         patch = {"metadata": {"finalizers": others if has else [*others, RESET_FINALIZER]}}
         self._looks.deployments.merge(view.deployment, patch)
         return True
+
+    def _scaled(self, view: DeclaredView) -> bool:
+        """Take over the number of a set that somebody scaled, unless the cluster must not have it: tell whether it was.
+
+        What is not taken over is put back like any edit, and the condition `Edited` of the set says why.
+        """
+        if view.wish is None or view.mistakes or deleting(view.deployment):
+            return False
+        for one in self._looks.sets.by(of_uid, view.deployment["metadata"]["uid"]):
+            spec = scaled(one, view.deployment)
+            if spec is None:
+                continue
+            after = {**view.deployment, "spec": {**view.deployment["spec"], **spec}}
+            if not self._looks.seen(after, view.cluster).mistakes:
+                self._looks.deployments.merge(view.deployment, {"spec": spec})
+                return True
+        return False
 
     def _children(self, view: DeclaredView) -> bool:
         if view.wish is None or view.mistakes or deleting(view.deployment):

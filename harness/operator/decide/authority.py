@@ -219,7 +219,7 @@ def state_of(
     if soon:
         said = f"CAs expire within {SOON.days} days: {', '.join(soon)}: plan their rotation"
         return AuthorityState(usable=True, reason=EXPIRES_SOON, message=said, parts=tuple(parts))
-    return AuthorityState(usable=True, reason=VALID, parts=tuple(parts))
+    return AuthorityState(usable=True, reason=VALID, message="", parts=tuple(parts))
 
 
 def authority_missing(found: Situation) -> Wait | None:
@@ -227,7 +227,7 @@ def authority_missing(found: Situation) -> Wait | None:
     state = found.observed.authority
     if state is None or state.usable or not is_wanted(found.desired.wish):
         return None
-    return Wait(WaitReason.WAITING_FOR_AUTHORITY, state.message or "its CAs are not made yet")
+    return Wait(WaitReason.WAITING_FOR_AUTHORITY, state.message)
 
 
 def files_of(state: AuthorityState | None) -> dict[str, tuple[str, str]]:

@@ -68,7 +68,9 @@ def test_every_kind_has_its_names() -> None:
         assert body["spec"]["names"]["categories"] == ["vmatrix"]
         shared = body["spec"]["names"]["kind"] == "ClusterNetworkPool"
         assert body["spec"]["scope"] == ("Cluster" if shared else "Namespaced")
-        assert body["spec"]["versions"][0]["subresources"] == {"status": {}}
+        scale = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.claimed"}}
+        of_sets = body["spec"]["names"]["kind"] == "MachineSet"
+        assert body["spec"]["versions"][0]["subresources"] == {"status": {}, **(scale if of_sets else {})}
 
 
 @pytest.mark.parametrize(("path", "node"), EVERY, ids=[path for path, _ in EVERY])
