@@ -67,6 +67,18 @@ def plugin_named(name: str, varieties: Mapping[str, PluginLeaves] | None) -> Net
     return (known or NetworkPlugin()).model_copy(update=given)
 
 
+def of_vni(plugin: NetworkPlugin | None, vni: str) -> NetworkPlugin | None:
+    """Return a network plugin whose tunnels have the VXLAN number of a cluster in their names, such as flannel.7."""
+    names = {field: getattr(plugin, field, None) for field in ("tunnel", "ipv6_tunnel", "look")}
+    if plugin is None or not vni:
+        return plugin
+    return plugin.model_copy(
+        update={
+            field: re.sub(r"(flannel(-v6)?)\.1\b", rf"\1.{vni}", name or "") or None for field, name in names.items()
+        }
+    )
+
+
 CONTROL_PLANE = "control_plane"
 NODE = "node"
 ETCD = "etcd"
@@ -285,6 +297,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     text = {name: str(value) for name, value in guest.expected.items() if value not in (None, "")}
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
     pods, plugin = text.get("cluster_pod_cidr", ""), plugin_named(network_plugin, leaves.network_plugins)
+    plugin = of_vni(plugin, text.get("cluster_vxlan_vni", ""))
     versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
     own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(
