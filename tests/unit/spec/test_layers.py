@@ -237,7 +237,7 @@ RESTARTS = {"reboot", "power-loss"}  # no phase of a product
         (
             (),
             set(load_spec(PACKAGED).scenarios)
-            - {"upgrade-runtime", "defragment", "renew", "rotate-ca", "workers-behind"},
+            - {"upgrade-runtime", "upgrade-back", "defragment", "renew", "rotate-ca", "workers-behind"},
         ),  # from a runtime that 1.36 is not for; and what the operator does by itself
     ],
 )
