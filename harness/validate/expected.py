@@ -357,7 +357,7 @@ WORKERS_BEHIND, NODES_BEHIND = {"cluster_upgrade_workers": False}, {EMULATES: Tr
 
 
 def _behind(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, str]:
-    """Return the versions of kubelets that the guest's phase has left behind, by node: of the last that upgraded them."""
+    """Return the versions of kubelets that the guest's phase left behind, by node: of the last that upgraded them."""
     version, phases = "cluster_kubernetes_version", guest.environment.cell.phases
     found: dict[str, str] = {}
     for flag in (WORKERS_BEHIND, NODES_BEHIND):
