@@ -8,7 +8,7 @@ Does not prove that the plan covers the goal: `verify` does, without a line of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -74,6 +74,7 @@ def _pairs(row: Mapping[str, str]) -> Iterator[frozenset[Value]]:
 
 Pairing = tuple[Value, ...]  # axis and class, in the axes' order
 Condition = dict[str, Any]  # as covertable has it
+Judgement = Callable[[Mapping[str, str]], bool | None]  # of a row; None: it hangs on what the row has not yet
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,27 @@ def _condition(rule: Rule, field: Field, keys: Mapping[str, str]) -> Condition |
 
 def _among(key: str, classes: list[str]) -> Condition:
     return {"operator": "in", "left": key, "values": classes}
+
+
+def judgement(condition: Condition) -> Judgement:
+    """Return a condition of `conditions` as a function, in the three-valued logic by which covertable evaluates it."""
+    operator = condition["operator"]
+    if operator in ("in", "ne"):
+        key, inside = condition["left"], operator == "in"
+        values = frozenset(condition["values"] if inside else [condition["value"]])
+        return lambda row: (row[key] in values) is inside if key in row else None
+    parts, decisive = [judgement(part) for part in condition["conditions"]], operator == "or"
+
+    def judge(row: Mapping[str, str]) -> bool | None:
+        known = True
+        for part in parts:
+            judged = part(row)
+            if judged is decisive:
+                return decisive
+            known = known and judged is not None
+        return not decisive if known else None
+
+    return judge
 
 
 def _interplay(field: Field) -> Iterator[Pairing]:
@@ -324,22 +346,46 @@ def _once(wanted: _Wanted, fixed: list[Row], array: Iterable[Row]) -> list[Row]:
 def _array(field: Field, fixed: Sequence[Row]) -> Controller | None:
     """Return covertable's start of an array of classes, which is the same for every salt; None when no axis varies.
 
-    It finds out which combinations no row can have, and that takes most of the time of a plan.
+    Which combinations some row can have is known, and conditions are functions: covertable looks for those from every
+    combination anew, and interprets these, which would take most of the time of a plan.
     """
     keys = _keys(field)
     if not keys:
         return None
     from covertable.main import Controller  # which a plan that is locked already does not need
 
+    class Start(Controller):  # type: ignore[misc] # has no types
+        """covertable's, with what is known."""
+
+        started = False
+
+        def _resolve_constraints(self, constraints: list[Condition]) -> None:
+            super()._resolve_constraints(constraints)
+            for known in self._constraints:
+                known["condition"] = {"operator": "fn", "requires": (), "evaluate": judgement(known["condition"])}
+
+        def _set_incomplete(self) -> None:
+            super()._set_incomplete()
+            serials = {
+                (a, c): s for a, key in keys.items() for c, s in zip(field.members[a], self.serials[key], strict=True)
+            }
+            possible = {tuple(sorted(serials[one] for one in combination)) for combination in field.possible}
+            self.incomplete = {pair: pair for pair in self.incomplete if pair in possible}
+
+        def _forward_check(self, snapshot: Mapping[str, int]) -> bool:
+            return not self.started or super()._forward_check(snapshot)
+
     presets = [{keys[a]: c for a, c in as_classes(field, cell).items()} for cell in fixed]
     (_, strength), *groups = field.strengths
-    return Controller(
+    start = Start(
         {key: list(field.members[axis]) for axis, key in keys.items()},
         strength=strength,
         sub_models=[{"fields": [keys[a] for a in axes], "strength": together} for axes, together in groups],
         constraints=conditions(field, keys),
         presets=[preset for preset in presets if len(preset) == len(keys)],
     )
+    start.started = True
+    return start
 
 
 def _keys(field: Field) -> dict[str, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -13,6 +15,7 @@ from harness.errors import BadInput
 from harness.gitlab import access, doctor, issues, links, note
 from harness.gitlab.variables import Job, read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, wanted
+from harness.history import origin
 from harness.history.origin import root, where
 from harness.history.store import open_store
 from harness.paths import project_dir
@@ -147,8 +150,15 @@ def _refusal(read: Reader, environment: Mapping[str, str]) -> BadInput | None:
     return None
 
 
+def _unreachable(*_: object, **__: object) -> NoReturn:
+    raise OSError("no network")
+
+
 @pytest.mark.parametrize("name", USUAL)
-def test_a_variable_is_understood_or_refused_by_its_name(name: str) -> None:
+def test_a_variable_is_understood_or_refused_by_its_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", _unreachable)
+    if name != "CI_API_V4_URL":  # else a request is made of it
+        monkeypatch.setattr(origin, "time_of", _unreachable)
     given = USUAL | OTHERS
     absent = {other: value for other, value in given.items() if other != name}
     for environment in (absent, *(given | {name: value} for value in STRANGE)):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from covertable.evaluate import evaluate
 from covertable.main import Controller
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harness.plan.cover import _array, _keys, _rows, completed, conditions, cover, field_of
+from harness.plan.cover import _array, _keys, _rows, completed, conditions, cover, field_of, judgement
 from harness.plan.goal import Goal
 from harness.plan.verify import verify
 from harness.spec.models import Cover, Together
@@ -169,3 +170,16 @@ def test_the_rows_of_a_salt_are_those_of_an_array_that_begins_with_it(goal: Goal
     expected = [{axis: row[key] for axis, key in keys.items()} for row in own.make()]
     assert list(_rows(field, [], array, salt)) == expected
     assert list(_rows(field, [], array, salt)) == expected, "the array itself has not changed"
+
+
+@settings(max_examples=60, deadline=None)
+@given(goals(), st.data())
+def test_a_condition_as_a_function_says_of_every_beginning_of_a_row_what_covertable_says(
+    goal: Goal, data: st.DataObject
+) -> None:
+    field = field_of(goal, by_value=False)
+    keys = _keys(field)
+    axes = data.draw(st.sets(st.sampled_from(sorted(keys)))) if keys else set()
+    row = {keys[axis]: data.draw(st.sampled_from(sorted(field.members[axis]))) for axis in sorted(axes)}
+    known = conditions(field, keys)
+    assert [judgement(condition)(row) for condition in known] == [evaluate(condition, row) for condition in known]
