@@ -108,7 +108,7 @@ class ExpectedGuest:
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     `options`: those that name the infra cluster to a vmatrix command.
     `earlier_minors`: of Kubernetes that the cluster may have been before; None where nobody says.
-    `behind`: the version of the kubelets that an upgrade left behind, by node.
+    `behind`: the variables of the phase that last upgraded a node, by those that an upgrade left behind.
     `former_control_planes`: machines that were control planes in other phases; None where nobody says.
     """
 
@@ -144,7 +144,7 @@ class ExpectedGuest:
     ipv6_service_cidr: str = ""
     options: tuple[str, ...] = ()
     earlier_minors: frozenset[str] | None = None
-    behind: Mapping[str, str] = field(default_factory=dict)
+    behind: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     former_control_planes: frozenset[str] | None = None
 
     @property
@@ -215,7 +215,12 @@ class ExpectedGuest:
 
     def kubernetes_of(self, node: str) -> str:
         """Return the version of Kubernetes of a node's kubelet, kubeadm and kubectl."""
-        return self.behind.get(node, self.kubernetes)
+        version = self.variables_of(node).get(KUBERNETES) if node in self.behind else None
+        return str(version).removeprefix("v") if version else self.kubernetes
+
+    def variables_of(self, node: str) -> Mapping[str, Any]:
+        """Return the variables with which a node's kubelet and container runtime were made or upgraded last."""
+        return self.behind.get(node, self.variables)
 
     @property
     def emulated_minor(self) -> str:
@@ -352,23 +357,27 @@ def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
     return frozenset(minor_of(str(version)) for version in versions if version) - {own}
 
 
+KUBERNETES = "cluster_kubernetes_version"
 # Variables of a phase that upgrades control planes alone, and of one that leaves the kubelets of these as well.
 WORKERS_BEHIND, NODES_BEHIND = {"cluster_upgrade_workers": False}, {EMULATES: True}
 
 
-def _behind(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, str]:
-    """Return the versions of kubelets that the guest's phase left behind, by node: of the last that upgraded them."""
-    version, phases = "cluster_kubernetes_version", guest.environment.cell.phases
-    found: dict[str, str] = {}
+def _behind(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the variables of the phase that last upgraded a node, by those that the guest's own has left behind."""
+    phases, found = guest.environment.cell.phases, dict[str, Mapping[str, Any]]()
     for flag in (WORKERS_BEHIND, NODES_BEHIND):
         left = [phase.name == "upgrade" and flag.items() <= phase.vars.items() for phase in phases]
-        own = [n for n in range(len(phases)) if left[n] and phases[n].vars.get(version) == guest.expected.get(version)]
+        own = [
+            n
+            for n in range(len(phases))
+            if left[n] and phases[n].vars.get(KUBERNETES) == guest.expected.get(KUBERNETES)
+        ]
         if not own or not flag.items() <= guest.expected.items():
             continue
-        kept = next((str(phases[n].vars.get(version, "")) for n in reversed(range(own[0])) if not left[n]), "")
+        upgraded = next((phases[n].vars for n in reversed(range(own[0])) if not left[n]), None)
         nodes = (m.name for m in guest.environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
         stay = [name for name in nodes if flag is NODES_BEHIND or name not in control_plane]
-        found |= dict.fromkeys(stay, kept) if kept else {}
+        found |= dict.fromkeys(stay, upgraded) if upgraded is not None else {}
     return found
 
 

@@ -136,7 +136,14 @@ def test_workers_that_stay_behind_have_the_version_of_the_last_phase_that_upgrad
 def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kubelets: str, emulated: str) -> None:
     rows = (("1.35.4", False), ("1.36.3", True), ("1.35.4", False), ("1.36.3", True), ("1.36.3", False))
     phases = tuple(
-        Phase("upgrade", vars={"cluster_kubernetes_version": version, "cluster_emulate_previous_minor": emulates})
+        Phase(
+            "upgrade",
+            vars={
+                "cluster_kubernetes_version": version,
+                "cluster_pause_version": f"of {version}",
+                "cluster_emulate_previous_minor": emulates,
+            },
+        )
         for version, emulates in rows
     )
     found = guests.guest()
@@ -144,6 +151,7 @@ def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kub
     given = {**found.expected, **phases[number].vars}
     guest = expected_of(replace(found, environment=replace(found.environment, cell=cell), expected=given), guests.OURS)
     assert {guest.kubernetes_of(name) for name in guest.nodes} == {kubelets}
+    assert {guest.variables_of(name)["cluster_pause_version"] for name in guest.nodes} == {f"of {kubelets}"}
     assert (guest.kubernetes, guest.emulated_minor) == (rows[number][0], emulated)
     assert customised_flags("kube-scheduler", guest.variables).get("emulated-version") == (
         emulated if rows[number][1] else None
