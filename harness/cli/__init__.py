@@ -44,7 +44,7 @@ def main() -> None:
         if verbose:
             sys.argv.remove("-vv")
         with ending.spoken():
-            _command(sys.argv[1:])(standalone_mode=True)
+            _command(sys.argv[1:])(prog_name="vmatrix", standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, reported as one

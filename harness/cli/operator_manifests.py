@@ -13,7 +13,7 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator import manifests as made
 from harness.paths import packaged_dir
-from harness.urls import is_image
+from harness.urls import is_image, is_registry
 
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -50,11 +50,19 @@ def manifests(
         bool,
         typer.Option("--host-network", help="With --webhooks, if API servers do not reach addresses of pods."),
     ] = False,
+    base_registry: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Registry that base images of Deliveries may come from; repeatable."),
+    ] = None,
+    insecure_registry: Annotated[
+        list[str] | None, typer.Option(metavar="HOST[:PORT]", help="One of these registries without TLS; repeatable.")
+    ] = None,
     write: Annotated[bool, typer.Option("--write", help="Write deploy/operator instead of printing.")] = False,
 ) -> None:
     """Print all that runs the operator in a cluster, for `kubectl apply --server-side -f -`."""
     if write:
-        if namespace or image or registry or apart or all_namespaces or webhooks or host_network:
+        others = (namespace, image, registry, apart, all_namespaces, webhooks, host_network)
+        if any((*others, base_registry, insecure_registry)):
             raise BadInput("--write writes deploy/operator as it is committed, without other options")
         for name, text in made.committed().items():
             path = packaged_dir() / "deploy" / "operator" / name
@@ -70,8 +78,15 @@ def manifests(
     if host_network and not webhooks:
         raise BadInput("--host-network is about webhooks", hint="add --webhooks, or leave it out")
     _refuse_wrong(image, namespace)
+    registries = {"--base-registry": base_registry, "--insecure-registry": insecure_registry}
+    for option, each in ((option, each) for option, given in registries.items() for each in given or ()):
+        if not is_registry(each) or "/" in each:
+            raise BadInput(f"{option} {each!r} is not HOST[:PORT]", hint="write it without https:// and without a path")
     name = image or pushing.pushed_name(registry or "", Store())
-    wanted = made.Installation(namespace or made.NAMESPACE, name, apart, all_namespaces, webhooks, host_network)
+    of_builds = tuple(f"{option}={each}" for option, given in registries.items() for each in given or ())
+    wanted = made.Installation(
+        namespace or made.NAMESPACE, name, apart, all_namespaces, webhooks, host_network, of_builds
+    )
     typer.echo(made.text(wanted.objects()), nl=False)
 
 

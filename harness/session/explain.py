@@ -167,6 +167,7 @@ def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict
         **({"loses": list(phase.lost)} if phase.lost else {}),
         **({"removes": list(phase.removed)} if phase.removed else {}),
         **({"workload": phase.workload} if phase.workload else {}),
+        **({"delivery": phase.delivery} if phase.delivery else {}),
         **({"data": f"as when {cell.stage(phase.data_of)} began"} if phase.data_of is not None else {}),
         **({"values": values} if (values := _others(phase.values, cell.values)) else {}),
         **({"variables": variables} if (variables := _others(phase.vars, cell.vars) | named_machines(phase)) else {}),

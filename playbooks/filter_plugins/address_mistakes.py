@@ -28,17 +28,17 @@ BALANCED = "cluster_load_balancer_addresses"
 FORMS = "give addresses as 192.0.2.240-192.0.2.250 or 192.0.2.240/28"
 
 
-def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], nodes: Sequence[str]) -> list[str]:
+def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Any], machines: Sequence[str], nodes: int) -> list[str]:
     """Return what is wrong.
 
     Args:
         given: the variables of EXAMPLES, those of IPv6 "" without it; `cluster_load_balancer_addresses`, None where no
             MetalLB hands them out; and `outside`: further addresses that machines have to reach.
         hosts: cluster_hosts, which has to name every machine.
-        nodes: the inventory's machines; as many networks for pods have to fit into the pods' network.
+        machines: names of the inventory.  nodes: how many of them need a network of the pods' network.
     """
     networks: dict[str, Network] = {}
-    wrong = list(_hosts(hosts, nodes, dual=bool(given[IPV6[0]]), version=6 if ":" in str(given[PODS]) else 4))
+    wrong = list(_hosts(hosts, machines, dual=bool(given[IPV6[0]]), version=6 if ":" in str(given[PODS]) else 4))
     for name, example in EXAMPLES.items():
         try:
             if given[name] or name not in IPV6:
@@ -47,7 +47,7 @@ def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]
             wrong.append(f"{name}: {error}: use a network such as {example}")
     taken = {str(each[key]): f"machine {each.get('name')}" for each in hosts for key in _keys(each)}
     taken |= dict.fromkeys(map(str, given["outside"]), "the mirror")
-    wrong += [*_families(given, networks), *_sizes(networks, len(nodes)), *_meetings(networks, taken)]
+    wrong += [*_families(given, networks), *_sizes(networks, nodes), *_meetings(networks, taken)]
     if given[BALANCED] is not None:
         wrong += _balanced(given[BALANCED], networks, taken)
     return wrong

@@ -66,6 +66,12 @@ PROGRAMS: tuple[Requirement, ...] = (
     _program("e2fsck", "e2fsprogs", "it checks disks before they grow", "-V"),
     _program("qemu-img", "qemu-utils", "it converts disk images"),
     _program("ssh", "openssh-client", "it connects to machines", "-V"),
+    Requirement(
+        "OpenSSL 3",
+        "it signs for clusters with an external CA",
+        ("openssl", "list", "-providers"),  # an older one lists none
+        "apt-get install --yes openssl",
+    ),
 )
 
 BUILDERS: tuple[Requirement, ...] = (

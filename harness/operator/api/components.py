@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from harness.kube.kinds.models import ApiModel, Cel, mapped, part, unchanged
 from harness.kube.kinds.page import SpecMistake
-from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm
+from harness.operator.api.networks import HIGHEST_PORT, HIGHEST_VNI, Cidr
+from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm, ObjectName
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
 FLAGS = Cel(
@@ -93,7 +94,6 @@ class KubernetesSettings(ApiModel):
     kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
 
 
-Cidr = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$", max_length=43)]
 Domain = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
 ]
@@ -102,8 +102,10 @@ Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[a-
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 
 
-def network_of(text: str) -> IPv4Network | IPv6Network | None:
+def network_of(text: str | None) -> IPv4Network | IPv6Network | None:
     """Read a network in CIDR notation, None when it is none, or one in a form that the API server does not read."""
+    if text is None:
+        return None
     try:
         found = ip_network(text)
     except ValueError:
@@ -119,6 +121,7 @@ def _apart(network: ClusterNetwork) -> bool:
 
 IS_NETWORK = "isCIDR(self.{0}) && cidr(self.{0}).masked() == cidr(self.{0})"
 OVERLAP = Cel(
+    "!has(self.pods) || !has(self.services) || "
     f"!({IS_NETWORK.format('pods')}) || !({IS_NETWORK.format('services')}) || "
     "!(cidr(self.pods).containsCIDR(cidr(self.services)) || cidr(self.services).containsCIDR(cidr(self.pods)))",
     "the networks of pods and services overlap",
@@ -130,11 +133,11 @@ OVERLAP = Cel(
 
 def _is_network(field: str, example: str) -> Cel:
     return Cel(
-        IS_NETWORK.format(field),
+        f"!has(self.{field}) || ({IS_NETWORK.format(field)})",
         "not a network in CIDR notation",
         f"write one such as {example}",
         f".{field}",
-        holds=lambda network: network_of(getattr(network, field)) is not None,
+        holds=lambda network: getattr(network, field) is None or network_of(getattr(network, field)) is not None,
     )
 
 
@@ -157,27 +160,69 @@ NO_REGISTRY = Cel(
 class Vxlan(ApiModel):
     """How flannel wraps packets between machines."""
 
-    port: int = Field(default=8472, ge=1, le=65535, description="UDP port; change it if machines use VXLAN themselves.")
+    port: int | None = Field(
+        default=None,
+        ge=1,
+        le=HIGHEST_PORT,
+        description="UDP port; default: that of the pool, or 8472. Change it if machines use VXLAN themselves.",
+    )
+    vni: int | None = Field(
+        default=None, ge=1, le=HIGHEST_VNI, description="VXLAN number; default: that of the pool, or 1; cannot change."
+    )
     mtu: int = Field(default=0, ge=0, le=65535, description="MTU; 0: that of the machine's interface, less the header.")
+
+
+# As in playbooks/group_vars/all/main.yml.
+DEFAULT_NETWORKS = {"pods": "10.243.0.0/16", "services": "10.95.0.0/16"}
+DEFAULT_PORT = 8472
+
+
+def _same(field: str) -> Cel:
+    """Return the rule that a network stays: a field that is not there has its default, or what the pool gives."""
+    told = "(has({0}.{1}) ? {0}.{1} : has({0}.pool) ? '' : '{2}')"
+    before, after = (told.format(who, field, DEFAULT_NETWORKS[field]) for who in ("oldSelf", "self"))
+    return Cel(f"{after} == {before}", f"{field} cannot change", ANEW, f".{field}")
+
+
+ANEW = "delete the object and create it again to change this"
+SAME_POOL = Cel(
+    "!has(oldSelf.pool) || (has(self.pool) && self.pool == oldSelf.pool)", "pool cannot change", ANEW, ".pool"
+)
 
 
 class ClusterNetwork(ApiModel):
     """Addresses and names inside of the cluster."""
 
     cel: ClassVar[tuple[Cel, ...]] = (
-        _is_network("pods", "10.243.0.0/16"),
-        _is_network("services", "10.95.0.0/16"),
+        *(_is_network(field, network) for field, network in DEFAULT_NETWORKS.items()),
         OVERLAP,
-        *(unchanged(f".{name}") for name in ("plugin", "pods", "services", "dnsDomain")),
+        *(unchanged(f".{name}") for name in ("plugin", "dnsDomain")),
+        *(_same(field) for field in DEFAULT_NETWORKS),
+        SAME_POOL,
     )
     # As in playbooks/group_vars/all/network_plugins.yml.
     plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin; cannot change.")
-    pods: Cidr = Field(default="10.243.0.0/16", description="Network of the pods, in CIDR notation; cannot change.")
-    services: Cidr = Field(
-        default="10.95.0.0/16", description="Network of the Services, in CIDR notation; cannot change."
+    pool: ObjectName | None = Field(
+        default=None, description="ClusterNetworkPool that gives the networks which are not set; cannot change."
+    )
+    pods: Cidr | None = Field(
+        default=None, description="Network of the pods; default: that of the pool, or 10.243.0.0/16; cannot change."
+    )
+    services: Cidr | None = Field(
+        default=None, description="Network of the Services; default: that of the pool, or 10.95.0.0/16; cannot change."
     )
     dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, given: Any) -> Any:
+        """Give a network without a pool the defaults of the playbooks."""
+        if not isinstance(given, Mapping) or given.get("pool") is not None:
+            return given
+        made = {**DEFAULT_NETWORKS, **{name: value for name, value in given.items() if value is not None}}
+        vxlan = made.get("vxlan", {})
+        return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
 
 
 class ArtifactSource(ApiModel):

@@ -35,7 +35,8 @@ API_NAMES = "cluster_api_extra_sans"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets, whatever spec.variables says.
 OPERATORS_OWN = frozenset(
-    f"cluster_{name}" for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "remove_nodes", "lost_nodes")
+    f"cluster_{name}"
+    for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "authority_path", "remove_nodes", "lost_nodes")
 )
 
 
@@ -65,6 +66,7 @@ SETTINGS = (
     SpecField("network.pods", "cluster_pod_cidr"),
     SpecField("network.services", "cluster_service_cidr"),
     SpecField("network.dnsDomain", "cluster_dns_domain"),
+    SpecField("network.vxlan.vni", "cluster_vxlan_vni"),
     SpecField("network.vxlan.port", "cluster_vxlan_port"),
     SpecField("network.vxlan.mtu", "cluster_vxlan_mtu"),
     SpecField("etcd.extraArgs", "cluster_etcd_extra_args"),

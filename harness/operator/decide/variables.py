@@ -105,7 +105,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.
-OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path")
+OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
 
 
 def part_of(name: str) -> Part | None:

@@ -18,6 +18,7 @@ from tests.embedded.deliveries_live.world import World
 
 SMALL, SNAKE = "small", "snake"
 AWAY_SECONDS = 20.0
+RESTART_SECONDS, FULL_SECONDS = 400.0, 300.0  # on a busy host
 
 
 @pytest.fixture(scope="session")
@@ -139,16 +140,7 @@ def test_a_builder_that_is_killed_is_followed_by_another(world: World, small: Re
     small.commit(applications.static("killed"))
     revision = small.head()
 
-    def started() -> Any:
-        jobs = [one for one in world.jobs(SMALL) if one["metadata"]["name"].endswith(revision[:12])]
-        pods = [
-            pod
-            for one in jobs
-            for pod in world.api.list(POD, world.namespace, labels=f"job-name={one['metadata']['name']}").items
-        ]
-        return pods[0]["metadata"]["name"] if pods else NotYet("it has no pod")
-
-    world.api.delete(POD, world.wait("a pod that builds", started), world.namespace, grace=0)
+    world.api.delete(POD, pod_that_builds(world, revision), world.namespace, grace=0)
     delivered(world, SMALL, small, "killed")
     assert world.digest(SMALL, revision[:12])
 
@@ -168,3 +160,50 @@ def test_a_registry_that_is_away_is_waited_for(world: World, small: Repository) 
     finally:
         world.infra.host.start(world.infra.programs(world.index))
     delivered(world, SMALL, small, "late")
+
+
+def pod_that_builds(world: World, revision: str) -> str:
+    """Return the name of the pod that builds a revision, once its builder runs."""
+
+    def begun() -> Any:
+        for job in (one for one in world.jobs(SMALL) if one["metadata"]["name"].endswith(revision[:12])):
+            for pod in world.api.list(POD, world.namespace, labels=f"job-name={job['metadata']['name']}").items:
+                states = dig(pod, "status", "initContainerStatuses") or []
+                if any(dig(one, "state", "running") for one in states):
+                    return str(pod["metadata"]["name"])
+        return NotYet("no builder runs")
+
+    return str(world.wait(f"a pod that builds {revision[:12]}", begun))
+
+
+def test_a_node_that_restarts_during_a_build_goes_on(world: World, small: Repository) -> None:
+    small.commit(applications.static("restarted"))
+    revision = small.head()
+    pod_that_builds(world, revision)
+    world.restart_node()
+    world.wait(f"{revision[:12]} to run after the restart", lambda: world.ready(SMALL, revision), RESTART_SECONDS)
+    delivered(world, SMALL, small, "restarted")
+    assert len(world.deployments(SMALL)) == 1
+    world.require_whole(SMALL)
+
+
+def test_a_build_on_a_full_disk_is_made_once_there_is_room(world: World, small: Repository) -> None:
+    text = small.tree.joinpath("answer.txt").read_text()
+    good = delivered(world, SMALL, small, text)
+    with world.full_disk():
+        small.commit(applications.static("room"))
+        revision = small.head()
+
+        def in_trouble() -> bool | NotYet:
+            found = [one for one in world.seen(SMALL).status.history if one.revision == revision]
+            return bool(found and (found[0].reason or found[0].attempts > 1)) or NotYet(str(found))
+
+        world.wait("the build to say what it lacks", in_trouble, FULL_SECONDS)
+        assert not world.digest(SMALL, revision[:12])
+        assert world.seen(SMALL).status.revision == good
+        assert world.answer(SMALL) == text, "what runs is not touched"
+        assert len(world.deployments(SMALL)) == 1
+    world.wait(f"{revision[:12]} to run once there is room", lambda: world.ready(SMALL, revision), FULL_SECONDS)
+    delivered(world, SMALL, small, "room")
+    assert len(world.deployments(SMALL)) == 1
+    world.require_whole(SMALL)

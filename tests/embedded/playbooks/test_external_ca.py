@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from harness import proc
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
 from tests.unit.playbooks.test_kubeadm import VERSIONS, kubeadm
 
@@ -164,23 +164,38 @@ def test_a_worker_begins_no_cas(machine: Path) -> None:
     assert (machine / "etc/kubernetes/external-ca/requests/conf/kubelet.conf.csr").exists()
 
 
-def test_a_request_for_another_is_refused(machine: Path) -> None:
-    subject = "/O=system:masters/CN=system:node:cp"
+NODE = [("O", "system:nodes"), ("CN", "system:node:cp")]
+FORGED = "a\nsubject=CN=system:node:cp,O=system:nodes"  # openssl prints line breaks of a name as they are
+
+
+@pytest.mark.parametrize(
+    ("subject", "extension", "said"),
+    [
+        ([("O", "system:masters"), NODE[1]], None, "is for CN=system:node:cp,O=system:masters or has extensions"),
+        ([("O", "system:masters"), NODE[1]], x509.SubjectAlternativeName([x509.DNSName(FORGED)]), "system:masters or"),
+        (NODE, x509.BasicConstraints(ca=True, path_length=None), "or has extensions"),
+        (NODE, x509.TLSFeature([x509.TLSFeatureType.status_request]), "or has extensions"),
+        (NODE, x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00"), "or has extensions"),
+    ],
+    ids=["subject", "forged", "ca", "feature", "unknown"],
+)
+def test_a_request_for_anything_else_is_refused(
+    machine: Path, subject: list[tuple[str, str]], extension: x509.ExtensionType | None, said: str
+) -> None:
+    names = {"O": NameOID.ORGANIZATION_NAME, "CN": NameOID.COMMON_NAME}
+    request = x509.CertificateSigningRequestBuilder().subject_name(
+        x509.Name([x509.NameAttribute(names[name], value) for name, value in subject])
+    )
+    if extension is not None:
+        request = request.add_extension(extension, critical=True)
+    signed_request = request.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     conf = machine / "etc/kubernetes/external-ca/requests/conf"
     conf.mkdir(parents=True)
-    asked: list[str | Path] = [
-        "-newkey",
-        "rsa:2048",
-        "-noenc",
-        "-keyout",
-        conf / "key",
-        "-out",
-        conf / "kubelet.conf.csr",
-    ]
-    proc.run(["openssl", "req", "-new", *asked, "-subj", subject], timeout=60)
-    said = " ".join(signed(machine, VERSION, control_plane=False).split())
-    assert "the request kubelet.conf of cp is for CN=system:node:cp,O=system:masters or has extensions" in said, said
-    assert "signs it for CN=system:node:cp,O=system:nodes" in said
+    (conf / "kubelet.conf.csr").write_bytes(signed_request.public_bytes(serialization.Encoding.PEM))
+    output = " ".join(signed(machine, VERSION, control_plane=False).split())
+    assert "the request kubelet.conf of cp is for" in output, output
+    assert said in output, output
+    assert "signs it for CN=system:node:cp,O=system:nodes" in output
     assert not (machine / "kubelet").exists()
 
 

@@ -21,12 +21,12 @@ def test_a_rotation_that_was_killed_goes_on_and_what_was_before_is_refused(bench
     bench.play()
     api = Cluster.from_kubeconfig(bench.kubeconfig)
     former = take_credentials(api, bench.kubeconfig, Deadline.after(60))
-    assert len(accepted(former, bench.kubeconfig, bench.directory)) == 3
+    assert len(accepted(former, bench.kubeconfig)) == 3
     give(bench, cluster_ca_rotation="first")
     assert bench.on(0, KILL).returncode == 0
     killed = bench.attempt(entry="rotate-ca")
     assert killed.returncode == 2, killed.stdout[-3000:]
     assert "Have all certificates signed" in killed.stdout
     bench.play(entry="rotate-ca")
-    assert accepted(former, bench.kubeconfig, bench.directory) == []
+    assert accepted(former, bench.kubeconfig) == []
     assert {host.changed for host in bench.play(entry="rotate-ca")} == {0}

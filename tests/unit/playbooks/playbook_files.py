@@ -65,6 +65,54 @@ def module_python(place: Path) -> Path:
     return program
 
 
+# What of a reset may run on this host, which may run machines and containers of others: the programs that a test plays
+# and the variables that have to lead into its folder.
+PLAYED: Mapping[tuple[str, str], tuple[frozenset[str], frozenset[str]]] = {
+    ("reset", "kill"): (frozenset({"kill"}), frozenset({"reset_releases"})),
+    ("reset", "files"): (frozenset({"findmnt"}), frozenset({"reset_paths", "reset_network_namespaces"})),
+}
+# Lists of a role that lead elsewhere by default, and what they have to be.
+HARMLESS = {"reset_control_groups": ["none-of-them"], "reset_network_plugins": []}
+
+
+def included(content: Any) -> Iterator[tuple[str, str]]:
+    """Yield the roles that plays have and the file of each that is played."""
+    if isinstance(content, Mapping):
+        for action in ("include_role", "import_role"):
+            for role in (content.get(action), content.get(f"ansible.builtin.{action}")):
+                if role:
+                    yield str(role["name"]), str(role.get("tasks_from", "main")).removesuffix(".yml")
+        for role in content.get("roles", []):
+            yield (role if isinstance(role, str) else str(role["role"])), "main"
+    if isinstance(content, (Mapping, list)):
+        for part in content.values() if isinstance(content, Mapping) else content:
+            yield from included(part)
+
+
+def unconfined(
+    place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], hosts: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return what plays would take off this host."""
+    reached = []
+    values = {str(value) for own in hosts.values() for value in own.values()}
+    for role, file in included([*plays]):
+        chosen = {"reset", "absent"} & (values if "{{" in role + file else {role, file})
+        if not chosen:
+            continue
+        played, inside = PLAYED.get((role, file), (None, frozenset()))
+        if played is None:
+            reached.append(f"{role}/{file}")
+            continue
+        given: Mapping[str, Any] = plays[0].get("vars", {})
+        reached += [f"{role}/{file} without its own {name}" for name in sorted(played - programs.keys())]
+        for name in sorted(inside):
+            paths = given.get(name, [""])
+            if not all(Path(path).is_relative_to(place) for path in (paths if isinstance(paths, list) else [paths])):
+                reached.append(f"{role}/{file} with {name} outside of {place}")
+        reached += [f"{role}/{file} with {name}" for name, value in HARMLESS.items() if given.get(name) != value]
+    return reached
+
+
 def run_here(
     place: Path, plays: Sequence[Mapping[str, Any]], programs: Mapping[str, str], **hosts: Mapping[str, Any]
 ) -> str:
@@ -76,7 +124,12 @@ def run_here(
             a process, too, so machines of different tasks are better in plays of their own.
         programs: text of shell scripts by name, which come before the host's own; `$machine` is the machine's name.
         hosts: variables of each machine.
+
+    Raises:
+        AssertionError: they would take something off this host.
     """
+    if reached := unconfined(place, plays, programs, hosts):
+        raise AssertionError(f"this would take something off the host of the tests: {', '.join(reached)}")
     for name, text in programs.items():
         program = place / name
         program.write_text(f"#!/bin/sh\nplace={place}\n{text}", encoding="utf-8")

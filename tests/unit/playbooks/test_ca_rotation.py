@@ -48,7 +48,7 @@ NODES: dict[str, tuple[list[str], list[str], str]] = {
 ENDED = {"name": "2025", "stage": "done"}
 UNDER_WAY = {"name": "2026", "stage": "sign"}
 NODES_STATES = dict.fromkeys(("kubelet-asks", "stranger-down"), UNDER_WAY)  # there is none for other rows
-# By a machine's name: the state that it has, whether it is amid a rotation, and what the controller has then.
+# By a machine's name: the state that it has, whether it is in the middle of a rotation, and the controller's then.
 READS: dict[str, tuple[dict[str, Any] | None, bool, dict[str, Any]]] = {
     "has-a-state": (ENDED, False, ENDED),
     "has-none": (None, False, {}),

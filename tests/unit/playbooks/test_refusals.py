@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,6 +162,28 @@ def test_a_crio_that_does_not_go_with_kubernetes_or_comes_from_elsewhere_is_refu
     assert "set the latter to mirror" in ended.said
     assert "disagree" not in ended.said
     assert ended.spoken_to == ""
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_an_external_ca_without_openssl_is_refused_before_any_machine_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    older = tmp_path / "openssl"
+    older.write_text("#!/bin/sh\necho 'list: Unknown option: -providers' >&2\nexit 1\n", encoding="utf-8")
+    older.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    ended = attempt(tmp_path, "preflight", STACKED, cluster_external_ca=wanted)
+    said = "cluster_external_ca: this controller has no openssl of version 3.0 or later"
+    assert (said in ended.said) is wanted, ended.said
+    assert ended.spoken_to == ""
+
+
+def test_no_key_is_shown_however_much_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_VERBOSITY", "4")
+    key = base64.b64encode(b"k" * 32).decode()
+    ended = attempt(tmp_path, "preflight", STACKED, cluster_encryption_key=key, cluster_timeout_scale=0)
+    assert "cluster_timeout_scale is 0" in ended.said
+    assert key not in ended.said
 
 
 @pytest.mark.parametrize(

@@ -9,25 +9,56 @@ from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import module, run_here
+from tests.unit.playbooks.playbook_files import HARMLESS, TASK_FILES, module, run_here
 from tests.unit.processes import shown
 
 network = module("library/firewall_leftovers.py")
 
 
-# The role's own is never run here: this host may run machines, whose processes it would see.
 KILL = 'echo "$@" >>$place/killed'
 
 
-def ended(place: Path, tasks_from: str, **variables: Any) -> str:
-    """Run tasks of the role on this host, where nothing is killed."""
+def ended(place: Path, tasks_from: str, *, mounts: str = "/", **variables: Any) -> str:
+    """Run tasks of the role on this host, where nothing is killed and nothing but `mounts` is mounted."""
     play = {"roles": [], "tasks": [{"ansible.builtin.include_role": {"name": "reset", "tasks_from": tasks_from}}]}
-    given = {"reset_control_groups": ["none-of-them"], "reset_releases": str(place / "releases"), **variables}
-    return run_here(place, [{**play, "vars": given}], {"kill": KILL}, here={})
+    own = {name: str(place / name) for name in ("reset_releases", "reset_network_namespaces")}
+    given = {**HARMLESS, **own, **variables}
+    programs = {"kill": KILL, "findmnt": f"""echo '{{"filesystems": [{{"target": "{mounts}"}}]}}'"""}
+    return run_here(place, [{**play, "vars": given}], programs, here={})
+
+
+TAKING = sorted({("reset", path.stem) for path in TASK_FILES if path.parents[1].name == "reset"}) + sorted(
+    {(path.parents[1].name, path.stem) for path in TASK_FILES if path.stem in {"reset", "absent"}}
+)
+
+
+@pytest.mark.parametrize(("role", "file"), TAKING)
+def test_no_test_takes_anything_off_this_host(role: str, file: str, tmp_path: Path) -> None:
+    assert len(TAKING) > 10
+    include = {"ansible.builtin.include_role": {"name": role, "tasks_from": file}}
+    for tasks in ([include], [{"block": [include]}], [{"block": [], "rescue": [include]}]):
+        with pytest.raises(AssertionError, match=f"{role}/{file}"):
+            run_here(tmp_path, [{"tasks": tasks}], {}, here={})
+
+
+def test_no_test_takes_anything_off_this_host_by_another_way(tmp_path: Path) -> None:
+    by_variable = {"ansible.builtin.include_role": {"name": "{{ role }}"}}
+    for play, host in (({"roles": ["reset"]}, {}), ({"tasks": [by_variable]}, {"role": "reset"})):
+        with pytest.raises(AssertionError, match="/main"):
+            run_here(tmp_path, [play], {}, here=host)
+    cases: tuple[dict[str, Any], ...] = (
+        {"reset_paths": ["/etc/kubernetes"]},
+        {"reset_network_namespaces": "/run/netns"},
+    )
+    for wrong in cases:
+        with pytest.raises(AssertionError, match=next(iter(wrong))):
+            ended(tmp_path, "files", **{"reset_paths": [str(tmp_path / "data")], **wrong})
+    with pytest.raises(AssertionError, match="reset_control_groups"):
+        ended(tmp_path, "kill", reset_control_groups=["kubepods"])
 
 
 def test_whatever_runs_a_program_of_ours_is_killed_and_nothing_else(tmp_path: Path) -> None:
-    ours = tmp_path / "releases" / "sleep"
+    ours = tmp_path / "reset_releases" / "sleep"
     ours.parent.mkdir()
     shutil.copy("/bin/sleep", ours)
     with subprocess.Popen([ours, "60"]) as mine, subprocess.Popen(["/bin/sleep", "60"]) as theirs:
@@ -42,27 +73,34 @@ def test_whatever_runs_a_program_of_ours_is_killed_and_nothing_else(tmp_path: Pa
 
 def test_folders_are_deleted_whole_and_missing_ones_are_no_matter(tmp_path: Path) -> None:
     (tmp_path / "data" / "deep").mkdir(parents=True)
-    mounted = {"reset_mounted": {"stdout": '{"filesystems": [{"target": "/"}]}'}}
-    paths = {"reset_paths": [str(tmp_path / "data"), str(tmp_path / "missing")], "reset_network_plugins": []}
-    assert "changed=1 " in ended(tmp_path, "files", **mounted, **paths)
+    (tmp_path / "reset_network_namespaces").mkdir()
+    for name in ("cni-1", "theirs"):
+        (tmp_path / "reset_network_namespaces" / name).touch()
+    paths = [str(tmp_path / "data"), str(tmp_path / "missing")]
+    assert "changed=1 " in ended(tmp_path, "files", reset_paths=paths)
     assert not (tmp_path / "data").exists()
-    assert "changed=0 " in ended(tmp_path, "files", **mounted, **paths)
+    assert [path.name for path in (tmp_path / "reset_network_namespaces").iterdir()] == ["theirs"]
+    assert "changed=0 " in ended(tmp_path, "files", reset_paths=paths)
 
 
 def test_a_folder_is_not_deleted_through_a_mount(tmp_path: Path) -> None:
     (tmp_path / "data" / "disk").mkdir(parents=True)
-    mounted = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{tmp_path}/data/disk"}}]}}'}}
-    said = ended(tmp_path, "files", **mounted, reset_paths=[str(tmp_path / "data")], reset_network_plugins=[])
+    said = ended(tmp_path, "files", mounts=f"{tmp_path}/data/disk", reset_paths=[str(tmp_path / "data")])
     assert f"{tmp_path}/data/disk is mounted, so the folder that it is in is not deleted: unmount it" in said
     assert (tmp_path / "data" / "disk").is_dir()
+
+
+def test_what_was_unmounted_lazily_keeps_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    earlier: dict[str, Any] = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{tmp_path}/data/pod"}}]}}'}}
+    assert "changed=1 " in ended(tmp_path, "files", reset_paths=[str(tmp_path / "data")], **earlier)
 
 
 def test_a_disk_of_the_machine_is_emptied(tmp_path: Path) -> None:
     disk = tmp_path / "data"
     (disk / "deep" / "er").mkdir(parents=True)
     (disk / "lost+found").mkdir()
-    mounted = {"reset_mounted": {"stdout": f'{{"filesystems": [{{"target": "{disk}"}}]}}'}}
-    assert "changed=1 " in ended(tmp_path, "files", **mounted, reset_paths=[str(disk)], reset_network_plugins=[])
+    assert "changed=1 " in ended(tmp_path, "files", mounts=str(disk), reset_paths=[str(disk)])
     assert [path.name for path in disk.iterdir()] == ["lost+found"]
 
 

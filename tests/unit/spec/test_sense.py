@@ -137,7 +137,9 @@ def with_axes(own: Path, text: str) -> Spec:
 HOPS = {"upgrade-hops", "workers-behind"}  # over two minor releases
 
 
-@pytest.mark.parametrize(("text", "gone"), [(FEWER + LATEST, HOPS), (NONE + LATEST, {*HOPS, "upgrade-minor"})])
+@pytest.mark.parametrize(
+    ("text", "gone"), [(FEWER + LATEST, HOPS), (NONE + LATEST, {*HOPS, "upgrade-minor", "upgrade-back"})]
+)
 def test_a_scenario_that_ships_is_left_out_where_no_value_is_late_enough(own: Path, text: str, gone: set[str]) -> None:
     spec = with_axes(own, text)
     assert sense.left_out(spec) == gone

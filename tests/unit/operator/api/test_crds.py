@@ -19,6 +19,8 @@ KINDS = {
     "Machine": "vma",
     "EtcdBackup": "veb",
     "EtcdRestore": "ver",
+    "ClusterUser": "vcu",
+    "ClusterNetworkPool": "vnp",
     "Delivery": "vdl",
 }
 
@@ -64,8 +66,11 @@ def test_every_kind_has_its_names() -> None:
     assert named == {kind: [short] for kind, short in KINDS.items()}
     for body in crds():
         assert body["spec"]["names"]["categories"] == ["vmatrix"]
-        assert body["spec"]["scope"] == "Namespaced"
-        assert body["spec"]["versions"][0]["subresources"] == {"status": {}}
+        shared = body["spec"]["names"]["kind"] == "ClusterNetworkPool"
+        assert body["spec"]["scope"] == ("Cluster" if shared else "Namespaced")
+        scale = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.claimed"}}
+        of_sets = body["spec"]["names"]["kind"] == "MachineSet"
+        assert body["spec"]["versions"][0]["subresources"] == {"status": {}, **(scale if of_sets else {})}
 
 
 def unstructured(node: Json) -> Iterator[str]:

@@ -63,6 +63,8 @@ EDITS = dict(
         field("network.pods", "10.9.0.0/16", REFUSED),
         field("network.services", "10.9.0.0/16", REFUSED),
         field("network.dnsDomain", "other.local", REFUSED),
+        field("network.pool", "flat", REFUSED),
+        field("network.vxlan.vni", 7, REFUSED),
         field("network.vxlan.port", 4789, "reconfigure"),
         field("network.vxlan.mtu", 1400, "reconfigure"),
         field("runtime.version", "2.0.5", "upgrade"),
@@ -110,6 +112,7 @@ EDITS = dict(
 # Fields that are a part of what one of the table is, or that are set once: why they have no row of their own.
 ELSEWHERE = {
     "etcd.backup.destination.s3": "as `etcd.backup.destination.claim`: the next backup goes there",
+    "authority": "a deployed cluster keeps its CAs; tests/unit/operator/decide/test_authority.py",
     "runtime.name": "there is one choice",
     "addons.0": "by `addons`; tests/unit/operator/controllers/test_addons.py",
     "playbooks.product.configMap": "tests/unit/operator/decide/test_product_file.py",

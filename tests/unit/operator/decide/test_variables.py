@@ -43,6 +43,7 @@ OTHERS = {
     "deletion",
     "addons",
     "components",
+    "authority",
 }
 PLAYBOOKS = packaged_dir() / "playbooks" / "group_vars" / "all" / "main.yml"
 
