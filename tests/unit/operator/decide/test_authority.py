@@ -170,9 +170,9 @@ def test_machines_get_kubeadms_files() -> None:
     assert files_of(None) == files_of(AuthorityState()) == {}
 
 
-@pytest.mark.parametrize(("given", "days"), [({}, 3650), ({"cluster_ca_validity": "48h"}, 2)])
+@pytest.mark.parametrize(("given", "days"), [({}, 3650), ({"caValidity": "48h"}, 2)])
 def test_cas_are_valid_as_long_as_the_variable_says(given: dict[str, str], days: int) -> None:
-    assert lifetime_of(defaulted(deployment(variables=given))) == timedelta(days=days)
+    assert lifetime_of(defaulted(deployment(certificates=given))) == timedelta(days=days)
 
 
 def test_a_deployment_waits_for_its_cas() -> None:
