@@ -75,7 +75,7 @@ class ClusterAddon(ApiModel):
     """One add-on: of the playbooks, or with manifests."""
 
     cel: ClassVar[tuple[Cel, ...]] = (UNKNOWN, TAKEN, NO_VERSION)
-    name: AddonName = Field(description=f"One of the playbooks: {', '.join(BUILT_IN)}; any other with manifests.")
+    name: AddonName = Field(description=f"{', '.join(BUILT_IN)}; any other with manifests.")
     version: ComponentVersion | None = Field(
         default=None, description="Version of an add-on of the playbooks; default: the release table."
     )

@@ -221,7 +221,7 @@ class ClusterNetwork(ApiModel):
     dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
     load_balancer_addresses: tuple[Line, ...] | None = listed(
-        "Addresses that the add-on metallb gives to Services: ranges, or networks in CIDR notation.",
+        "Addresses that the add-on metallb gives to Services: ranges or networks.",
         default=None,
         min_length=1,
         max_length=50,
@@ -288,16 +288,16 @@ def switch(what: str) -> bool | None:
 class PodSecurity(ApiModel):
     """Pod Security levels of namespaces that say nothing themselves."""
 
-    enforce: Level | None = Field(default=None, description="Pods that go beyond it are refused.")
-    audit: Level | None = Field(default=None, description="Pods that go beyond it are written in the audit log.")
-    warn: Level | None = Field(default=None, description="Who makes pods that go beyond it is warned.")
+    enforce: Level | None = Field(default=None, description="Pods beyond it are refused.")
+    audit: Level | None = Field(default=None, description="Pods beyond it are in the audit log.")
+    warn: Level | None = Field(default=None, description="Who makes pods beyond it is warned.")
     exempt: tuple[Word, ...] | None = listed("Further namespaces without a level.", default=None, max_length=100)
 
 
 class EventRateLimit(ApiModel):
     """How many events are taken."""
 
-    type: Literal["Server", "Namespace", "User", "SourceAndObject"] = Field(description="What they are counted for.")
+    type: Literal["Server", "Namespace", "User", "SourceAndObject"] = Field(description="Counted for.")
     qps: int = Field(ge=1, le=1_000_000, description="Events a second.")
     burst: int = Field(ge=1, le=1_000_000, description="Events at once.")
     cache_size: int | None = Field(default=None, ge=1, le=1_000_000, description="How many are counted apart.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
@@ -42,7 +42,7 @@ def signed() -> dict[str, bytes]:
     root = certificates.authority("root", NOW, YEAR)
     lower = _below(root)
     leaf = certificates.leaf(root, "leaf", now=NOW, lifetime=YEAR, client=True)
-    bare = _named("bare").sign(root[1], certificates.hashes.SHA256())
+    bare = _named("bare").sign(root[1], hashes.SHA256())
     other = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 - it is to be refused
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
     return {
@@ -77,7 +77,7 @@ def _below(root: certificates.Pair) -> tuple[x509.Certificate, ec.EllipticCurveP
     builder = _named("lower")
     builder._public_key = key.public_key()
     ca = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    return ca.sign(root[1], certificates.hashes.SHA256()), key
+    return ca.sign(root[1], hashes.SHA256()), key
 
 
 @pytest.mark.parametrize("authority", AUTHORITIES, ids=lambda one: one.name)
