@@ -113,9 +113,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(MACHINE_SET, ("patch",), "edits by hand that are put back", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "conditions", STATUS),
         Right(CONFIG_MAP, ("get",), "product files of playbooks"),
-        Right(
-            CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the reset, and sets that are scaled"
-        ),
+        Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the reset, and sets that are scaled"),
         Right(MACHINE, (VERB,), "a set that is scaled takes them", inside=True),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
