@@ -12,9 +12,11 @@ from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.components import (
     ApiBalancer,
     ArtifactSource,
+    CertificateSettings,
     ClusterNetwork,
     Components,
     ContainerRuntime,
+    Hardening,
     KubernetesSettings,
 )
 from harness.operator.api.conditions import Condition, conditions
@@ -169,6 +171,8 @@ class ClusterDeploymentSpec(ApiModel):
         "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
     )
     load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
+    hardening: Hardening = part(Hardening, "What makes the cluster harder to break into.")
+    certificates: CertificateSettings = part(CertificateSettings, "For how long certificates are valid.")
     authority: ClusterAuthority = part(ClusterAuthority, "CAs of one's own, which the cluster is begun with.")
     health: HealthPolicy = part(HealthPolicy, "What is done about machines that are gone or hung.")
     access: Literal["Auto", "Direct", "PortForward"] = Field(

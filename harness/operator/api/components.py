@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
-from harness.kube.kinds.models import ApiModel, Cel, mapped, part, unchanged
+from harness.kube.kinds.models import ApiModel, Cel, listed, mapped, part, unchanged
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.networks import HIGHEST_PORT, HIGHEST_VNI, Cidr
-from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm, ObjectName
+from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm, Line, ObjectName
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
 FLAGS = Cel(
@@ -84,12 +84,19 @@ class KubeProxySettings(ApiModel):
     config: FreeForm = mapped("Settings that are merged into KubeProxyConfiguration.")
 
 
+class SchedulerSettings(Flags):
+    """Settings of the scheduler."""
+
+    config: FreeForm | None = Field(default=None, description="KubeSchedulerConfiguration, of version v1.")
+
+
 class KubernetesSettings(ApiModel):
     """Settings of Kubernetes' own components."""
 
     api_server: Flags = part(Flags, "kube-apiserver.")
     controller_manager: Flags = part(Flags, "kube-controller-manager.")
-    scheduler: Flags = part(Flags, "kube-scheduler.")
+    scheduler: SchedulerSettings = part(SchedulerSettings, "kube-scheduler.")
+    patches: FreeForm | None = Field(default=None, description="Patches of kubeadm, by the names of their files.")
     kubelet: KubeletSettings = part(KubeletSettings, "The kubelets.")
     kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
 
@@ -213,6 +220,12 @@ class ClusterNetwork(ApiModel):
     )
     dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
+    load_balancer_addresses: tuple[Line, ...] | None = listed(
+        "Addresses that the add-on metallb gives to Services: ranges or networks.",
+        default=None,
+        min_length=1,
+        max_length=50,
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -259,3 +272,70 @@ def service_names(cluster: str, namespace: str) -> list[str]:
     """Return the names of a cluster's API in its infra cluster, which its certificate has to have, the fullest last."""
     name = service_name(cluster)
     return [name, f"{name}.{namespace}", f"{name}.{namespace}.svc"]
+
+
+Level = Literal["privileged", "baseline", "restricted"]
+Hours = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}h(0m)?(0s)?$", max_length=16)]
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=253)]
+
+
+def switch(what: str) -> bool | None:
+    """Return the field of a switch that is as the playbooks have it where it is not set."""
+    made: bool | None = Field(default=None, description=f"{what}; default: that of the playbooks.")
+    return made
+
+
+class PodSecurity(ApiModel):
+    """Pod Security levels of namespaces that say nothing themselves."""
+
+    enforce: Level | None = Field(default=None, description="Pods beyond it are refused.")
+    audit: Level | None = Field(default=None, description="Pods beyond it are in the audit log.")
+    warn: Level | None = Field(default=None, description="Who makes pods beyond it is warned.")
+    exempt: tuple[Word, ...] | None = listed("Further namespaces without a level.", default=None, max_length=100)
+
+
+class EventRateLimit(ApiModel):
+    """How many events are taken."""
+
+    type: Literal["Server", "Namespace", "User", "SourceAndObject"] = Field(description="Counted for.")
+    qps: int = Field(ge=1, le=1_000_000, description="Events a second.")
+    burst: int = Field(ge=1, le=1_000_000, description="Events at once.")
+    cache_size: int | None = Field(default=None, ge=1, le=1_000_000, description="How many are counted apart.")
+
+
+class TlsSettings(ApiModel):
+    """TLS of every listener."""
+
+    minimum: Literal["VersionTLS12", "VersionTLS13"] | None = Field(default=None, description="The oldest version.")
+    cipher_suites: tuple[Word, ...] | None = listed(
+        "Of TLS 1.2, by the names of Go.", default=None, min_length=1, max_length=20
+    )
+
+
+class Hardening(ApiModel):
+    """What makes the cluster harder to break into. Keys are no fields: a Secret has them."""
+
+    audit_policy: FreeForm | None = Field(default=None, description="Policy of audit.k8s.io/v1, without apiVersion.")
+    tls: TlsSettings = part(TlsSettings, "TLS of every listener.")
+    pod_security: PodSecurity | None = Field(default=None, description="Pod Security levels.")
+    event_rate_limits: tuple[EventRateLimit, ...] | None = listed(
+        "How many events are taken.", key="type", default=None, max_length=4
+    )
+    admission_plugins: tuple[Word, ...] | None = listed(
+        "Further admission plugins.", default=None, min_length=1, max_length=40
+    )
+    anonymous_health_only: bool | None = switch("Strangers may ask for health and nothing else")
+    kubelet_certificates_signed: bool | None = switch("The cluster signs what kubelets serve with")
+    seccomp_default: bool | None = switch("Pods without a seccomp profile get the runtime's")
+    profiling: bool | None = switch("Components show profiles")
+    private_files: bool | None = switch("Files of the kubelet and of the pod network are root's alone")
+
+
+class CertificateSettings(ApiModel):
+    """For how long certificates are valid."""
+
+    validity: Hours | None = Field(default=None, description="Of what kubeadm signs, in hours; default: a year.")
+    ca_validity: Hours | None = Field(default=None, description="Of CAs that are made, in hours; default: ten years.")
+    renew_before_days: int | None = Field(
+        default=None, ge=0, le=3650, description="Within how many days of its end one is renewed; default: 90."
+    )

@@ -40,7 +40,11 @@ class NetworksController:
         queue = self.controller.queue
         follow(self._deployments, queue)
         follow(self._clusters, queue)
-        self._pools.subscribe(lambda _, pool: [queue.add(key) for key in self._concerned(pool)] and None)
+        self._pools.subscribe(self._changed)
+
+    def _changed(self, _: str, pool: Json) -> None:
+        for key in self._concerned(pool):
+            self.controller.queue.add(key)
 
     def _concerned(self, pool: Json) -> set[Key]:
         """Return the clusters that have something of a pool, or want it; those of other managers' namespaces aside."""

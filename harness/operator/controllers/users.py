@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import condition, deleting, dig, ensure, owner_reference, stamp
 from harness.kube.reconcile import Controller, follow
-from harness.kube.resources import CLUSTER_ROLE_BINDING, CSR, ROLE_BINDING, SECRET
+from harness.kube.resources import CLUSTER_ROLE_BINDING, CSR, ROLE_BINDING, SECRET, Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.conditions import READY, new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, CLUSTER_USER, USER_FINALIZER
@@ -52,6 +52,9 @@ AGAIN_SECONDS = 300.0  # pacing: a binding that somebody deleted is put back by 
 TROUBLE_SECONDS = 30.0  # pacing: while a guest does not answer
 
 
+BoundPlace = tuple[Resource, str | None, str]  # of a binding: its kind, namespace and name
+
+
 class NotSigned(VmatrixError):
     """The guest signs no certificate."""
 
@@ -66,13 +69,14 @@ class Users:
         self._clusters = context.informers.of(CLUSTER)
         self._users = context.informers.of(CLUSTER_USER)
         self.controller = Controller("users", self.reconcile)
-        queue = self.controller.queue
-        follow(self._users, queue)
-        self._clusters.subscribe(lambda _, cluster: [queue.add(key) for key in self._of(key_of(cluster))] and None)
+        follow(self._users, self.controller.queue)
+        self._clusters.subscribe(self._changed)
 
-    def _of(self, cluster: Key) -> list[Key]:
-        users = self._users.list(cluster[0])
-        return [key_of(one) for one in users if one["spec"]["cluster"] == cluster[1]]
+    def _changed(self, _: str, cluster: Json) -> None:
+        namespace, name = key_of(cluster)
+        for one in self._users.list(namespace):
+            if one["spec"]["cluster"] == name:
+                self.controller.queue.add(key_of(one))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one user; return the seconds until the next look, None where only a change matters."""
@@ -142,10 +146,12 @@ class Users:
         wanted = bindings_of(user)
         for kind, body in wanted:
             ensure(guest, kind, body)
-        names = {(kind, body["metadata"].get("namespace"), body["metadata"]["name"]) for kind, body in wanted}
+        names: set[BoundPlace] = {
+            (kind, body["metadata"].get("namespace"), body["metadata"]["name"]) for kind, body in wanted
+        }
         self._unbind(guest, user, keep=names)
 
-    def _unbind(self, guest: Cluster, user: ClusterUser, *, keep: set[tuple[object, str | None, str]]) -> None:
+    def _unbind(self, guest: Cluster, user: ClusterUser, *, keep: Collection[BoundPlace]) -> None:
         for kind in (ROLE_BINDING, CLUSTER_ROLE_BINDING):
             for one in guest.list(kind, labels=f"{USER_LABEL}={user.metadata.uid}").items:
                 meta = one["metadata"]

@@ -27,7 +27,6 @@ from harness.operator.decide.due import Situation, Wait, WaitReason
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 YEARS = timedelta(days=3650)  # as kubeadm's own CAs
-VALIDITY = "cluster_ca_validity"  # variable of the playbooks, in hours: `87600h`
 SOON = timedelta(days=90)  # policy: a CA is replaced on all machines and in all kubeconfigs, which people have to plan
 EXPIRES_SOON, VALID = "ExpiresSoon", "Valid"
 LEAST_BITS = 2048  # of an RSA key, as kubeadm makes them
@@ -86,8 +85,8 @@ def is_wanted(cd: ClusterDeployment) -> bool:
 
 def lifetime_of(cd: ClusterDeployment) -> timedelta:
     """Return for how long CAs are valid that are made."""
-    hours = str(cd.spec.variables.get(VALIDITY) or "").partition("h")[0]
-    return timedelta(hours=int(hours)) if hours.isdecimal() else YEARS
+    hours = cd.spec.certificates.ca_validity
+    return timedelta(hours=int(hours.partition("h")[0])) if hours is not None else YEARS
 
 
 def made(authority: Authority, now: datetime, lifetime: timedelta) -> dict[str, bytes]:

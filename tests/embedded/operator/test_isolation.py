@@ -27,7 +27,7 @@ from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
 from tests.embedded.operator.world import OPTIONS
-from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.api.objects import deployment, wanted_set
 
 FORBIDDEN = 403
 VXLAN = {"vnis": {"first": 100, "last": 199}}
@@ -179,11 +179,11 @@ def allowed(client: Cluster, kind: Resource, namespace: str) -> bool:
 
 @pytest.mark.parametrize(("number", "taken"), [(3, True), (2, False)], ids=["three", "two members of etcd"])
 def test_a_set_is_scaled_unless_the_cluster_must_not_be_so(
-    number: int, taken: bool, declared: Declared, manager: StartManager, api: Cluster, namespace: str
+    number: int, taken: bool, manager: StartManager, api: Cluster, namespace: str
 ) -> None:
     """Whoever may write the subresource needs no right on the ClusterDeployment."""
-    declared.deployment("one", wanted_set("cp", "control-plane"))
     manager("clusterdeployment", options=OPTIONS)
+    api.create(CLUSTER_DEPLOYMENT, deployment(wanted_set("cp", "control-plane"), name="one", namespace=namespace))
     once(api, CLUSTER_DEPLOYMENT, "one", namespace, "its status", "status", "observedGeneration")
     body = {"spec": {"replicas": number}}
     api.merge(MACHINE_SET, "one-cp", body, namespace, subresource="scale")

@@ -31,6 +31,7 @@ def test_what_is_committed_is_what_is_generated() -> None:
     assert there - samples == {
         *committed(),
         *(f"crds/{name}" for name in definitions()),
+        "Dockerfile",
         "namespace.yml",
         "grafana.json",
         "alerts.yaml",

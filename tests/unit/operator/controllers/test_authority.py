@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class World:
         self.api.put(CLUSTER, {**cluster, "status": {**cluster["status"], "sequence": 1}})
         self.context.informers.of(CLUSTER)._store("MODIFIED", self.api.all(CLUSTER)[0])
 
-    def secret(self, name: str, owner: Json | None = None, **data: bytes) -> None:
+    def secret(self, name: str, data: Mapping[str, bytes], owner: Json | None = None) -> None:
         owners = [owner] if owner else []
         content = {key: base64.b64encode(value).decode() for key, value in data.items()}
         meta = {"name": name, "namespace": "default", "ownerReferences": owners}
@@ -84,7 +85,7 @@ def test_a_manager_that_was_killed_goes_on_with_what_it_made() -> None:
     world = World()
     ca = made(AUTHORITIES[0], NOW, YEARS)
     owner = owner_reference(world.deployment, CLUSTER_DEPLOYMENT)
-    world.secret("guest-ca", owner, **ca)
+    world.secret("guest-ca", ca, owner)
     world.look()
     assert world.names() == NAMES
     assert base64.b64decode(world.api.all(SECRET)[0]["data"]["tls.crt"]) == ca["tls.crt"]
@@ -93,7 +94,7 @@ def test_a_manager_that_was_killed_goes_on_with_what_it_made() -> None:
 @pytest.mark.parametrize(("name", "spec"), [("corporate", NAMED), ("guest-ca", {})])
 def test_a_ca_of_ones_own_is_used_and_left_alone(name: str, spec: Json) -> None:
     world = World(**spec)
-    world.secret(name, **made(AUTHORITIES[0], NOW, YEARS))
+    world.secret(name, made(AUTHORITIES[0], NOW, YEARS))
     (before,) = world.api.all(SECRET)
     assert world.look() == AGAIN_SECONDS
     assert before in world.api.all(SECRET)
@@ -108,7 +109,7 @@ def test_what_is_named_and_missing_is_never_made() -> None:
     assert (world.state()["usable"], world.state()["reason"]) == (False, "SecretMissing")
     assert "there is no Secret corporate in namespace default" in world.state()["message"]
     assert [event["reason"] for event in world.api.all(EVENT)] == ["SecretMissing"]
-    world.secret("corporate", **made(AUTHORITIES[0], NOW, YEARS))
+    world.secret("corporate", made(AUTHORITIES[0], NOW, YEARS))
     assert world.look() == AGAIN_SECONDS
     assert world.state()["reason"] == "Valid"
 
@@ -122,7 +123,7 @@ def test_a_secret_that_is_gone_is_never_made_anew_once_machines_have_it() -> Non
     assert world.look() == REFUSED_SECONDS
     assert world.names() == NAMES[1:]
     assert (world.state()["reason"], world.state()["parts"]) == ("SecretMissing", known)
-    world.secret("guest-ca", **made(AUTHORITIES[0], NOW, YEARS))
+    world.secret("guest-ca", made(AUTHORITIES[0], NOW, YEARS))
     world.look()
     assert world.state()["reason"] == "Changed"
 
@@ -130,7 +131,7 @@ def test_a_secret_that_is_gone_is_never_made_anew_once_machines_have_it() -> Non
 def test_a_secret_of_another_object_is_not_touched() -> None:
     world = World()
     other = {"kind": "ClusterDeployment", "name": "guest", "uid": "earlier", "controller": True}
-    world.secret("guest-sa", other, **made(AUTHORITIES[3], NOW, YEARS))
+    world.secret("guest-sa", made(AUTHORITIES[3], NOW, YEARS), other)
     assert world.look() == REFUSED_SECONDS
     assert world.state()["reason"] == "SecretInUse"
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 
 from harness.errors import InfraError
 from harness.kube import certificates
@@ -23,7 +24,7 @@ from harness.kube.resources import CLUSTER_ROLE_BINDING, CSR, EVENT, ROLE_BINDIN
 from harness.operator.api.resources import CLUSTER, CLUSTER_USER, USER_FINALIZER
 from harness.operator.api.users import ClusterUser
 from harness.operator.context import OperatorContext
-from harness.operator.controllers import users
+from harness.operator.controllers.guest import GuestAccess
 from harness.operator.controllers.users import AGAIN_SECONDS, TROUBLE_SECONDS, Users
 from harness.operator.decide.users import Credentials, renewal_of
 from tests.unit.fake_cluster import FakeCluster
@@ -60,11 +61,12 @@ class Guest(FakeCluster):
             .not_valid_before(now)
             .not_valid_after(now + timedelta(seconds=made["spec"]["expirationSeconds"]))
         )
-        signed = builder.sign(self.issuer[1], certificates.hashes.SHA256())
+        signed = builder.sign(self.issuer[1], hashes.SHA256())
         refused = {"conditions": [{"type": "Failed", "status": "True", "message": "not by this signer"}]}
         pem = base64.b64encode(pem_of(signed)).decode()
-        kind[key] = {**made, "status": {"certificate": pem} if self.signs else refused}
-        return kind[key]
+        decided: Json = {**made, "status": {"certificate": pem} if self.signs else refused}
+        kind[key] = decided
+        return decided
 
 
 class World:
@@ -74,7 +76,7 @@ class World:
         self.api, self.guest = FakeCluster(), Guest()
         self.context = OperatorContext.of(self.api, Path("none"))
         self.silent = False
-        monkeypatch.setattr(users.GuestAccess, "open", lambda _, key: self._open(key))
+        monkeypatch.setattr(GuestAccess, "open", lambda _, key: self._open(key))
         self.controller = Users(self.context)
         meta = {"name": "guest", "namespace": "team"}
         self.see(

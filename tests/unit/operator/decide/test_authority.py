@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
@@ -42,7 +42,7 @@ def signed() -> dict[str, bytes]:
     root = certificates.authority("root", NOW, YEAR)
     lower = _below(root)
     leaf = certificates.leaf(root, "leaf", now=NOW, lifetime=YEAR, client=True)
-    bare = _named("bare").sign(root[1], certificates.hashes.SHA256())
+    bare = _named("bare").sign(root[1], hashes.SHA256())
     other = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 - it is to be refused
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
     return {
@@ -77,7 +77,7 @@ def _below(root: certificates.Pair) -> tuple[x509.Certificate, ec.EllipticCurveP
     builder = _named("lower")
     builder._public_key = key.public_key()
     ca = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    return ca.sign(root[1], certificates.hashes.SHA256()), key
+    return ca.sign(root[1], hashes.SHA256()), key
 
 
 @pytest.mark.parametrize("authority", AUTHORITIES, ids=lambda one: one.name)
@@ -170,9 +170,9 @@ def test_machines_get_kubeadms_files() -> None:
     assert files_of(None) == files_of(AuthorityState()) == {}
 
 
-@pytest.mark.parametrize(("given", "days"), [({}, 3650), ({"cluster_ca_validity": "48h"}, 2)])
+@pytest.mark.parametrize(("given", "days"), [({}, 3650), ({"caValidity": "48h"}, 2)])
 def test_cas_are_valid_as_long_as_the_variable_says(given: dict[str, str], days: int) -> None:
-    assert lifetime_of(defaulted(deployment(variables=given))) == timedelta(days=days)
+    assert lifetime_of(defaulted(deployment(certificates=given))) == timedelta(days=days)
 
 
 def test_a_deployment_waits_for_its_cas() -> None:

@@ -152,12 +152,12 @@ def test_no_two_clusters_ever_have_the_same(steps: list[tuple[str, bool, Json]])
 
 
 def test_a_deployment_waits_for_its_networks_and_gets_them() -> None:
-    network = {"network": {"pool": "flat"}}
-    assert wait(next_operation(wish(**network), Observed(NOW))).reason == "WaitingForNetworks"
+    network: Json = {"pool": "flat"}
+    assert wait(next_operation(wish(network=network), Observed(NOW))).reason == "WaitingForNetworks"
     none = NetworksState(pool="flat", reason="Exhausted", message="flat has none")
-    assert wait(next_operation(wish(**network), Observed(NOW, networks=none))).message == "flat has none"
+    assert wait(next_operation(wish(network=network), Observed(NOW, networks=none))).message == "flat has none"
     got = NetworksState(pool="flat", allocated=True, pods="10.64.0.0/16", services="10.96.0.0/16", vni=100, port=8472)
-    body = filled(deployment(**network), got)
+    body = filled(deployment(network=network), got)
     wanted = wish(network=body["spec"]["network"])
     assert operation(next_operation(wanted, Observed(NOW, networks=got))).operation == "deploy"
     names = ("cluster_pod_cidr", "cluster_service_cidr", "cluster_vxlan_vni", "cluster_vxlan_port")
