@@ -10,7 +10,7 @@ import pytest
 from harness.errors import HarnessBug
 from harness.model import Phase
 from harness.spec.models.leaves import PluginLeaves
-from harness.validate.expected import expected_of, minor_of, system_of, upstream_of
+from harness.validate.expected import expected_of, minor_of, of_vni, plugins, system_of, upstream_of
 from harness.validate.findings import differs_upstream
 from harness.validate.variables import customised_flags
 from tests.unit.validate import guests, versions
@@ -170,3 +170,14 @@ def test_former_control_planes_are_those_of_other_phases() -> None:
     assert expected_of(after, guests.OURS).former_control_planes == frozenset({"cp-2"})
     nobodys = replace(after, environment=replace(after.environment, namespace=""))
     assert expected_of(nobodys, guests.OURS).former_control_planes is None
+
+
+@pytest.mark.parametrize(("vni", "tunnel"), [("", "flannel.1"), ("1", "flannel.1"), ("107", "flannel.107")])
+def test_a_tunnel_has_the_number_of_its_cluster_in_its_name(vni: str, tunnel: str) -> None:
+    found = of_vni(plugins()["flannel"], vni)
+    assert found is not None
+    assert (found.tunnel, found.ipv6_tunnel) == (tunnel, tunnel.replace("flannel.", "flannel-v6."))
+    assert f"ip -d link show {tunnel} " in found.look
+    routes = plugins()["routes"]
+    assert of_vni(routes, "107") == routes
+    assert of_vni(None, "107") is None
