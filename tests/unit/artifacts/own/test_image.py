@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import __version__
-from harness.artifacts.catalogue import load
+from harness.artifacts.catalogue import LayeredImage, load
 from harness.artifacts.own import image, sources
 from harness.artifacts.own.layers import COMMANDS, HOME, SITE
 from harness.artifacts.own.push import REPOSITORY
@@ -36,6 +36,7 @@ def test_the_dockerfile_of_the_operator_is_about_the_image_that_there_is() -> No
     text = (ROOT / "deploy" / "operator" / "Dockerfile").read_bytes()
     outline(text, "Dockerfile", registries=["mirror:5000"], args={"BASE": "mirror:5000/vmatrix:1"}, target=None)
     known, lines = load().image(REPOSITORY), text.decode().splitlines()
-    assert known.python is not None
+    assert isinstance(known, LayeredImage)
+
     assert all(f"/{SITE.format(known.python.version)}/" in line for line in lines if "dist-packages" in line)
     assert lines[-2:] == [f"USER {known.user}", f"WORKDIR {HOME}"], "as in the image that it is laid upon"
