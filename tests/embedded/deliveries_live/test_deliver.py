@@ -17,7 +17,7 @@ from tests.embedded.deliveries_live import applications
 from tests.embedded.deliveries_live.world import World
 
 SMALL, SNAKE, LARGE = "small", "snake", "large"
-DISK_MIB, FULL = 192, bytes(400 * 1024 * 1024)  # of a build, of which a small one takes a third
+DISK_MIB, LARGE_MIB = 256, 400  # that a build may take, of which a small one takes half; and a file that is too large
 AWAY_SECONDS = 20.0
 RESTART_SECONDS = 400.0  # on a busy host
 
@@ -196,7 +196,9 @@ def test_a_build_whose_disk_is_full_is_tried_again_and_the_next_revision_runs(wo
     limits = {"limits": {"ephemeral-storage": f"{DISK_MIB}Mi"}}
     world.deliver(LARGE, source, {"resources": limits, "cache": "None"})
     good = delivered(world, LARGE, repository, "room")
-    large = repository.commit({"Dockerfile": f"{applications.STATIC}COPY large /large\n".encode(), "large": FULL})
+    large = repository.commit(
+        {"Dockerfile": f"{applications.STATIC}COPY large /large\n".encode(), "large": bytes(LARGE_MIB * 1024 * 1024)}
+    )
 
     def full() -> Any:
         found = [

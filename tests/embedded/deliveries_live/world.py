@@ -17,8 +17,8 @@ from harness.artifacts.registry import digest_in
 from harness.artifacts.store import Store
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.infra.host.network import deliveries_of
-from harness.infra.pods import NAMESPACE_NAME
 from harness.infra.pods import NAME as PODS
+from harness.infra.pods import NAMESPACE_NAME
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import deleting, dig, is_condition
 from harness.kube.objects import ensure as ensure_object
