@@ -65,6 +65,15 @@ def leaf(
     return builder.sign(signer, hashes.SHA256()), key
 
 
+def request(common_name: str, organizations: Iterable[str]) -> tuple[bytes, bytes]:
+    """Return a request for a certificate of a client, and its key, both as PEM."""
+    key = new_key()
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return made.public_bytes(serialization.Encoding.PEM), pem_of(key)
+
+
 def covered(certificate: x509.Certificate) -> frozenset[str]:
     """Return the host names and addresses that a certificate is for."""
     try:

@@ -21,7 +21,14 @@ from harness.kube.kubeconfig import Files, files_of
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.kube.serving import Health, health_served
 from harness.operator.api.crds import REMEDY, crds_older
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, ETCD_BACKUP, MACHINE
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    CLUSTER_USER,
+    DELIVERY,
+    ETCD_BACKUP,
+    MACHINE,
+)
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.metrics import DeclaredObjects, of_moments
 from harness.operator.registry import NAMES, WEBHOOKS, Part, add, chosen, start, stop
@@ -74,7 +81,9 @@ class Serves:
         expires = self._webhooks.expires if self._webhooks is not None else None
         made += of_moments(self._leadership.renewed_at, expires)
         known = context.informers.known
-        objects = DeclaredObjects(*map(known, (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, ETCD_BACKUP, DELIVERY)))
+        objects = DeclaredObjects(
+            *map(known, (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, ETCD_BACKUP, DELIVERY, CLUSTER_USER))
+        )
         return made + (objects.text() if working else "")
 
 

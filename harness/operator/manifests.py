@@ -140,7 +140,13 @@ class Installation:
         }
         for part in PARTS:
             accounts = [account for account, runs in managers.items() if part.name in runs or not runs]
-            made[f"rbac/{part.name}.yml"] = self._granted(part.name, rights.rights_of(part), accounts, where)
+            given = rights.rights_of(part)
+            outside = [right for right in given if where and not right.resource.namespaced]
+            made[f"rbac/{part.name}.yml"] = self._granted(
+                part.name, [right for right in given if right not in outside], accounts, where
+            )
+            if outside:
+                made[f"rbac/{part.name}.yml"] += self._granted(f"{part.name}-cluster", outside, accounts, None)
         served = (ALL, WEBHOOKS) if self.webhooks and not self.apart else ()
         made["manager.yml"] = [self._manager(name, runs or served) for name, runs in managers.items()]
         made["manager.yml"].append(self._git_service(f"{NAME}-{GIT}" if self.apart else NAME))

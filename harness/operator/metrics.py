@@ -77,6 +77,15 @@ VERSIONS = Family(f"{_P}cluster_version", "gauge", "1: this version of Kubernete
 CERTIFICATES = Family(
     f"{_P}cluster_certificate_expires_timestamp_seconds", "gauge", "When the first certificate expires.", _CLUSTER
 )
+AUTHORITIES = Family(
+    f"{_P}cluster_authority_expires_timestamp_seconds", "gauge", "When a CA expires.", (*_CLUSTER, "authority")
+)
+USERS = Family(
+    f"{_P}user_certificate_expires_timestamp_seconds",
+    "gauge",
+    "When the certificate of a ClusterUser expires.",
+    (*_CLUSTER, "user"),
+)
 BACKUPS = Family(
     f"{_P}cluster_backup_taken_timestamp_seconds", "gauge", "When the newest verified EtcdBackup was taken.", _CLUSTER
 )
@@ -115,7 +124,7 @@ EXPIRES = Family(
 )
 FAMILIES = (
     *(LEADING, RENEWED, RECONCILES, ERRORS, QUEUE, OPERATIONS, SECONDS),
-    *(CLUSTERS, VERSIONS, CERTIFICATES, BACKUPS, FRESH, RUNNING, APPROVALS),
+    *(CLUSTERS, VERSIONS, CERTIFICATES, AUTHORITIES, USERS, BACKUPS, FRESH, RUNNING, APPROVALS),
     *(QUOTA_USED, FREE, ALARMS, FSYNC, TRIPS),
     *(MACHINES, BUILDS, BUILD_SECONDS, DELIVERED, DELIVERIES, WEBHOOKS, WEBHOOK_SECONDS, EXPIRES),
 )
@@ -184,6 +193,7 @@ class DeclaredObjects:
     machines: Sequence[Json] = ()
     backups: Sequence[Json] = ()
     deliveries: Sequence[Json] = ()
+    users: Sequence[Json] = ()
 
     def text(self) -> str:
         """Return how they are."""
@@ -193,6 +203,21 @@ class DeclaredObjects:
             DELIVERIES.of(_conditions(self.deliveries)),
             VERSIONS.of({(*_named(one), version): 1 for one in self.deployments if (version := _of(one, "version"))}),
             CERTIFICATES.of(self._certificates()),
+            AUTHORITIES.of(
+                {
+                    (*_named(one), part["name"]): _seconds(part["expires"])
+                    for one in self.clusters
+                    for part in dig(one, "status", "authority", "parts") or ()
+                    if part.get("expires")
+                }
+            ),
+            USERS.of(
+                {
+                    (one["metadata"]["namespace"], one["spec"]["cluster"], one["metadata"]["name"]): _seconds(expires)
+                    for one in self.users
+                    if (expires := _of(one, "expires"))
+                }
+            ),
             BACKUPS.of(self._newest_backups()),
             FRESH.of(self._fresh()),
             RUNNING.of(

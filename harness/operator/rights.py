@@ -38,6 +38,8 @@ from harness.operator.api.crds import KINDS
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    CLUSTER_NETWORK_POOL,
+    CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
     ETCD_RESTORE,
@@ -111,7 +113,8 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(MACHINE_SET, ("patch",), "edits by hand that are put back", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "conditions", STATUS),
         Right(CONFIG_MAP, ("get",), "product files of playbooks"),
-        Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the machines are reset"),
+        Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the reset, and sets that are scaled"),
+        Right(MACHINE, (VERB,), "a set that is scaled takes them", inside=True),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
     "machineset": (
@@ -166,6 +169,23 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SERVICE, ("create", "get", "patch"), "CLUSTER-api"),
         Right(ENDPOINT_SLICE, ("create", "get", "patch"), "the control planes behind it"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+    ),
+    "authority": (
+        Right(SECRET, ("create", "get"), "CAs that clusters are begun with"),
+        Right(CLUSTER, ("patch",), "what they are, and until when", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+    ),
+    "networks": (
+        Right(CLUSTER_NETWORK_POOL, ("update",), "what each cluster has of it", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("get",), "what a cluster has is given up when it is gone"),
+        Right(CLUSTER, ("patch",), "its networks", STATUS),
+    ),
+    "users": (
+        Right(SECRET, ("create", "get", "patch"), "a cluster's kubeconfig opens its API, and each user has one"),
+        Right(CLUSTER_USER, ("patch",), "a finalizer while it has bindings in its cluster"),
+        Right(CLUSTER_USER, ("update",), "what it has, and until when", STATUS),
+        Right(CLUSTER_USER, ("update",), "it owns its kubeconfig", FINALIZERS, inside=True),
+        _TUNNEL,
     ),
     "addons": (
         Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),

@@ -10,7 +10,7 @@ from harness.plan.goal import goal_of
 from harness.plan.lock import Lock, runnable
 from harness.plan.tiers import tier_cells
 from harness.plan.verify import Combination, had, wanted_by_kind
-from harness.spec.models import Spec
+from harness.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,7 @@ FORMS: Mapping[str, Form] = {
     "cluster_architecture": _one_of("amd64", "arm64"),
     "cluster_network_plugin": Form("the name of a network plugin", "flannel", _matching(re.compile(LABEL))),
     "cluster_vxlan_port": Form("a port", "8472", _number(1, HIGHEST_PORT)),
+    "cluster_vxlan_vni": Form("a number from 1 to 16777215", "1", _number(1, (1 << 24) - 1)),
     "cluster_api_port": Form("a port", "6445", _number(1, HIGHEST_PORT)),
     "cluster_vxlan_mtu": Form("a number of bytes", "1450", _number(0, HIGHEST_PORT)),
     "cluster_coredns_cache_seconds": Form("a number of seconds", "30", _number(0, 1 << 31)),
@@ -162,7 +163,7 @@ FORMS: Mapping[str, Form] = {
             *("cluster_ingress_default_class", "cluster_anonymous_health_only", "cluster_kubelet_certificates_signed"),
             *("cluster_private_files", "cluster_seccomp_default", "cluster_external_ca"),
             *("cluster_enforces_network_policies", "cluster_ca_rotation_restart_pods"),
-            "cluster_upgrade_workers",
+            *("cluster_upgrade_workers", "cluster_emulate_previous_minor"),
         ),
         A_TRUTH,
     ),
@@ -202,6 +203,7 @@ FORMS: Mapping[str, Form] = {
 # By name: why a value cannot be judged here.
 UNJUDGED: Mapping[str, str] = {
     **dict.fromkeys(EXAMPLES, "judged with the other networks"),
+    "cluster_authority_path": "a folder of the controller, judged there",
     "cluster_image_prefix": "judged with the run's registry",
     "cluster_ingress_address": "made of the run's machines",
     "cluster_api_host": "fixed: each machine's own haproxy",

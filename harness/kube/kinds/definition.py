@@ -91,7 +91,11 @@ def _map(values: Any, defs: Mapping[str, Any]) -> Schema:
 
 @dataclass(frozen=True)
 class KindOfObject:
-    """A namespaced kind of one version: its model, its names in the API, columns, fields to select by."""
+    """A kind of one version: its model, its names in the API, columns, fields to select by.
+
+    replicas: the field of the status with the replicas that there are, of a kind that `kubectl scale` knows; its spec
+        has `replicas` as well.
+    """
 
     model: type[BaseModel]
     resource: Resource
@@ -99,6 +103,7 @@ class KindOfObject:
     category: str
     columns: tuple[Schema, ...]
     selectable: tuple[str, ...] = ()
+    replicas: str = ""
 
     def definition(self) -> Json:
         """Return the definition, annotated with the digest of its spec."""
@@ -116,18 +121,27 @@ class KindOfObject:
             "name": resource.version,
             "served": True,
             "storage": True,
-            "subresources": {"status": {}},
+            "subresources": {"status": {}, **self._scale()},
             "additionalPrinterColumns": list(self.columns),
             **fields,
             "schema": {"openAPIV3Schema": structural(self.model)},
         }
-        spec = {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]}
+        spec = {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": names,
+            "versions": [version],
+        }
         digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
         meta = {
             "name": f"{resource.plural}.{resource.group}",
             "annotations": {digest_annotation(resource.group): digest},
         }
         return {"apiVersion": CRD.api_version, "kind": CRD.kind, "metadata": meta, "spec": spec}
+
+    def _scale(self) -> Json:
+        paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": self.replicas}
+        return {"scale": paths} if self.replicas else {}
 
 
 def digest_annotation(group: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from harness.kube.kinds.models import ApiModel, Cel, StatusModel
 from harness.operator.api.resources import ComponentVersion, Line, ObjectName
 
-BUILT_IN = ("metrics-server", "local-path-provisioner")
+BUILT_IN = ("metrics-server", "local-path-provisioner", "metallb", "kube-router", "traefik")
 MISSING = "Missing"  # the reason of a built-in add-on of which something is gone
 AddonName = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 ManifestUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S*$", max_length=1024)]
@@ -40,7 +40,7 @@ NO_FILE = Cel(
 UNKNOWN = Cel(
     f"has(self.manifests) || {_KNOWN}",
     "the playbooks have no add-on of this name",
-    f"use {' or '.join(BUILT_IN)}, or say with manifests what it consists of",
+    f"use {', '.join(BUILT_IN)}, or say with manifests what it consists of",
     ".name",
     holds=lambda one: one.manifests is not None or one.name in BUILT_IN,
 )
@@ -75,7 +75,7 @@ class ClusterAddon(ApiModel):
     """One add-on: of the playbooks, or with manifests."""
 
     cel: ClassVar[tuple[Cel, ...]] = (UNKNOWN, TAKEN, NO_VERSION)
-    name: AddonName = Field(description=f"One of the playbooks: {', '.join(BUILT_IN)}; any other with manifests.")
+    name: AddonName = Field(description=f"{', '.join(BUILT_IN)}; any other with manifests.")
     version: ComponentVersion | None = Field(
         default=None, description="Version of an add-on of the playbooks; default: the release table."
     )

@@ -126,6 +126,39 @@ class PendingApproval(StatusModel):
     digest: Digest = Field(default="", description="Digest of what would be applied.")
 
 
+class AuthorityPart(StatusModel):
+    """A CA of the cluster, or the keys that its ServiceAccounts' tokens are signed with."""
+
+    name: str = Field(description="ca, etcd, proxy or sa.")
+    secret: ObjectName = Field(description="Secret with tls.crt and tls.key.")
+    public_key: Digest = Field(description="SHA-256 of the public key, by which the cluster knows it.")
+    expires: Moment = Field(default=None, description="When the CA expires.")
+
+
+class AuthorityState(StatusModel):
+    """The CAs that the cluster is begun with."""
+
+    usable: bool = Field(default=False, description="Whether machines can be given them.")
+    reason: str = Field(default="NotMade", description="Why, as one word for programs.")
+    message: Line = Field(
+        default="its CAs are not made yet: the controller authority makes them", description="Why, for people."
+    )
+    parts: tuple[AuthorityPart, ...] = listed("Each of them.", key="name", default=(), max_length=10)
+
+
+class NetworksState(StatusModel):
+    """The networks that a cluster has of a ClusterNetworkPool."""
+
+    pool: ObjectName = Field(description="The pool.")
+    allocated: bool = Field(default=False, description="Whether they are this cluster's.")
+    reason: str = Field(default="", description="Why, as one word for programs.")
+    message: Line = Field(default="", description="Why, for people.")
+    pods: str | None = Field(default=None, description="Network of the pods.")
+    services: str | None = Field(default=None, description="Network of the Services.")
+    vni: int | None = Field(default=None, description="VXLAN number.")
+    port: int | None = Field(default=None, description="UDP port of VXLAN.")
+
+
 class DeclaredClusterStatus(StatusModel):
     """The plan, the operation that runs, what was applied, and what happened before."""
 
@@ -135,6 +168,8 @@ class DeclaredClusterStatus(StatusModel):
     applied: AppliedState | None = Field(default=None, description="What was last applied with success.")
     unsettled: UnsettledState | None = Field(default=None, description="What may be done half.")
     approval: PendingApproval | None = Field(default=None, description="The operation that waits for an approval.")
+    authority: AuthorityState | None = Field(default=None, description="The CAs that the cluster is begun with.")
+    networks: NetworksState | None = Field(default=None, description="Its networks, where it names a pool.")
     addons: tuple[AddonStatus, ...] = listed(
         "What became of each add-on in the cluster.", key="name", default=(), max_length=40
     )

@@ -12,13 +12,15 @@ from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.components import (
     ApiBalancer,
     ArtifactSource,
+    CertificateSettings,
     ClusterNetwork,
     Components,
     ContainerRuntime,
+    Hardening,
     KubernetesSettings,
 )
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings
+from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings, SecretName
 from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
@@ -89,6 +91,36 @@ CLUSTER_NAME = Cel(
 )
 
 
+def _own_secret(what: str) -> SecretName | None:
+    made: SecretName | None = Field(default=None, description=f"Secret with tls.crt and tls.key of {what}.")
+    return made
+
+
+class ClusterAuthority(ApiModel):
+    """CAs of the cluster. What no Secret is named for, the operator makes."""
+
+    ca_secret_ref: SecretName | None = _own_secret("the cluster's CA")
+    etcd_secret_ref: SecretName | None = _own_secret("etcd's CA")
+    proxy_secret_ref: SecretName | None = _own_secret("the front proxy's CA")
+    service_account_secret_ref: SecretName | None = _own_secret("the keys for tokens; tls.crt has the public one")
+
+    @property
+    def named(self) -> bool:
+        """Tell whether the object names any Secret."""
+        return any(getattr(self, name) is not None for name in type(self).model_fields)
+
+
+OWN_AUTHORITY = Cel(
+    "!has(self.authority) || !(self.adopt || has(self.playbooks.product)) || !("
+    "has(self.authority.caSecretRef) || has(self.authority.etcdSecretRef) || "
+    "has(self.authority.proxySecretRef) || has(self.authority.serviceAccountSecretRef))",
+    "a cluster that is adopted, or that other playbooks make, has CAs of its own",
+    "remove the Secrets",
+    ".authority",
+    holds=lambda spec: not spec.authority.named or not (spec.adopt or spec.playbooks.product is not None),
+)
+
+
 class JobPolicy(ApiModel):
     """How executors are run, and how many are kept."""
 
@@ -117,7 +149,7 @@ class DeletionPolicy(ApiModel):
 class ClusterDeploymentSpec(ApiModel):
     """The wanted cluster."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES)
+    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY)
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
     adopt: bool = Field(
@@ -139,6 +171,9 @@ class ClusterDeploymentSpec(ApiModel):
         "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
     )
     load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
+    hardening: Hardening = part(Hardening, "What makes the cluster harder to break into.")
+    certificates: CertificateSettings = part(CertificateSettings, "For how long certificates are valid.")
+    authority: ClusterAuthority = part(ClusterAuthority, "CAs of one's own, which the cluster is begun with.")
     health: HealthPolicy = part(HealthPolicy, "What is done about machines that are gone or hung.")
     access: Literal["Auto", "Direct", "PortForward"] = Field(
         default="Auto",

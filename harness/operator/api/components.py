@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints, model_validator
 
-from harness.kube.kinds.models import ApiModel, Cel, mapped, part, unchanged
+from harness.kube.kinds.models import ApiModel, Cel, listed, mapped, part, unchanged
 from harness.kube.kinds.page import SpecMistake
-from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm
+from harness.operator.api.networks import HIGHEST_PORT, HIGHEST_VNI, Cidr
+from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm, Line, ObjectName
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
 FLAGS = Cel(
@@ -83,17 +84,23 @@ class KubeProxySettings(ApiModel):
     config: FreeForm = mapped("Settings that are merged into KubeProxyConfiguration.")
 
 
+class SchedulerSettings(Flags):
+    """Settings of the scheduler."""
+
+    config: FreeForm | None = Field(default=None, description="KubeSchedulerConfiguration, of version v1.")
+
+
 class KubernetesSettings(ApiModel):
     """Settings of Kubernetes' own components."""
 
     api_server: Flags = part(Flags, "kube-apiserver.")
     controller_manager: Flags = part(Flags, "kube-controller-manager.")
-    scheduler: Flags = part(Flags, "kube-scheduler.")
+    scheduler: SchedulerSettings = part(SchedulerSettings, "kube-scheduler.")
+    patches: FreeForm | None = Field(default=None, description="Patches of kubeadm, by the names of their files.")
     kubelet: KubeletSettings = part(KubeletSettings, "The kubelets.")
     kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
 
 
-Cidr = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$", max_length=43)]
 Domain = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
 ]
@@ -102,8 +109,10 @@ Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[a-
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 
 
-def network_of(text: str) -> IPv4Network | IPv6Network | None:
+def network_of(text: str | None) -> IPv4Network | IPv6Network | None:
     """Read a network in CIDR notation, None when it is none, or one in a form that the API server does not read."""
+    if text is None:
+        return None
     try:
         found = ip_network(text)
     except ValueError:
@@ -119,6 +128,7 @@ def _apart(network: ClusterNetwork) -> bool:
 
 IS_NETWORK = "isCIDR(self.{0}) && cidr(self.{0}).masked() == cidr(self.{0})"
 OVERLAP = Cel(
+    "!has(self.pods) || !has(self.services) || "
     f"!({IS_NETWORK.format('pods')}) || !({IS_NETWORK.format('services')}) || "
     "!(cidr(self.pods).containsCIDR(cidr(self.services)) || cidr(self.services).containsCIDR(cidr(self.pods)))",
     "the networks of pods and services overlap",
@@ -130,11 +140,11 @@ OVERLAP = Cel(
 
 def _is_network(field: str, example: str) -> Cel:
     return Cel(
-        IS_NETWORK.format(field),
+        f"!has(self.{field}) || ({IS_NETWORK.format(field)})",
         "not a network in CIDR notation",
         f"write one such as {example}",
         f".{field}",
-        holds=lambda network: network_of(getattr(network, field)) is not None,
+        holds=lambda network: getattr(network, field) is None or network_of(getattr(network, field)) is not None,
     )
 
 
@@ -157,27 +167,75 @@ NO_REGISTRY = Cel(
 class Vxlan(ApiModel):
     """How flannel wraps packets between machines."""
 
-    port: int = Field(default=8472, ge=1, le=65535, description="UDP port; change it if machines use VXLAN themselves.")
+    port: int | None = Field(
+        default=None,
+        ge=1,
+        le=HIGHEST_PORT,
+        description="UDP port; default: that of the pool, or 8472. Change it if machines use VXLAN themselves.",
+    )
+    vni: int | None = Field(
+        default=None, ge=1, le=HIGHEST_VNI, description="VXLAN number; default: that of the pool, or 1; cannot change."
+    )
     mtu: int = Field(default=0, ge=0, le=65535, description="MTU; 0: that of the machine's interface, less the header.")
+
+
+# As in playbooks/group_vars/all/main.yml.
+DEFAULT_NETWORKS = {"pods": "10.243.0.0/16", "services": "10.95.0.0/16"}
+DEFAULT_PORT = 8472
+
+
+def _same(field: str) -> Cel:
+    """Return the rule that a network stays: a field that is not there has its default, or what the pool gives."""
+    told = "(has({0}.{1}) ? {0}.{1} : has({0}.pool) ? '' : '{2}')"
+    before, after = (told.format(who, field, DEFAULT_NETWORKS[field]) for who in ("oldSelf", "self"))
+    return Cel(f"{after} == {before}", f"{field} cannot change", ANEW, f".{field}")
+
+
+ANEW = "delete the object and create it again to change this"
+SAME_POOL = Cel(
+    "!has(oldSelf.pool) || (has(self.pool) && self.pool == oldSelf.pool)", "pool cannot change", ANEW, ".pool"
+)
 
 
 class ClusterNetwork(ApiModel):
     """Addresses and names inside of the cluster."""
 
     cel: ClassVar[tuple[Cel, ...]] = (
-        _is_network("pods", "10.243.0.0/16"),
-        _is_network("services", "10.95.0.0/16"),
+        *(_is_network(field, network) for field, network in DEFAULT_NETWORKS.items()),
         OVERLAP,
-        *(unchanged(f".{name}") for name in ("plugin", "pods", "services", "dnsDomain")),
+        *(unchanged(f".{name}") for name in ("plugin", "dnsDomain")),
+        *(_same(field) for field in DEFAULT_NETWORKS),
+        SAME_POOL,
     )
     # As in playbooks/group_vars/all/network_plugins.yml.
     plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin; cannot change.")
-    pods: Cidr = Field(default="10.243.0.0/16", description="Network of the pods, in CIDR notation; cannot change.")
-    services: Cidr = Field(
-        default="10.95.0.0/16", description="Network of the Services, in CIDR notation; cannot change."
+    pool: ObjectName | None = Field(
+        default=None, description="ClusterNetworkPool that gives the networks which are not set; cannot change."
+    )
+    pods: Cidr | None = Field(
+        default=None, description="Network of the pods; default: that of the pool, or 10.243.0.0/16; cannot change."
+    )
+    services: Cidr | None = Field(
+        default=None, description="Network of the Services; default: that of the pool, or 10.95.0.0/16; cannot change."
     )
     dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
+    load_balancer_addresses: tuple[Line, ...] | None = listed(
+        "Addresses that the add-on metallb gives to Services: ranges or networks.",
+        default=None,
+        min_length=1,
+        max_length=50,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, given: Any) -> Any:
+        """Give a network without a pool the defaults of the playbooks."""
+        if not isinstance(given, Mapping) or given.get("pool") is not None:
+            return given
+        made = {**DEFAULT_NETWORKS, **{name: value for name, value in given.items() if value is not None}}
+        vxlan = made.get("vxlan", {})
+        return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
 
 
 class ArtifactSource(ApiModel):
@@ -214,3 +272,70 @@ def service_names(cluster: str, namespace: str) -> list[str]:
     """Return the names of a cluster's API in its infra cluster, which its certificate has to have, the fullest last."""
     name = service_name(cluster)
     return [name, f"{name}.{namespace}", f"{name}.{namespace}.svc"]
+
+
+Level = Literal["privileged", "baseline", "restricted"]
+Hours = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}h(0m)?(0s)?$", max_length=16)]
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=253)]
+
+
+def switch(what: str) -> bool | None:
+    """Return the field of a switch that is as the playbooks have it where it is not set."""
+    made: bool | None = Field(default=None, description=f"{what}; default: that of the playbooks.")
+    return made
+
+
+class PodSecurity(ApiModel):
+    """Pod Security levels of namespaces that say nothing themselves."""
+
+    enforce: Level | None = Field(default=None, description="Pods beyond it are refused.")
+    audit: Level | None = Field(default=None, description="Pods beyond it are in the audit log.")
+    warn: Level | None = Field(default=None, description="Who makes pods beyond it is warned.")
+    exempt: tuple[Word, ...] | None = listed("Further namespaces without a level.", default=None, max_length=100)
+
+
+class EventRateLimit(ApiModel):
+    """How many events are taken."""
+
+    type: Literal["Server", "Namespace", "User", "SourceAndObject"] = Field(description="Counted for.")
+    qps: int = Field(ge=1, le=1_000_000, description="Events a second.")
+    burst: int = Field(ge=1, le=1_000_000, description="Events at once.")
+    cache_size: int | None = Field(default=None, ge=1, le=1_000_000, description="How many are counted apart.")
+
+
+class TlsSettings(ApiModel):
+    """TLS of every listener."""
+
+    minimum: Literal["VersionTLS12", "VersionTLS13"] | None = Field(default=None, description="The oldest version.")
+    cipher_suites: tuple[Word, ...] | None = listed(
+        "Of TLS 1.2, by the names of Go.", default=None, min_length=1, max_length=20
+    )
+
+
+class Hardening(ApiModel):
+    """What makes the cluster harder to break into. Keys are no fields: a Secret has them."""
+
+    audit_policy: FreeForm | None = Field(default=None, description="Policy of audit.k8s.io/v1, without apiVersion.")
+    tls: TlsSettings = part(TlsSettings, "TLS of every listener.")
+    pod_security: PodSecurity | None = Field(default=None, description="Pod Security levels.")
+    event_rate_limits: tuple[EventRateLimit, ...] | None = listed(
+        "How many events are taken.", key="type", default=None, max_length=4
+    )
+    admission_plugins: tuple[Word, ...] | None = listed(
+        "Further admission plugins.", default=None, min_length=1, max_length=40
+    )
+    anonymous_health_only: bool | None = switch("Strangers may ask for health and nothing else")
+    kubelet_certificates_signed: bool | None = switch("The cluster signs what kubelets serve with")
+    seccomp_default: bool | None = switch("Pods without a seccomp profile get the runtime's")
+    profiling: bool | None = switch("Components show profiles")
+    private_files: bool | None = switch("Files of the kubelet and of the pod network are root's alone")
+
+
+class CertificateSettings(ApiModel):
+    """For how long certificates are valid."""
+
+    validity: Hours | None = Field(default=None, description="Of what kubeadm signs, in hours; default: a year.")
+    ca_validity: Hours | None = Field(default=None, description="Of CAs that are made, in hours; default: ten years.")
+    renew_before_days: int | None = Field(
+        default=None, ge=0, le=3650, description="Within how many days of its end one is renewed; default: 90."
+    )

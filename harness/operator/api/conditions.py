@@ -19,6 +19,8 @@ RESTORED = "Restored"  # of an EtcdRestore
 ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
 ETCD_HEALTHY = "EtcdHealthy"
+AUTHORITY_VALID, NETWORKS_ALLOCATED = "AuthorityValid", "NetworksAllocated"
+AVAILABLE = "Available"  # of a ClusterNetworkPool
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
 # Of machines of a cluster: a login, what was last applied, and health.
 ANSWERING, SETTINGS_AS_APPLIED = "Answering", "SettingsAsApplied"

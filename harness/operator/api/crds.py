@@ -11,9 +11,12 @@ from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.delivery import Delivery
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.networks import ClusterNetworkPool
 from harness.operator.api.resources import (
     CLUSTER,
     CLUSTER_DEPLOYMENT,
+    CLUSTER_NETWORK_POOL,
+    CLUSTER_USER,
     DELIVERY,
     ETCD_BACKUP,
     ETCD_RESTORE,
@@ -22,6 +25,7 @@ from harness.operator.api.resources import (
     MACHINE_SET,
 )
 from harness.operator.api.sets import MachineSet
+from harness.operator.api.users import ClusterUser
 
 DIGEST = digest_annotation(GROUP)
 HEADER = "# Written by `vmatrix operator crds --write` from harness/operator/api. Do not edit.\n"
@@ -105,13 +109,31 @@ DELIVERY_COLUMNS = (
     column("Image", ".status.image", wide=True),
     column("Reason", condition_path("Ready", "message"), wide=True),
 )
+USER_COLUMNS = (
+    column("Cluster", ".spec.cluster"),
+    column("User", ".status.user"),
+    column("Ready", condition_path("Ready")),
+    column("Expires", ".status.expires"),
+    AGE,
+    column("Secret", ".status.secret", wide=True),
+    column("Says", condition_path("Ready", "message"), wide=True),
+)
+POOL_COLUMNS = (
+    column("Available", condition_path("Available")),
+    AGE,
+    column("Pods", ".spec.pods[*].cidr", wide=True),
+    column("Services", ".spec.services[*].cidr", wide=True),
+    column("Says", condition_path("Available", "message"), wide=True),
+)
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
-    KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS),
+    KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS, replicas=".status.claimed"),
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
     KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
     KindOfObject(EtcdRestore, ETCD_RESTORE, "ver", CATEGORY, ETCD_RESTORE_COLUMNS, (".spec.cluster", ".status.phase")),
+    KindOfObject(ClusterUser, CLUSTER_USER, "vcu", CATEGORY, USER_COLUMNS, (".spec.cluster",)),
+    KindOfObject(ClusterNetworkPool, CLUSTER_NETWORK_POOL, "vnp", CATEGORY, POOL_COLUMNS),
     KindOfObject(Delivery, DELIVERY, "vdl", CATEGORY, DELIVERY_COLUMNS),
 )
 

@@ -15,6 +15,8 @@ MACHINE_SET = Resource(GROUP, VERSION, "machinesets", "MachineSet")
 MACHINE = Resource(GROUP, VERSION, "machines", "Machine")
 ETCD_RESTORE = Resource(GROUP, VERSION, "etcdrestores", "EtcdRestore")
 ETCD_BACKUP = Resource(GROUP, VERSION, "etcdbackups", "EtcdBackup")
+CLUSTER_USER = Resource(GROUP, VERSION, "clusterusers", "ClusterUser")
+CLUSTER_NETWORK_POOL = Resource(GROUP, VERSION, "clusternetworkpools", "ClusterNetworkPool", namespaced=False)
 DELIVERY_GROUP = "delivery.vmatrix.dev"
 DELIVERY = Resource(DELIVERY_GROUP, VERSION, "deliveries", "Delivery")
 DELIVERY_LABEL, REVISION_LABEL = f"{DELIVERY_GROUP}/delivery", f"{DELIVERY_GROUP}/revision"
@@ -40,6 +42,7 @@ APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  #
 REQUESTED_BY_ANNOTATION, APPROVED_BY_ANNOTATION = f"{GROUP}/requested-by", f"{GROUP}/approved-by"
 REPLACE_ANNOTATION = f"{GROUP}/replace"  # of a Machine that is to leave its cluster; the value says why
 DELETE_ANNOTATION = f"{GROUP}/delete-me"  # of a Machine that goes first when its set is to have fewer
+USER_FINALIZER = f"{GROUP}/user"  # of a ClusterUser that has bindings in its cluster
 RESET_FINALIZER = f"{GROUP}/reset"
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why
 GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to begin any more

@@ -35,7 +35,8 @@ API_NAMES = "cluster_api_extra_sans"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets, whatever spec.variables says.
 OPERATORS_OWN = frozenset(
-    f"cluster_{name}" for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "remove_nodes", "lost_nodes")
+    f"cluster_{name}"
+    for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "authority_path", "remove_nodes", "lost_nodes")
 )
 
 
@@ -65,15 +66,33 @@ SETTINGS = (
     SpecField("network.pods", "cluster_pod_cidr"),
     SpecField("network.services", "cluster_service_cidr"),
     SpecField("network.dnsDomain", "cluster_dns_domain"),
+    SpecField("network.vxlan.vni", "cluster_vxlan_vni"),
     SpecField("network.vxlan.port", "cluster_vxlan_port"),
     SpecField("network.vxlan.mtu", "cluster_vxlan_mtu"),
     SpecField("etcd.extraArgs", "cluster_etcd_extra_args"),
     SpecField("kubernetes.apiServer.extraArgs", "cluster_apiserver_extra_args"),
     SpecField("kubernetes.controllerManager.extraArgs", "cluster_controller_manager_extra_args"),
     SpecField("kubernetes.scheduler.extraArgs", "cluster_scheduler_extra_args"),
+    SpecField("kubernetes.scheduler.config", "cluster_scheduler_config"),
+    SpecField("kubernetes.patches", "cluster_kubeadm_patches"),
     SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
     SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
     SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
+    SpecField("hardening.auditPolicy", "cluster_audit_policy"),
+    SpecField("hardening.tls.minimum", "cluster_tls_minimum"),
+    SpecField("hardening.tls.cipherSuites", "cluster_tls_cipher_suites"),
+    SpecField("hardening.podSecurity", "cluster_pod_security"),
+    SpecField("hardening.eventRateLimits", "cluster_event_rate_limits"),
+    SpecField("hardening.admissionPlugins", "cluster_admission_plugins"),
+    SpecField("hardening.anonymousHealthOnly", "cluster_anonymous_health_only"),
+    SpecField("hardening.kubeletCertificatesSigned", "cluster_kubelet_certificates_signed"),
+    SpecField("hardening.seccompDefault", "cluster_seccomp_default"),
+    SpecField("hardening.profiling", "cluster_profiling"),
+    SpecField("hardening.privateFiles", "cluster_private_files"),
+    SpecField("certificates.validity", "cluster_certificates_validity"),
+    SpecField("certificates.caValidity", "cluster_ca_validity"),
+    SpecField("certificates.renewBeforeDays", "cluster_certificates_renew_before_days"),
+    SpecField("network.loadBalancerAddresses", "cluster_load_balancer_addresses", "addons"),
     SpecField("source.type", "cluster_artifact_source", "source"),
     SpecField("source.mirror", "cluster_mirror_url", "source"),
     SpecField("source.registry", "cluster_image_registry", "source"),
@@ -204,6 +223,9 @@ MAKERS = "registry.k8s.io"
 ADDONS = {
     "metrics-server": ("cluster_metrics_server_image",),
     "local-path-provisioner": ("cluster_local_path_provisioner_image", "cluster_busybox_image"),
+    "metallb": ("cluster_metallb_controller_image", "cluster_metallb_speaker_image"),
+    "kube-router": ("cluster_kube_router_image",),
+    "traefik": ("cluster_traefik_image",),
 }
 
 

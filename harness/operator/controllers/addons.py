@@ -26,7 +26,10 @@ from harness.kube.resources import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     CONFIG_MAP,
+    CRD,
+    DAEMON_SET,
     DEPLOYMENT,
+    INGRESS_CLASS,
     ROLE,
     ROLE_BINDING,
     SERVICE,
@@ -184,6 +187,11 @@ def _refuse_large(so_far: int, announced: int | None) -> None:
 
 Place = tuple[Resource, str, str]  # kind, namespace ("" for none), name
 SYSTEM, STORAGE = "kube-system", "local-path-storage"
+METALLB = "metallb-system"
+METALLB_KINDS = (
+    *("bfdprofiles", "bgpadvertisements", "bgppeers", "communities", "configurationstates", "ipaddresspools"),
+    *("l2advertisements", "servicebgpstatuses", "servicel2statuses"),
+)
 METRICS, LOCAL_PATH = "metrics-server", "local-path-provisioner"
 OBJECTS: Mapping[str, tuple[Place, ...]] = {
     METRICS: (
@@ -206,6 +214,35 @@ OBJECTS: Mapping[str, tuple[Place, ...]] = {
         (ROLE_BINDING, STORAGE, LOCAL_PATH),
         (CLUSTER_ROLE, "", LOCAL_PATH),
         (CLUSTER_ROLE_BINDING, "", LOCAL_PATH),
+    ),
+    "metallb": (
+        *((CRD, "", f"{plural}.metallb.io") for plural in METALLB_KINDS),
+        *(
+            (kind, METALLB, name)
+            for name in ("controller", "speaker")
+            for kind in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
+        ),
+        *(
+            (kind, "", f"{METALLB}:{name}")
+            for name in ("controller", "speaker")
+            for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+        ),
+        (CONFIG_MAP, METALLB, "metallb-excludel2"),
+        (DEPLOYMENT, METALLB, "controller"),
+        (DAEMON_SET, METALLB, "speaker"),
+    ),
+    "kube-router": (
+        (SERVICE_ACCOUNT, SYSTEM, "kube-router"),
+        (CLUSTER_ROLE, "", "kube-router"),
+        (CLUSTER_ROLE_BINDING, "", "kube-router"),
+        (DAEMON_SET, SYSTEM, "kube-router"),
+    ),
+    "traefik": (
+        (INGRESS_CLASS, "", "traefik"),
+        (SERVICE_ACCOUNT, "traefik", "traefik"),
+        (CLUSTER_ROLE, "", "traefik"),
+        (CLUSTER_ROLE_BINDING, "", "traefik"),
+        (DAEMON_SET, "traefik", "traefik"),
     ),
 }
 

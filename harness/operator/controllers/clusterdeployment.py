@@ -23,11 +23,13 @@ from harness.operator.api.components import service_names
 from harness.operator.api.conditions import (
     ACCEPTED,
     ADDONS_READY,
+    AUTHORITY_VALID,
     BACKUP_FRESH,
     CONTROL_PLANE_READY,
     DEGRADED,
     ETCD_HEALTHY,
     MACHINES_READY,
+    NETWORKS_ALLOCATED,
     NODE_READY,
     PROGRESSING,
     READY,
@@ -58,9 +60,11 @@ from harness.operator.controllers.cluster_view import (
 )
 from harness.operator.controllers.machine import API_UNREACHABLE
 from harness.operator.controllers.machine_phase import follow_claims
+from harness.operator.decide.authority import EXPIRES_SOON, is_wanted
 from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.etcd import health
+from harness.operator.decide.networks import NOT_YET
 from harness.operator.decide.observed import RECOVER, RESET, RESTORE
 from harness.operator.decide.operations import Nothing
 
@@ -90,6 +94,26 @@ def told(sets: Informer, found: Json, wanted: Json, deployment: Json) -> Json:
     said = new(EDITED, True, "PutBack", derived(found), datetime.now(UTC), generation)
     conditions = with_conditions(dig(found, "status", "conditions") or [], said)
     return sets.merge_status(found, {"conditions": conditions})
+
+
+def scaled(found: Json, deployment: Json) -> Json | None:
+    """Return the sets of a ClusterDeployment after somebody scaled one of its MachineSets; None where nobody did.
+
+    Only the subresource counts, which `kubectl scale` and autoscalers write; any other edit is put back.
+    """
+    known = dig(deployment, "status", "observedGeneration") == deployment["metadata"].get("generation")
+    fields = found["metadata"].get("managedFields") or ()
+    by_scale = any(
+        one.get("subresource") == "scale" and "f:replicas" in (dig(one, "fieldsV1", "f:spec") or ()) for one in fields
+    )
+    if not known or not by_scale:
+        return None
+    number, cluster = dig(found, "spec", "replicas"), deployment["metadata"]["name"]
+    sets = [
+        {**one, "replicas": number} if set_name(cluster, one["name"]) == found["metadata"]["name"] else one
+        for one in deployment["spec"]["machineSets"]
+    ]
+    return {"machineSets": sets} if sets != deployment["spec"]["machineSets"] else None
 
 
 def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
@@ -190,7 +214,10 @@ RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 # Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
 BY_ITSELF = frozenset(
-    {WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST, WaitReason.WAITING_FOR_MACHINES}
+    {
+        *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
+        *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
+    }
 )
 # Waits that only a person ends, because something went wrong or cannot be.
 NO_HELP = frozenset(
@@ -220,6 +247,8 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         ADDONS_READY: addons,
         BACKUP_FRESH: _backup_fresh(view, moment),
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
+        AUTHORITY_VALID: _authority_valid(view),
+        NETWORKS_ALLOCATED: _networks_allocated(view),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
@@ -245,6 +274,23 @@ def _backups(view: DeclaredView, moment: datetime) -> BackupFreshness:
 def _backup_fresh(view: DeclaredView, moment: datetime) -> Said:
     found = _backups(view, moment)
     return found.fresh, found.reason, found.message
+
+
+def _authority_valid(view: DeclaredView) -> Said:
+    """Return whether the CAs that the cluster is begun with can be used, and for long enough."""
+    state = view.observed.authority
+    if view.cluster is None or view.wish is None or not is_wanted(view.wish) or state is None:
+        return None, "OnMachines", "its CAs are made on its machines, and the operator has no copy of them"
+    valid = state.usable and state.reason != EXPIRES_SOON
+    return (True if valid else False if state.usable or state.message else None), state.reason, state.message
+
+
+def _networks_allocated(view: DeclaredView) -> Said:
+    """Return whether the networks are this cluster's alone; without a pool, they are compared with nobody's."""
+    if view.wish is None or view.wish.spec.network.pool is None:
+        return True, "NoPool", ""
+    state = view.observed.networks
+    return (None, "NotYet", NOT_YET) if state is None else (state.allocated, state.reason, state.message)
 
 
 def _progressing(view: DeclaredView) -> Said:
@@ -393,7 +439,7 @@ class ClusterDeploymentController:
             self._orphan(key)
             return None
         try:
-            if self._finalizer(view) or self._children(view):
+            if self._finalizer(view) or self._scaled(view) or self._children(view):
                 return 0.0
         except FormerObject:
             return FORMER_SECONDS
@@ -431,6 +477,23 @@ class ClusterDeploymentController:
         patch = {"metadata": {"finalizers": others if has else [*others, RESET_FINALIZER]}}
         self._looks.deployments.merge(view.deployment, patch)
         return True
+
+    def _scaled(self, view: DeclaredView) -> bool:
+        """Take over the number of a set that somebody scaled, unless the cluster must not have it: tell whether it was.
+
+        What is not taken over is put back like any edit, and the condition `Edited` of the set says why.
+        """
+        if view.wish is None or view.mistakes or deleting(view.deployment):
+            return False
+        for one in self._looks.sets.by(of_uid, view.deployment["metadata"]["uid"]):
+            spec = scaled(one, view.deployment)
+            if spec is None:
+                continue
+            after = {**view.deployment, "spec": {**view.deployment["spec"], **spec}}
+            if not self._looks.seen(after, view.cluster).mistakes:
+                self._looks.deployments.merge(view.deployment, {"spec": spec})
+                return True
+        return False
 
     def _children(self, view: DeclaredView) -> bool:
         if view.wish is None or view.mistakes or deleting(view.deployment):

@@ -16,7 +16,7 @@ from harness.kube.kinds.models import StatusModel
 from harness.kube.objects import dig, now
 from harness.kube.reconcile import Controller, follow, follow_children
 from harness.kube.resources import CONFIG_MAP, JOB
-from harness.operator.api.cluster import CurrentOperation
+from harness.operator.api.cluster import AuthorityState, CurrentOperation
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import executions as end_of
@@ -31,9 +31,10 @@ from harness.operator.controllers.cluster_view import (
 )
 from harness.operator.controllers.executions import cancelled
 from harness.operator.controllers.machine_phase import follow_claims, held
+from harness.operator.decide.authority import files_of, is_wanted
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
-from harness.operator.decide.operations import DUTIES, due_of, plan, withdrawn
+from harness.operator.decide.operations import DEPLOY, DUTIES, due_of, plan, withdrawn
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
 
@@ -46,11 +47,14 @@ def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOpera
     return operation.model_copy(update={"job": job, "image": image})
 
 
-def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access: str) -> Execution:
+def execution_of(
+    operation: CurrentOperation, due: Due, wanted: Desired, access: str, authority: AuthorityState | None = None
+) -> Execution:
     """Return what is executed.
 
     Args:
         due: what is to be done.  access: how machines are reached where the object says Auto.
+        authority: the CAs of the cluster, which its first operation gives to machines.
     """
     chosen = wanted.spec.access if wanted.spec.access != AUTO else access
     hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
@@ -68,6 +72,7 @@ def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access:
         deadline_seconds=wanted.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
         snapshot=operation.snapshot,
+        authority=files_of(authority) if operation.operation == DEPLOY and is_wanted(wanted.wish) else {},
     )
 
 
@@ -143,7 +148,9 @@ class ClusterInstall:
         if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
             return AGAIN_SECONDS
         try:
-            make(self._cluster, execution_of(running, due, found.desired, self._options.access), found.cluster)
+            authority = found.observed.authority
+            given = execution_of(running, due, found.desired, self._options.access, authority)
+            make(self._cluster, given, found.cluster)
         except VmatrixError as error:
             text = f"{running.operation} cannot begin: {error.summary}"
             self._events.warning(found.deployment, "ExecutorNotMade", text, component=COMPONENT)

@@ -18,11 +18,16 @@ from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
 from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
+from harness.operator.decide.networks import filled
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.variables import KnownReleases, load_releases, numbers, path_of, variables_of
 
 # What machines and pods have of each other for as long as the cluster lives.
-CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")
+CANNOT_CHANGE = (
+    *("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain"),
+    "cluster_vxlan_vni",
+)
+UNNAMED = {"cluster_vxlan_vni": 1}  # what a cluster has whose object names none
 TWO = 2  # members of etcd, on the way to three
 ANEW = "delete the object and create it again to change this"
 
@@ -62,7 +67,8 @@ def _etcd_version(cd: ClusterDeployment, applied: AppliedState) -> Iterator[Spec
 def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
     wanted = variables_of(cd, {}, [])
     for name in CANNOT_CHANGE:
-        if applied.variables.get(name, wanted.get(name)) != wanted.get(name):
+        after = wanted.get(name, UNNAMED.get(name))
+        if applied.variables.get(name, UNNAMED.get(name, after)) != after:
             field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
             yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
     if _has_service(cd, applied.variables) != _has_service(cd, wanted):
@@ -153,6 +159,7 @@ def judged(
         image: of executors whose object names none; "" for none.
     """
     addresses = [f"{m.address}/{128 if ':' in m.address else 32}" for m in machines if m.address]
+    deployment = filled(deployment, world.networks)
     wish, found = read(deployment, load_releases().kubernetes, addresses, creating=not world.sequence)
     if wish is None:
         return None, found

@@ -22,6 +22,8 @@ class WaitReason(StrEnum):
     OPERATION_RUNNING = "OperationRunning"
     NOT_ACCEPTED = "NotAccepted"
     WAITING_FOR_MACHINES = "WaitingForMachines"
+    WAITING_FOR_NETWORKS = "WaitingForNetworks"
+    WAITING_FOR_AUTHORITY = "WaitingForAuthority"
     BACKUP_FIRST = "BackupFirst"
     RETRY_LATER = "RetryLater"
     FAILED = "Failed"

@@ -33,6 +33,7 @@ from harness.operator.api.sets import WantedSet
 from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait
+from harness.operator.decide.networks import filled
 from harness.operator.decide.observed import observed, trouble_of
 from harness.operator.decide.operations import Verdict, next_operation, plan
 from harness.operator.decide.product_file import FIELD, KnownProduct, in_config_map
@@ -344,6 +345,11 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
             said = unknown("ClusterDeployment", against.name, names)
             raise BadInput(said, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
+        networks = live.state.status.networks if live.state is not None else None
+        documents = [
+            replace(one, content=filled(one.content, networks)) if _kind(one) == CLUSTER_DEPLOYMENT.kind else one
+            for one in documents
+        ]
     deployments, machines = judged(documents, creating=live.new)
     there = {machine.metadata.name for machine in live.machines}
     live = replace(live, machines=(*live.machines, *(one for one in machines if one.metadata.name not in there)))

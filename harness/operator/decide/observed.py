@@ -11,8 +11,10 @@ from harness.operator.api.addons import MISSING
 from harness.operator.api.cluster import (
     HISTORY_LENGTH,
     AppliedState,
+    AuthorityState,
     CurrentOperation,
     DeclaredCluster,
+    NetworksState,
     PastOperation,
     PendingApproval,
     UnsettledState,
@@ -130,6 +132,8 @@ class Observed:
     expires: of the first certificate that an operation can renew.
     etcd: what members of etcd say of themselves since the last operation.
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
+    authority: the CAs that it is begun with; None where machines have made their own.
+    networks: those that it has of a pool.
     """
 
     now: datetime
@@ -152,6 +156,8 @@ class Observed:
     restore: SeenRestore | None = None
     unsettled: UnsettledState | None = None
     approval: PendingApproval | None = None
+    authority: AuthorityState | None = None
+    networks: NetworksState | None = None
 
     @property
     def touched(self) -> bool:
@@ -203,6 +209,8 @@ def observed(
         history=of.history,
         unsettled=of.unsettled,
         approval=of.approval,
+        networks=of.networks,
+        authority=of.authority or (None if of.sequence else AuthorityState()),
         backups=seen_backups(cluster, backups, now),
         restore=_restore(cluster, restores),
         missing={one.name: one.message for one in since if one.reason == MISSING},

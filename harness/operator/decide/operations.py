@@ -11,6 +11,7 @@ from harness.kube.objects import parse_time
 from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval, PlannedStep
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION, RETRY_ANNOTATION
 from harness.operator.decide import duties, etcd
+from harness.operator.decide.authority import authority_missing
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import (
@@ -26,6 +27,7 @@ from harness.operator.decide.due import (
     step,
 )
 from harness.operator.decide.duties import joining_missing, machines_missing, unsettled, upgrade
+from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
@@ -42,7 +44,7 @@ from harness.operator.decide.observed import (
 from harness.operator.decide.product_file import FIELD, phase_of
 from harness.operator.decide.restores import restorable, restore
 
-BACKUP, UPGRADE = "backup", "upgrade"  # operations
+DEPLOY, BACKUP, UPGRADE = "deploy", "backup", "upgrade"  # operations
 
 
 def before_upgrade(found: Situation) -> Due | None:
@@ -225,7 +227,7 @@ class Nothing:
 Verdict = CurrentOperation | Wait | Nothing
 DUTIES = (  # in the order in which they are done; the first three are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
-    Duty("deploy", "cluster.yml", False, duties.deploy, holds=(machines_missing,)),
+    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=(machines_missing, networks_missing, authority_missing)),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty(RESTORE, "restore.yml", True, restore),

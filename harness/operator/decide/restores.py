@@ -21,7 +21,7 @@ from harness.operator.decide.observed import RESTORED_HALF, SeenRestore
 READY = "Waiting"  # for nothing but its turn
 NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
 CA_LOST = (
-    "all {} are lost, and with them the keys of the CA, which were on these machines alone: the operator keeps none. "
+    "all {} are lost, and no operation restores a snapshot on machines without the keys of the cluster's CAs. "
     "Start a machine from a disk that is left, with its name and address; or delete the object and make another "
     "cluster (docs/operator/when-everything-is-gone.md, 6)"
 )

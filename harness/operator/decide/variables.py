@@ -105,7 +105,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 # Places in the executor's pod, which its program adds to the variables.
-OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path")
+OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
 
 
 def part_of(name: str) -> Part | None:
@@ -137,6 +137,7 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str], hosts: list
     """
     spec = cd.spec.model_dump(mode="json", by_alias=True)
     made = {field.variable: _at(spec, field.path) for field in SETTINGS}
+    made |= {name: _set(made[name]) for name in ("cluster_pod_security", "cluster_event_rate_limits")}
     made["cluster_artifact_source"] = cd.spec.source.type.lower()
     made |= {variable(name): version for name, version in versions.items()}
     if cd.spec.load_balancer.type == "Service":  # in the certificate that the deployment makes; it is not made again
@@ -163,6 +164,13 @@ def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: Applied
     parts = ("etcd", "coredns", "pause", runtime.name, "runc", "cni-plugins", cd.spec.network.plugin)
     made = {name: {**known, **named}.get(name) for name in parts} | addons
     return {name: version for name, version in made.items() if version is not None}
+
+
+def _set(value: Any) -> Any:
+    """Return what a model or a list of models says, without the fields that are not set."""
+    if isinstance(value, list):
+        return [_set(one) for one in value]
+    return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
 
 
 def _at(content: Any, path: str) -> Any:

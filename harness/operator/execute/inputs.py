@@ -5,6 +5,7 @@ extra-vars.yml    variables of the playbooks
 product.yml       the product file of playbooks that are not vmatrix's own, if there is one
 operation.json    what is done, to which cluster, how long it may take, and which machines are not reached directly
 keys/SECRET/KEY   private SSH keys
+authority/        the CAs that a cluster is begun with, as in kubeadm's folder
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Execution:
     deadline_seconds: for all of it, from the Job's start on.
     snapshot: of etcd, which it takes or restores; its claim is mounted.
     product: whose playbook it is; None: vmatrix's own.
+    authority: files of the CAs that a cluster is begun with, each with its Secret and the key of that.
     """
 
     cluster: str
@@ -62,6 +64,7 @@ class Execution:
     variables: Mapping[str, Any] = field(default_factory=dict)
     snapshot: OperationSnapshot | None = None
     product: KnownProduct | None = None
+    authority: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def job(self) -> str:
@@ -103,6 +106,7 @@ def log_name(job: str) -> str:
 
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
 PRODUCT = KEY
+AUTHORITY = "authority"
 KEY_FILE = "ansible_ssh_private_key_file"
 WORDS = ("cluster", "namespace", "job", "sequence", "operation", "entry")  # of operation.json
 PAGE = "docs/operator/troubleshooting.md"

@@ -22,7 +22,15 @@ from harness.kube.resources import (
 )
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
-from harness.operator.execute.inputs import Execution, executor_name, files_of, key_file, log_name, state_name
+from harness.operator.execute.inputs import (
+    AUTHORITY,
+    Execution,
+    executor_name,
+    files_of,
+    key_file,
+    log_name,
+    state_name,
+)
 from harness.operator.execute.object_store import SESSION_TOKEN, secret_files
 
 CONTAINER = "executor"
@@ -125,7 +133,15 @@ def _inputs(execution: Execution) -> list[Json]:
         {"secret": {"name": key.name, "items": [{"key": key.key, "path": path, "mode": OWNER_ONLY}]}}
         for path, key in sorted(keys.items())
     ]
-    return [{"configMap": {"name": execution.job}}, *secrets]
+    return [{"configMap": {"name": execution.job}}, *secrets, *_authority(execution)]
+
+
+def _authority(execution: Execution) -> list[Json]:
+    """Return the CAs that a cluster is begun with, by their Secrets."""
+    items: dict[str, list[Json]] = {}
+    for file, (name, key) in execution.authority.items():
+        items.setdefault(name, []).append({"key": key, "path": f"{AUTHORITY}/{file}", "mode": OWNER_ONLY})
+    return [{"secret": {"name": name, "items": of}} for name, of in items.items()]
 
 
 def _account_volume() -> list[Json]:

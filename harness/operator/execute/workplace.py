@@ -15,7 +15,7 @@ from harness.machines.reach.portforward import Tunnels
 from harness.machines.reach.ssh import control_directory, ssh_options
 from harness.machines.runner.call import AnsibleCall, PlaybookInputs
 from harness.operator.decide.product_file import KnownProduct, phase_of
-from harness.operator.execute.inputs import KEY_FILE, KUBECONFIG, OperationFolder
+from harness.operator.execute.inputs import AUTHORITY, KEY_FILE, KUBECONFIG, OperationFolder
 from harness.paths import packaged_dir
 from harness.spec.models import AnsibleOptions
 from harness.spec.variables import in_both
@@ -100,6 +100,8 @@ class Workplace:
             "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
             "cluster_etcd_snapshot_path": str(self._snapshot),
         }
+        if (folder.path / AUTHORITY).is_dir():
+            kept["cluster_authority_path"] = str(folder.path / AUTHORITY)
         given = variables_of(folder.product, folder.operation, {**folder.variables, **kept})
         hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))

@@ -20,7 +20,16 @@ from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig, ensure
 from harness.kube.resources import CRD, NAMESPACE, NODE, SECRET, SERVICE_ACCOUNT, Resource
 from harness.operator.api.crds import crds
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, ETCD_BACKUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    CLUSTER_NETWORK_POOL,
+    CLUSTER_USER,
+    DELIVERY,
+    ETCD_BACKUP,
+    MACHINE,
+    MACHINE_SET,
+)
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers import guest as guest_nodes
 from harness.operator.controllers import machine
@@ -36,7 +45,10 @@ from tests.embedded.operator.recorded import RecordedCluster
 from tests.embedded.operator.relay import Relay
 from tests.embedded.operator.world import MINE, OPTIONS, World
 
-KINDS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, ETCD_BACKUP, DELIVERY)
+KINDS = (
+    *(CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, ETCD_BACKUP, DELIVERY),
+    *(CLUSTER_NETWORK_POOL, CLUSTER_USER),
+)
 StartManager = Callable[..., OperatorContext]
 NEVER = Pace(1e6, 1e6, 1e6)
 REAL_JOBS = pytest.mark.parametrize("job_controller", ["real"], indirect=True)

@@ -109,7 +109,7 @@ def test_a_mistake_that_the_definition_let_pass_is_not_accepted(
 ) -> None:
     obj, _, _ = BAD[case]
     make(api, namespace, obj)
-    manager("clusterdeployment", "clusterinstall", "machineset", options=OPTIONS)
+    manager("clusterdeployment", "authority", "clusterinstall", "machineset", options=OPTIONS)
     found = judged(api, namespace)
     accepted = condition(found, ACCEPTED) or {}
     assert accepted["status"] == "False"
@@ -126,7 +126,7 @@ def test_a_mistake_that_no_definition_can_tell_is_not_accepted(
     api: Cluster, namespace: str, manager: StartManager, case: str
 ) -> None:
     make(api, namespace, BAD[case][0])
-    manager("clusterdeployment", "clusterinstall", "machineset", options=OPTIONS)
+    manager("clusterdeployment", "authority", "clusterinstall", "machineset", options=OPTIONS)
     accepted = condition(judged(api, namespace), ACCEPTED) or {}
     (mistake,) = read(BAD[case][0], KNOWN)[1]
     assert (accepted["status"], accepted["message"]) == ("False", mistake.text)
@@ -135,7 +135,7 @@ def test_a_mistake_that_no_definition_can_tell_is_not_accepted(
 
 def test_a_corrected_object_is_accepted(api: Cluster, namespace: str, manager: StartManager) -> None:
     make(api, namespace, BAD["unknown version"][0])
-    manager("clusterdeployment", "clusterinstall", "machineset", options=OPTIONS)
+    manager("clusterdeployment", "authority", "clusterinstall", "machineset", options=OPTIONS)
     assert dig(condition(judged(api, namespace), ACCEPTED), "status") == "False"
     api.merge(CLUSTER_DEPLOYMENT, "guest", {"spec": {"version": "1.36.3"}}, namespace)
     found = judged(api, namespace, generation=2)
@@ -153,7 +153,7 @@ def test_a_mistake_in_an_edit_changes_nothing_that_was_made(
     api: Cluster, namespace: str, manager: StartManager
 ) -> None:
     make(api, namespace, deployment(wanted_set("cp", "control-plane", replicas=3)))  # waits for a third Machine
-    manager("clusterdeployment", "clusterinstall", "machineset", options=OPTIONS)
+    manager("clusterdeployment", "authority", "clusterinstall", "machineset", options=OPTIONS)
     assert dig(condition(judged(api, namespace), ACCEPTED), "status") == "True"
 
     def claimed() -> list[str] | NotYet:

@@ -22,7 +22,7 @@ from tests.unit.operator.api.objects import deployment, wanted_set
 T = TypeVar("T")
 NAME = "guest"
 IMAGE = "registry.invalid/vmatrix:1"  # nothing pulls it
-MINE = ("clusterdeployment", "clusterinstall", "executions")  # controllers that need no machine
+MINE = ("clusterdeployment", "authority", "clusterinstall", "executions")  # controllers that need no machine
 OPTIONS = OperatorOptions(executor_image=IMAGE)
 KUBECONFIG = b"the kubeconfig of a guest"
 SUCCEEDED = Termination("succeeded").to_text()

@@ -92,6 +92,21 @@ ELSEWHERE: dict[str, set[Ask]] = {
         Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward"),
         Ask("patch", GROUP, "clusters/status"),
     },
+    # Its CAs are made at the first look, it has no pool and no users: tests/embedded/operator/test_isolation.py.
+    "authority": {Ask("create", "", "events")},
+    "networks": {
+        Ask("create", "", "events"),
+        Ask("get", GROUP, "clusterdeployments"),
+        Ask("patch", GROUP, "clusters/status"),
+        Ask("update", GROUP, "clusternetworkpools/status"),
+    },
+    "users": {
+        Ask("create", "", "events"),
+        *(Ask(verb, "", "secrets") for verb in ("create", "get", "patch")),
+        Ask("patch", GROUP, "clusterusers"),
+        Ask("update", GROUP, "clusterusers/status"),
+        Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward"),
+    },
     "machineset": {Ask(verb, GROUP, "machines") for verb in ("get", "create", "delete")},
     "machine": {Ask("get", GROUP, "machines")},
     # A machine that is made, and one that is lost, need an image: tests/embedded/operator_live has both.

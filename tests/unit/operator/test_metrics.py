@@ -81,15 +81,19 @@ def test_each_cluster_is_told_by_its_name() -> None:
     taken = {"2026-01-02": "Verified", "2026-01-01": "Verified", "2026-01-03": "Missing"}
     backups = [of_team({"cluster": "prod"}, phase=phase, taken=at(day)) for day, phase in taken.items()]
     now, next_one = {"operation": "upgrade", "started": at("2026-01-05")}, {"operation": "reconfigure", "sequence": 3}
-    cluster = of_team({}, operation=now, approval=next_one)
+    parts = [{"name": "ca", "expires": at("2036-01-01")}, {"name": "sa"}]
+    cluster = of_team({}, operation=now, approval=next_one, authority={"parts": parts})
     deployment = of_team({}, conditions=[{"type": "Ready", "status": "False"}], version="1.36.3")
-    text = DeclaredObjects([deployment], [cluster], machines, backups).text()
+    user = of_team({"cluster": "prod"}, expires=at("2026-06-01"))
+    text = DeclaredObjects([deployment], [cluster], machines, backups, users=[user]).text()
     name = 'cluster="prod",cluster_namespace="team"'
     lines = [line.removeprefix("vmatrix_operator_") for line in text.splitlines() if not line.startswith("#")]
     assert lines == [
         f'cluster_condition{{{name},condition="Ready",status="False"}} 1.0',
         f'cluster_version{{{name},version="1.36.3"}} 1.0',
         f"cluster_certificate_expires_timestamp_seconds{{{name}}} {moment('2026-02-01')}",
+        f'cluster_authority_expires_timestamp_seconds{{authority="ca",{name}}} {moment("2036-01-01")}',
+        f'user_certificate_expires_timestamp_seconds{{{name},user="prod"}} {moment("2026-06-01")}',
         f"cluster_backup_taken_timestamp_seconds{{{name}}} {moment('2026-01-02')}",
         f'cluster_operation_started_timestamp_seconds{{{name},operation="upgrade"}} {moment("2026-01-05")}',
         f'cluster_approval_pending{{{name},operation="reconfigure"}} 1.0',

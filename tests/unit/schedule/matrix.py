@@ -35,7 +35,7 @@ def bound(cell_id: str, memory: int, where: str = "a", *, run: str = "r") -> Bou
     return Bound(where, PodRequest(memory, 205), run, cell_id)
 
 
-def survey(nodes: Sequence[NodeRoom], *pods: Bound) -> Survey:
+def surveyed(nodes: Sequence[NodeRoom], *pods: Bound) -> Survey:
     """Return a cluster of these nodes (as if empty) and pods."""
     return Survey(tuple(nodes), tuple(pods))
 

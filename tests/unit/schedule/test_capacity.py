@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from harness.embedded.node.registration import MACHINES_ONLY
+from harness.kube.client import Json
 from harness.model import LABEL_CELL, LABEL_RUN
 from harness.schedule.capacity import Bound, _bound, request_of, takes_machines
 from harness.schedule.demand import PodRequest
-from tests.unit.schedule.matrix import bound, node, survey
-
-Json = dict[str, Any]
+from tests.unit.schedule.matrix import bound, node, surveyed
 
 
 def asking(memory: str, cpu: str = "0", **fields: Any) -> Json:
@@ -101,7 +100,7 @@ def test_the_machine_that_runs_the_clusters_pods_never_goes() -> None:
 
 def test_free_is_less_all_pods_and_empty_is_less_the_lasting_ones() -> None:
     lasting = Bound("a", PodRequest(100, 100), lasting=True)
-    seen = survey([node("a", 1000), node("b", 500)], lasting, bound("c", 300), bound("c", 50, ""), bound("c", 9, "x"))
+    seen = surveyed([node("a", 1000), node("b", 500)], lasting, bound("c", 300), bound("c", 50, ""), bound("c", 9, "x"))
     assert [n.memory_mib for n in seen.free] == [600, 500]
     assert [n.memory_mib for n in seen.empty()] == [900, 500]
     assert seen.free[0].pods == 108

@@ -45,6 +45,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "a name such as 2026-11": ("of November", "-1", 2026),
     "a number of MiB": ("100Mi", -1),
     "a number from 0 to 100": ("30%", -1, 101),
+    "a number from 1 to 16777215": (0, 1 << 24, "one"),
     "a number above 0": (0, "0.0", "fast", -1),
     "a port": (0, 65536, "http", True),
     "an absolute path": ("pki", "", 1),

@@ -144,7 +144,7 @@ BAD: dict[str, tuple[Json, str, str]] = {
     "an unknown add-on": (
         deployment(addons=[{"name": "dashboard"}]),
         "spec.addons[0].name",
-        "use metrics-server or local-path-provisioner, or say with manifests what it consists of",
+        "use metrics-server, local-path-provisioner, metallb, kube-router, traefik, or say with manifests",
     ),
     "an add-on of the playbooks with manifests": (
         deployment(addons=[{"name": "metrics-server", "manifests": {"configMap": "a"}}]),

@@ -38,8 +38,9 @@ def given(name: str, phase: str = "Claimed", *, set_name: str = "cp", uid: str =
 
 
 def cluster(**status: Any) -> Json:
-    """Return the Cluster."""
-    return {"metadata": {"name": "guest", "namespace": "default", "resourceVersion": "9"}, "status": status}
+    """Return the Cluster, whose CAs are made."""
+    given = {"authority": {"usable": True, "reason": "Valid"}, **status}
+    return {"metadata": {"name": "guest", "namespace": "default", "resourceVersion": "9"}, "status": given}
 
 
 def seen(deployment: Json, found: Json | None, *machines: Json, image: str = IMAGE) -> DeclaredView:

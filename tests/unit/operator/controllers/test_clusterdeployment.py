@@ -24,6 +24,7 @@ from harness.operator.controllers.clusterdeployment import (
     addons_ready,
     cluster_object,
     machine_sets,
+    scaled,
     status_of,
 )
 from harness.operator.controllers.clusterinstall import begun
@@ -365,3 +366,34 @@ def test_no_status_contradicts_itself(drawn: tuple[DeclaredView, Json]) -> None:
         running_one = view.observed.running
         if running_one is not None and running_one.operation != "reset":
             assert "the deletion waits for its end" in conditions["Progressing"]["message"]
+
+
+def scale_of(replicas: int, *, subresource: str | None = "scale", fields: Json | None = None) -> Json:
+    """Return the MachineSet of a ClusterDeployment once somebody gave it another number."""
+    (made,) = machine_sets(declared(), defaulted(declared()))
+    manager = {"manager": "kubectl", "fieldsV1": fields or {"f:spec": {"f:replicas": {}}}}
+    made["metadata"]["managedFields"] = [{**manager, **({"subresource": subresource} if subresource else {})}]
+    made["spec"]["replicas"] = replicas
+    return made
+
+
+def test_a_set_that_is_scaled_changes_its_wish() -> None:
+    body = {**declared(), "status": {"observedGeneration": 3}}
+    spec = scaled(scale_of(3), body)
+    assert spec is not None
+    assert [one["replicas"] for one in spec["machineSets"]] == [3]
+    assert {**spec["machineSets"][0], "replicas": 1} == body["spec"]["machineSets"][0]
+
+
+@pytest.mark.parametrize(
+    ("found", "generation"),
+    [
+        (scale_of(1), 3),
+        (scale_of(3, subresource=None), 3),
+        (scale_of(3, fields={"f:spec": {"f:labels": {}}}), 3),
+        (scale_of(3), 2),
+    ],
+    ids=["the same number", "an edit", "another field", "the wish has changed as well"],
+)
+def test_nothing_else_changes_a_wish(found: Json, generation: int) -> None:
+    assert scaled(found, {**declared(), "status": {"observedGeneration": generation}}) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.operator.api.cluster import CurrentOperation
+from harness.operator.api.cluster import AuthorityPart, AuthorityState, CurrentOperation
 from harness.operator.controllers.cluster_view import Workable
 from harness.operator.controllers.clusterinstall import begun, execution_of
 from harness.operator.decide.operations import due_of
@@ -40,6 +40,19 @@ def test_execution_is_what_the_status_says_with_the_machines_of_the_wish() -> No
     assert (host.name, host.address, host.groups) == ("m-0", "192.0.2.10", ("control_plane", "etcd", "node"))
     assert (host.key.name, host.key.key) == ("keys", "ssh-privatekey")
     assert made.variables["cluster_kubernetes_version"] == "1.36.3"
+
+
+def test_machines_get_cas_by_the_first_operation_alone() -> None:
+    found, verdict = workable()
+    part = AuthorityPart(name="ca", secret="guest-ca", public_key="sha256:0")
+    state = AuthorityState(usable=True, reason="Valid", parts=(part,))
+    due = due_of(verdict, found.desired, found.observed)
+    assert due is not None
+    first = begun("guest", verdict, "image:1")
+    made = execution_of(first, due, found.desired, "Auto", state)
+    assert made.authority == {"ca.crt": ("guest-ca", "tls.crt"), "ca.key": ("guest-ca", "tls.key")}
+    later = first.model_copy(update={"operation": "scale"})
+    assert execution_of(later, due, found.desired, "Auto", state).authority == {}
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ WORDS: dict[str, tuple[Observed, str]] = {
     "MachinesDown": (world(restore=asks(), ill={"p-1": DOWN}), f"while every machine is well (p-1: {DOWN})"),
     "NotRecoverable": (
         replace(HEALTH["all control planes are lost"][0], restore=asks()),
-        "with them the keys of the CA, which were on these machines alone: the operator keeps none. Start a machine",
+        "no operation restores a snapshot on machines without the keys of the cluster's CAs. Start a machine",
     ),
     "SituationChanged": (
         replace(LOSS, restore=asks(way=ROLLBACK)),

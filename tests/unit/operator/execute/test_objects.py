@@ -56,6 +56,23 @@ def test_each_secret_of_keys_is_mounted_once_for_its_owner_alone() -> None:
     assert secrets[0]["items"] == [{"key": "ssh-privatekey", "path": "keys/cp-0-ssh/ssh-privatekey", "mode": 0o400}]
 
 
+def test_cas_are_mounted_from_their_secrets_for_the_owner_alone() -> None:
+    files = {"ca.crt": ("prod-ca", "tls.crt"), "ca.key": ("prod-ca", "tls.key"), "etcd/ca.key": ("own", "tls.key")}
+    pod = of_kind("Job", objects_of(execution(authority=files), OWNER))[0]["spec"]["template"]["spec"]
+    (inputs,) = (volume for volume in pod["volumes"] if volume["name"] == "inputs")
+    secrets = [source["secret"] for source in inputs["projected"]["sources"] if "secret" in source][-2:]
+    assert secrets == [
+        {
+            "name": "prod-ca",
+            "items": [
+                {"key": "tls.crt", "path": "authority/ca.crt", "mode": 0o400},
+                {"key": "tls.key", "path": "authority/ca.key", "mode": 0o400},
+            ],
+        },
+        {"name": "own", "items": [{"key": "tls.key", "path": "authority/etcd/ca.key", "mode": 0o400}]},
+    ]
+
+
 def test_more_machines_need_more_memory() -> None:
     def limit(machines: int) -> str:
         hosts = tuple(host(f"w-{number}") for number in range(machines))

@@ -35,6 +35,16 @@ def test_a_key_is_copied_for_nobody_elses_eyes(tmp_path: Path) -> None:
     assert given.machines == {("10.9.9.2", 22): "cp-0", ("10.9.9.3", 22): "w-0"}
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_playbooks_are_told_of_cas_that_there_are(there: bool, tmp_path: Path) -> None:
+    path = write_folder(tmp_path / "in", execution())
+    if there:
+        (path / "authority").mkdir()
+    given = Workplace(tmp_path / "work").prepare(OperationFolder.load(path), None)
+    told = yaml.safe_load(given.variables.read_text(encoding="utf-8"))
+    assert told.get("cluster_authority_path") == (str(path / "authority") if there else None)
+
+
 def test_only_machines_that_need_it_are_reached_through_the_api(tmp_path: Path) -> None:
     folder = OperationFolder.load(write_folder(tmp_path / "in", MIXED))
     given = Workplace(tmp_path / "work").prepare(folder, tmp_path / "kubeconfig")

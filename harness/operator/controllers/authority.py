@@ -1,0 +1,140 @@
+"""Authorities: the CAs of each cluster in Secrets, made before its first deployment, or found there.
+
+Secrets are not watched: a namespace has many that are none of ours. So they are looked at from time to time.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from harness.kube.client import Json
+from harness.kube.informer import Key
+from harness.kube.objects import controller_of, deleting, owner_reference
+from harness.kube.reconcile import Controller, follow
+from harness.kube.resources import SECRET
+from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.cluster import AuthorityState, DeclaredCluster
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL
+from harness.operator.context import OperatorContext
+from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.guest import NAME_LABEL, SECRET_TYPE
+from harness.operator.decide.authority import (
+    AUTHORITIES,
+    Authority,
+    AuthorityRefused,
+    is_wanted,
+    judged,
+    lifetime_of,
+    made,
+    secret_of,
+    state_of,
+    unchanged,
+)
+
+COMPONENT = "authority"
+REFUSED_SECONDS = 30.0  # pacing: somebody is about to put something else into a Secret
+AGAIN_SECONDS = 600.0  # pacing: of what is well; a CA that is gone or that expires is known of by then
+
+
+class AuthorityController:
+    """Makes the Secrets, and says in each Cluster's status what they have."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._cluster = context.cluster
+        self._events = context.events
+        self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._clusters = context.informers.of(CLUSTER)
+        self.controller = Controller("authority", self.reconcile, workers=1)
+        follow(self._deployments, self.controller.queue)
+        follow(self._clusters, self.controller.queue)
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one cluster; return the seconds until the next look, None where only a change matters."""
+        deployment, cluster = self._deployments.get(*key), self._clusters.get(*key)
+        if deployment is None or cluster is None or deleting(deployment) or not owned_by(cluster, deployment):
+            return None
+        try:
+            wish = ClusterDeployment.model_validate(deployment)
+        except ValidationError:
+            return None
+        status = DeclaredCluster.model_validate(cluster).status
+        if not is_wanted(wish) or (status.authority is None and status.sequence):
+            return None
+        state = self._look(wish, deployment, status.authority, begun=status.sequence > 0)
+        if state != status.authority:
+            told = state.model_dump(mode="json", by_alias=True, exclude_none=True)
+            self._clusters.merge_status(cluster, {"authority": told})
+            if state.message:
+                self._events.warning(deployment, state.reason, state.message, component=COMPONENT)
+        return AGAIN_SECONDS if state.usable else REFUSED_SECONDS
+
+    def _look(
+        self, wish: ClusterDeployment, deployment: Json, before: AuthorityState | None, *, begun: bool
+    ) -> AuthorityState:
+        """Return what the Secrets of a cluster have, after those that it lacks were made.
+
+        Args:
+            before: what stood in the status.  begun: whether machines may have been given it.
+        """
+        now, parts, refused = datetime.now(UTC), [], list[AuthorityRefused]()
+        known = {one.name for one in before.parts} if before is not None else set()
+        for one in AUTHORITIES:
+            try:
+                data = self._content(one, wish, deployment, lost=begun and one.name in known)
+                part = judged(one, secret_of(wish, one)[0], data, now)
+                parts.append(unchanged(part, before) if begun else part)
+            except AuthorityRefused as error:
+                refused.append(error)
+        return state_of(parts, refused[0] if refused else None, before, now)
+
+    def _content(self, one: Authority, wish: ClusterDeployment, deployment: Json, *, lost: bool) -> Mapping[str, bytes]:
+        """Return what a Secret has, which is made if it is to be.
+
+        Args:
+            lost: it may not be made, because machines have another one.
+
+        Raises:
+            AuthorityRefused: it is not there, or another object's.
+        """
+        (name, given), namespace = secret_of(wish, one), wish.metadata.namespace
+        found = self._cluster.get(SECRET, name, namespace)
+        if found is None and given:
+            remedy = "create it, with tls.crt and tls.key"
+            raise AuthorityRefused("SecretMissing", f"there is no Secret {name} in namespace {namespace}: {remedy}")
+        if found is None and lost:
+            remedy = "put it back; a control plane has the same in /etc/kubernetes/pki"
+            raise AuthorityRefused(
+                "SecretMissing", f"Secret {name} is gone, which the cluster was begun with: {remedy}"
+            )
+        if found is None:
+            return self._make(one, name, wish, deployment)
+        owner = controller_of(found)
+        if not given and owner is not None and owner.get("uid") != deployment["metadata"]["uid"]:
+            said = f"Secret {name} belongs to another object, {owner.get('kind')} {owner.get('name')}"
+            raise AuthorityRefused("SecretInUse", f"{said}: wait until it is deleted, or delete it")
+        try:
+            data = found.get("data") or {}
+            return {key: base64.b64decode(value, validate=True) for key, value in data.items()}
+        except binascii.Error as error:  # an API server stores nothing else
+            raise AuthorityRefused("KeyMissing", f"Secret {name} has no base64") from error
+
+    def _make(self, one: Authority, name: str, wish: ClusterDeployment, deployment: Json) -> Mapping[str, bytes]:
+        cluster, namespace = wish.metadata.name, wish.metadata.namespace
+        content = made(one, datetime.now(UTC), lifetime_of(wish))
+        labels = {CLUSTER_LABEL: cluster, NAME_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
+        data = {key: base64.b64encode(value).decode() for key, value in content.items()}
+        body = SECRET.manifest(name, namespace, labels=labels, type=SECRET_TYPE, data=data)
+        body["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
+        self._cluster.create(SECRET, body)
+        return content
+
+
+def start(context: OperatorContext) -> None:
+    """Hand the controller to the manager."""
+    context.run(AuthorityController(context).controller)

@@ -1,0 +1,151 @@
+"""Secrets with a cluster's CAs: made once, used where somebody else made them, never made in the place of others."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.kube.objects import owner_reference
+from harness.kube.resources import EVENT, SECRET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
+from harness.operator.context import OperatorContext
+from harness.operator.controllers.authority import AGAIN_SECONDS, REFUSED_SECONDS, AuthorityController
+from harness.operator.decide.authority import AUTHORITIES, YEARS, made
+from tests.unit.fake_cluster import FakeCluster
+from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.controllers.looks import UID, declared
+from tests.unit.operator.decide.wishes import NOW
+
+Json = dict[str, Any]
+KEY = ("default", "guest")
+NAMED = {"authority": {"caSecretRef": {"name": "corporate"}}}
+NAMES = ["guest-ca", "guest-etcd", "guest-proxy", "guest-sa"]
+
+
+class World:
+    """A cluster of one ClusterDeployment, and the controller."""
+
+    def __init__(self, status: Json | None = None, **spec: Any) -> None:
+        self.api = FakeCluster()
+        self.context = OperatorContext.of(self.api, Path("none"))
+        self.controller = AuthorityController(self.context)
+        self.deployment = declared(**spec)
+        owner = owner_reference(self.deployment, CLUSTER_DEPLOYMENT)
+        meta = {"name": "guest", "namespace": "default", "ownerReferences": [owner]}
+        cluster = self.api.put(CLUSTER, {"metadata": meta, "status": status or {}})
+        for kind, body in ((CLUSTER_DEPLOYMENT, self.deployment), (CLUSTER, cluster)):
+            self.context.informers.of(kind)._store("ADDED", body)
+
+    def look(self) -> float | None:
+        return self.controller.reconcile(KEY)
+
+    def state(self) -> Json:
+        found: Json = self.api.all(CLUSTER)[0]["status"].get("authority") or {}
+        return found
+
+    def begin(self) -> None:
+        """Have an operation begun."""
+        cluster = self.api.all(CLUSTER)[0]
+        self.api.put(CLUSTER, {**cluster, "status": {**cluster["status"], "sequence": 1}})
+        self.context.informers.of(CLUSTER)._store("MODIFIED", self.api.all(CLUSTER)[0])
+
+    def secret(self, name: str, data: Mapping[str, bytes], owner: Json | None = None) -> None:
+        owners = [owner] if owner else []
+        content = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        meta = {"name": name, "namespace": "default", "ownerReferences": owners}
+        self.api.put(SECRET, {"metadata": meta, "data": content})
+
+    def names(self) -> list[str]:
+        return [one["metadata"]["name"] for one in self.api.all(SECRET)]
+
+
+def test_all_are_made_once_with_the_names_of_cluster_api_and_go_with_the_object() -> None:
+    world = World()
+    assert world.look() == AGAIN_SECONDS
+    assert world.names() == NAMES
+    before = world.api.all(SECRET)
+    for one in before:
+        assert one["type"] == "cluster.x-k8s.io/secret"
+        assert sorted(one["data"]) == ["tls.crt", "tls.key"]
+        assert one["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] == "guest"
+        assert [owner["uid"] for owner in one["metadata"]["ownerReferences"]] == [UID]
+    state = world.state()
+    assert (state["usable"], state["reason"]) == (True, "Valid")
+    assert [part["secret"] for part in state["parts"]] == NAMES
+    assert world.look() == AGAIN_SECONDS
+    assert world.api.all(SECRET) == before
+    assert world.api.all(EVENT) == []
+
+
+def test_a_manager_that_was_killed_goes_on_with_what_it_made() -> None:
+    world = World()
+    ca = made(AUTHORITIES[0], NOW, YEARS)
+    owner = owner_reference(world.deployment, CLUSTER_DEPLOYMENT)
+    world.secret("guest-ca", ca, owner)
+    world.look()
+    assert world.names() == NAMES
+    assert base64.b64decode(world.api.all(SECRET)[0]["data"]["tls.crt"]) == ca["tls.crt"]
+
+
+@pytest.mark.parametrize(("name", "spec"), [("corporate", NAMED), ("guest-ca", {})])
+def test_a_ca_of_ones_own_is_used_and_left_alone(name: str, spec: Json) -> None:
+    world = World(**spec)
+    world.secret(name, made(AUTHORITIES[0], NOW, YEARS))
+    (before,) = world.api.all(SECRET)
+    assert world.look() == AGAIN_SECONDS
+    assert before in world.api.all(SECRET)
+    assert world.state()["parts"][0]["secret"] == name
+    assert world.names() == sorted([name, *NAMES[1:]])
+
+
+def test_what_is_named_and_missing_is_never_made() -> None:
+    world = World(**NAMED)
+    assert world.look() == REFUSED_SECONDS
+    assert "corporate" not in world.names()
+    assert (world.state()["usable"], world.state()["reason"]) == (False, "SecretMissing")
+    assert "there is no Secret corporate in namespace default" in world.state()["message"]
+    assert [event["reason"] for event in world.api.all(EVENT)] == ["SecretMissing"]
+    world.secret("corporate", made(AUTHORITIES[0], NOW, YEARS))
+    assert world.look() == AGAIN_SECONDS
+    assert world.state()["reason"] == "Valid"
+
+
+def test_a_secret_that_is_gone_is_never_made_anew_once_machines_have_it() -> None:
+    world = World()
+    world.look()
+    world.begin()
+    known = world.state()["parts"]
+    world.api.delete(SECRET, "guest-ca", "default")
+    assert world.look() == REFUSED_SECONDS
+    assert world.names() == NAMES[1:]
+    assert (world.state()["reason"], world.state()["parts"]) == ("SecretMissing", known)
+    world.secret("guest-ca", made(AUTHORITIES[0], NOW, YEARS))
+    world.look()
+    assert world.state()["reason"] == "Changed"
+
+
+def test_a_secret_of_another_object_is_not_touched() -> None:
+    world = World()
+    other = {"kind": "ClusterDeployment", "name": "guest", "uid": "earlier", "controller": True}
+    world.secret("guest-sa", made(AUTHORITIES[3], NOW, YEARS), other)
+    assert world.look() == REFUSED_SECONDS
+    assert world.state()["reason"] == "SecretInUse"
+
+
+@pytest.mark.parametrize(
+    ("status", "spec"),
+    [
+        ({"sequence": 3}, {}),
+        ({}, {"playbooks": {"product": {"configMap": "other"}}}),
+        ({}, {"adopt": True, "machineSets": [wanted_set("cp", "control-plane", names=["m-0"])]}),
+    ],
+    ids=["deployed before", "other playbooks", "adopted"],
+)
+def test_nothing_is_made_for_clusters_whose_machines_have_their_own(status: Json, spec: Json) -> None:
+    world = World(status, **spec)
+    assert world.look() is None
+    assert (world.names(), world.state()) == ([], {})
