@@ -16,9 +16,10 @@ from tests.embedded.deliveries.git_servers import Repository
 from tests.embedded.deliveries_live import applications
 from tests.embedded.deliveries_live.world import World
 
-SMALL, SNAKE = "small", "snake"
+SMALL, SNAKE, LARGE = "small", "snake", "large"
+DISK_MIB, LARGE_MIB = 256, 400  # that a build may take, of which a small one takes half; and a file that is too large
 AWAY_SECONDS = 20.0
-RESTART_SECONDS, FULL_SECONDS = 400.0, 300.0  # on a busy host
+RESTART_SECONDS = 400.0  # on a busy host
 
 
 @pytest.fixture(scope="session")
@@ -187,23 +188,31 @@ def test_a_node_that_restarts_during_a_build_goes_on(world: World, small: Reposi
     world.require_whole(SMALL)
 
 
-def test_a_build_on_a_full_disk_is_made_once_there_is_room(world: World, small: Repository) -> None:
-    text = small.tree.joinpath("answer.txt").read_text()
-    good = delivered(world, SMALL, small, text)
-    with world.full_disk():
-        small.commit(applications.static("room"))
-        revision = small.head()
+def test_a_build_whose_disk_is_full_is_tried_again_and_the_next_revision_runs(world: World) -> None:
+    repository = Repository.create(world.servers, LARGE)
+    repository.commit(applications.static("room"))
+    world.secret("large-git", world.servers.https_secret())
+    source = {"git": world.servers.https(LARGE), "secretRef": {"name": "large-git"}}
+    limits = {"limits": {"ephemeral-storage": f"{DISK_MIB}Mi"}}
+    world.deliver(LARGE, source, {"resources": limits, "cache": "None"})
+    good = delivered(world, LARGE, repository, "room")
+    large = repository.commit(
+        {"Dockerfile": f"{applications.STATIC}COPY large /large\n".encode(), "large": bytes(LARGE_MIB * 1024 * 1024)}
+    )
 
-        def in_trouble() -> bool | NotYet:
-            found = [one for one in world.seen(SMALL).status.history if one.revision == revision]
-            return bool(found and (found[0].reason or found[0].attempts > 1)) or NotYet(str(found))
+    def full() -> Any:
+        found = [
+            one for one in world.seen(LARGE).status.history if one.revision == large and one.outcome == "BuildFailed"
+        ]
+        return found[0] if found else NotYet(str(world.seen(LARGE).status.history[:1]))
 
-        world.wait("the build to say what it lacks", in_trouble, FULL_SECONDS)
-        assert not world.digest(SMALL, revision[:12])
-        assert world.seen(SMALL).status.revision == good
-        assert world.answer(SMALL) == text, "what runs is not touched"
-        assert len(world.deployments(SMALL)) == 1
-    world.wait(f"{revision[:12]} to run once there is room", lambda: world.ready(SMALL, revision), FULL_SECONDS)
-    delivered(world, SMALL, small, "room")
-    assert len(world.deployments(SMALL)) == 1
-    world.require_whole(SMALL)
+    ended = world.wait("the build to find its disk full", full)
+    assert (ended.reason, ended.transient) == ("Evicted", True)
+    assert not world.digest(LARGE, large[:12])
+    assert (world.seen(LARGE).status.revision, world.answer(LARGE)) == (good, "room")
+    assert len(world.deployments(LARGE)) == 1
+    repository.commit({**applications.static("room again"), "large": None})
+    delivered(world, LARGE, repository, "room again")
+    assert not world.digest(LARGE, large[:12])
+    assert len(world.deployments(LARGE)) == 1
+    world.require_whole(LARGE)

@@ -6,8 +6,7 @@ import base64
 import hashlib
 import json
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from harness.artifacts.registry import digest_in
 from harness.artifacts.store import Store
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.infra.host.network import deliveries_of
-from harness.infra.pods import BUSYBOX, NAMESPACE_NAME
 from harness.infra.pods import NAME as PODS
+from harness.infra.pods import NAMESPACE_NAME
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import deleting, dig, is_condition
 from harness.kube.objects import ensure as ensure_object
@@ -52,7 +51,6 @@ SPARE_HOST = 240  # of the pods' network: no machine has it
 LABELS = {"pod-security.kubernetes.io/enforce": "baseline"}
 SECONDS = 150.0  # for a delivery on a busy host
 NODE_SECONDS = 240.0  # from a reset until pods run again
-FILLER = "fills-the-disk"
 MANIFESTS = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json"
 ANSWER_SECONDS = 20.0
 KINDS = (CRD, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, SERVICE, SECRET)
@@ -220,54 +218,6 @@ class World:
             return is_condition(found, "Ready", "True") or NotYet("it is not Ready")
 
         self.wait(f"node {node} to be back", back, NODE_SECONDS)
-
-    @contextmanager
-    def full_disk(self) -> Iterator[None]:
-        """Leave no room on the disk of the machine that runs pods as long as the body runs.
-
-        What takes it is reserved and never written, so that the machine's sparse file on this host does not grow.
-        """
-        labels, name = {"app": FILLER}, FILLER
-        script = (
-            "trap 'rm -f /disk/full; exit' TERM; free=$(df -k /disk | awk 'NR == 2 {print $4}'); "
-            'fallocate -l "$(((free - 2048) * 1024))" /disk/full && echo full; while :; do sleep 1; done'
-        )
-        container = {
-            "name": name,
-            "image": f"{self.infra.mirror().registry}/{BUSYBOX}:{Store().catalogue.versions(f'image/{BUSYBOX}')[0]}",
-            "command": ["sh", "-c", script],
-            "volumeMounts": [{"name": "disk", "mountPath": "/disk"}],
-        }
-        spec = {
-            "restartPolicy": "Never",
-            "priorityClassName": "system-node-critical",  # or the kubelet would evict it first
-            "tolerations": [{"operator": "Exists"}],
-            "nodeName": self.infra.layout.pods_node,
-            "terminationGracePeriodSeconds": 20,
-            "containers": [container],
-            "volumes": [{"name": "disk", "hostPath": {"path": "/var/lib"}}],
-        }
-        self.api.create(POD, POD.manifest(name, NAMESPACE_NAME, labels=labels, spec=spec))
-
-        def full() -> bool | NotYet:
-            log = self.api.pod_log(NAMESPACE_NAME, name, container=name)
-            return "full" in log or NotYet(log)
-
-        try:
-            self.wait("a pod that fills the disk", lambda: self._runs_pod(name))
-            self.wait("the disk to be full", full)
-            yield
-        finally:
-            self.api.delete(POD, name, NAMESPACE_NAME)
-
-            def gone() -> bool | NotYet:
-                return self.api.get(POD, name, NAMESPACE_NAME) is None or NotYet("it is still there")
-
-            self.wait("the disk to have room", gone)
-
-    def _runs_pod(self, name: str) -> bool | NotYet:
-        found = self.api.get(POD, name, NAMESPACE_NAME)
-        return dig(found, "status", "phase") == "Running" or NotYet(str(dig(found, "status")))
 
     def describe(self) -> str:
         """Return all that explains a delivery that does not come."""
