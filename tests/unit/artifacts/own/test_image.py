@@ -37,6 +37,5 @@ def test_the_dockerfile_of_the_operator_is_about_the_image_that_there_is() -> No
     outline(text, "Dockerfile", registries=["mirror:5000"], args={"BASE": "mirror:5000/vmatrix:1"}, target=None)
     known, lines = load().image(REPOSITORY), text.decode().splitlines()
     assert isinstance(known, LayeredImage)
-
     assert all(f"/{SITE.format(known.python.version)}/" in line for line in lines if "dist-packages" in line)
     assert lines[-2:] == [f"USER {known.user}", f"WORKDIR {HOME}"], "as in the image that it is laid upon"
