@@ -200,12 +200,12 @@ def watched(ground: Ground, kinds: Mapping[str, Iterable[Resource]], since: int)
     until(logged, deadline=Deadline.after(WAIT_SECONDS), what="the ends of all watches", interval=0.2)
 
 
-def install(ground: Ground, *, apart: bool = False) -> str:
+def install(ground: Ground, *, apart: bool = False, everywhere: bool = False) -> str:
     """Apply what `vmatrix operator manifests` prints, as an administrator does; return the namespace."""
     namespace = f"operator-{secrets.token_hex(3)}"
     ground.admin.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     file = ground.folder / f"{namespace}.yml"
-    installation = Installation(namespace, "registry.invalid/vmatrix:1", apart=apart)
+    installation = Installation(namespace, "registry.invalid/vmatrix:1", apart=apart, everywhere=everywhere)
     bodies = [body for body in installation.objects() if body["kind"] != "Deployment"]  # nothing pulls that image
     file.write_text(text(bodies), encoding="utf-8")
     ground.kubectl("apply", "--server-side", "-f", file)

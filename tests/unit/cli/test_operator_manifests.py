@@ -11,6 +11,7 @@ from harness.artifacts.own import push
 from harness.artifacts.store import Store
 from harness.cli import app, operator_manifests
 from harness.errors import BadInput
+from harness.operator.api import crds
 from harness.operator.manifests import committed
 
 
@@ -22,7 +23,7 @@ def test_manifests_need_an_image_and_write_takes_nothing_else() -> None:
     printed = CliRunner().invoke(app, ["operator", "manifests", "--namespace", "ns", "--image", "host/vmatrix:1"])
     assert printed.exit_code == 0
     assert "image: host/vmatrix:1\n" in printed.stdout
-    assert printed.stdout.count("\nkind: CustomResourceDefinition\n") == 7
+    assert printed.stdout.count("\nkind: CustomResourceDefinition\n") == len(crds.files())
 
 
 def test_the_image_is_the_one_that_this_vmatrix_pushes() -> None:
