@@ -68,6 +68,7 @@ class Phase:
     restart: how machines restart instead of a phase of the product ("power-cut"), "" when they do not.
     restarts: names of those machines.
     data_of: the index of the phase whose beginning the cluster's data may be from afterwards; None: this phase's own.
+    delivery: what becomes of a delivered application ("answers"), "" when nothing is said of one.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Phase:
     restart: str = ""
     restarts: tuple[str, ...] = ()
     data_of: int | None = None
+    delivery: str = ""
 
 
 @dataclass(frozen=True)

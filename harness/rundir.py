@@ -86,6 +86,9 @@ class AttemptDir:
     variables_json = _Below("inventory", "variables.json")
     phase_environment = _Below("inventory", "phase.env")
     applied = _Below(APPLIED)  # of a declared product, by the phase that was run last; with machines' keys
+    repository = _Below(
+        "repository"
+    )  # of git: what phases of a declared product have committed, tagged with their stage
     tunnels = _Below("tunnels.json")  # connections to machines through the infra cluster's API; missing without
     logs = _Below("logs")  # everything that explains the outcome
     tunnels_log = _Below("logs", "tunnels.log")  # such connections that were lost

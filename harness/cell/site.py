@@ -32,6 +32,7 @@ class Site:
     binding: of machines to the pod network.
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
     controller_images: those that declared products have asked for, by name, as pods of the infra cluster pull them.
+    deliveries: the registry that pods of the infra cluster push to; "" where there is none.
     held: what the run uses of this host's cache, which nobody removes meanwhile.
     blows: which programs of declared products are ended while they work, and when.
     options: those that name the infra cluster to another vmatrix command.
@@ -59,6 +60,7 @@ class Site:
     product_vars: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     spare: Callable[[str], tuple[str, ...]] = lambda _: ()
     controller_images: Mapping[str, str] = field(default_factory=dict)
+    deliveries: str = ""
     held: ExitStack = field(default_factory=ExitStack)
     blows: Sequence[Blow] = ()
 
@@ -83,7 +85,9 @@ class Site:
     @property
     def outer(self) -> OuterCluster:
         """Return the infra cluster as products see it whose phases are edits of objects in it."""
-        return OuterCluster(self.cluster, self.mirror, self.timeouts, self.controller_images, self.blows)
+        return OuterCluster(
+            self.cluster, self.mirror, self.timeouts, self.controller_images, self.blows, self.deliveries
+        )
 
     @property
     def templates(self) -> Path:

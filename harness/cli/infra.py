@@ -75,6 +75,10 @@ class UpOptions:
     node_image: Annotated[
         str | None, typer.Option(help="Node image, for provider kind; default: a published image or our own build.")
     ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=9, help="Nodes beside the control plane, for provider kind; default: 0."),
+    ] = None
     pods: Annotated[
         bool | None,
         typer.Option("--pods", help="Run ordinary pods as well, on a real kubelet; provider kind always does."),

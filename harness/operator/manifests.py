@@ -42,6 +42,7 @@ def deployment(
     controllers: Sequence[str],
     everywhere: bool,
     host_network: bool = False,
+    of_builds: Sequence[str] = (),
 ) -> Json:
     """Return the Deployment of a manager, which has a service account of its name.
 
@@ -49,12 +50,14 @@ def deployment(
         controllers: those that it runs; all of them for none.
         everywhere: whether it looks at all namespaces, not at its own alone.
         host_network: whether it has its node's addresses, because API servers reach those alone.
+        of_builds: further arguments, if it builds revisions of Deliveries.
     """
     labels = {**LABELS, PART: name}
     words = [] if everywhere else ["--namespace=$(POD_NAMESPACE)"]
     words += [f"--controllers={','.join(controllers)}"] if controllers else []
+    words += of_builds if _runs(BUILDS, controllers) else []
     ports = {"health": HEALTH_PORT, **({WEBHOOK_PORT_NAME: WEBHOOK_PORT} if WEBHOOKS in controllers else {})}
-    ports |= {GIT: GIT_PORT} if _hears_git(controllers) else {}
+    ports |= {GIT: GIT_PORT} if _runs(GIT, controllers) else {}
     pod = {
         "serviceAccountName": name,
         "enableServiceLinks": False,
@@ -71,8 +74,8 @@ def deployment(
     return DEPLOYMENT.manifest(name, namespace, labels=LABELS, spec=spec)
 
 
-def _hears_git(controllers: Sequence[str]) -> bool:
-    return not controllers or ALL in controllers or GIT in controllers
+def _runs(controller: str, controllers: Sequence[str]) -> bool:
+    return not controllers or ALL in controllers or controller in controllers
 
 
 def _container(image: str, words: Sequence[str], ports: Mapping[str, int]) -> Json:
@@ -97,6 +100,7 @@ def _container(image: str, words: Sequence[str], ports: Mapping[str, int]) -> Js
     }
 
 
+BUILDS = "builds"  # the controller
 GIT = "gitwebhooks"  # the controller, its port and its Service
 HEADER = "# Written by `vmatrix operator manifests --write` from harness/operator. Do not edit.\n"
 USERS = f"{NAME}-machine-user"  # the role of people whose ClusterDeployments may take Machines
@@ -110,7 +114,8 @@ class Installation:
 
     Attributes: namespace (of the managers, and the only one they look at), image, apart (each controller has a manager
     and an account of its own), everywhere (managers look at all namespaces), webhooks (managers serve them),
-    host_network (those that serve them have their nodes' addresses).
+    host_network (those that serve them have their nodes' addresses), of_builds (further arguments of managers that
+    build revisions of Deliveries).
     """
 
     namespace: str = NAMESPACE
@@ -119,6 +124,7 @@ class Installation:
     everywhere: bool = False
     webhooks: bool = False
     host_network: bool = False
+    of_builds: tuple[str, ...] = ()
 
     def files(self) -> dict[str, list[Json]]:
         """Return the objects by the file that they are in, without the definitions."""
@@ -181,6 +187,7 @@ class Installation:
             controllers=controllers,
             everywhere=self.everywhere,
             host_network=self.host_network and WEBHOOKS in controllers,
+            of_builds=self.of_builds,
         )
 
     def objects(self) -> list[Json]:

@@ -163,6 +163,7 @@ def _phases(known: _Known, machines: tuple[PlannedMachine, ...]) -> Iterator[Pha
             restart=phase.restart or "",
             restarts=_restarting(phase, present),
             data_of=_latest([earlier for earlier, _ in played[:number]], phase.data_of),
+            delivery=phase.delivery or "",
         )
         gone = (*gone, *removed, *lost)
 

@@ -127,10 +127,10 @@ def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
 
 
 def unplayed(spec: Spec) -> Iterator[LeftOut]:
-    """Yield the scenarios with phases that the product lacks."""
+    """Yield the scenarios with phases that each of the products lacks."""
     for value in spec.axis("scenario").values:
         missing = phases.lacking(spec, value.id)
-        if missing:
+        if missing and all(phases.lacking(spec, value.id, product) for product in spec.products.values()):
             words = f"phase{'s' if len(missing) > 1 else ''} {' and '.join(missing)}"
             why = f"needs the {words}, which {spec.product.name} does not have"
             yield LeftOut("scenario", value.id, why, "product")
@@ -153,9 +153,11 @@ def unstarted(spec: Spec) -> Iterator[LeftOut]:
 
 
 def _playable(spec: Spec) -> Iterator[Rule]:
-    """Yield, for each product beside product.yml, rules that keep it to the scenarios and topologies that it has."""
+    """Yield, for each product, rules that keep it to the scenarios and topologies that it has."""
     scenarios = [value.id for value in spec.axis("scenario").values]
-    for value, product in spec.products.items():
+    beside = {*spec.products, *spec.absent_products()}
+    own = {v.id: spec.product for axis in spec.axes if axis.name == PRODUCT for v in axis.values if v.id not in beside}
+    for value, product in {**own, **spec.products}.items():
         has = frozenset(name for name in scenarios if not phases.lacking(spec, name, product))
         if len(has) < len(scenarios):
             why = f"{product.name} does not have the phases of other scenarios"

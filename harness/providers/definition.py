@@ -57,6 +57,9 @@ class Provider(Protocol):
     def mirror(self) -> Mirror:
         """Return where guests find binaries and images."""
 
+    def deliveries(self) -> str:
+        """Return the registry that pods push to and pull from, HOST:PORT without TLS; "" where there is none."""
+
     def describe(self) -> Mapping[str, Any]:
         """Return facts for a person: addresses, versions, processes, directories."""
 

@@ -140,6 +140,10 @@ class EmbeddedProvider(Occupant):
         first, last = Names(self.host.index()).spare_addresses(IPv4Address(address).packed[2])
         return (f"{first}-{last}",)
 
+    def deliveries(self) -> str:
+        """Return the registry beside the machine that runs pods; "" without that machine."""
+        return deliveries_of(self.host.index()) if self.runs_pods else ""
+
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories and programs."""
         return self.host.describe(control_plane.server_of(self.host.index()))

@@ -41,6 +41,9 @@ from harness.infra.kind.cluster import (
     answer_for_pods,
     configuration,
     node_image,
+    node_places,
+    replace_pods,
+    route_pods,
     trust_registry,
 )
 from harness.infra.kind.engine import Engine
@@ -106,13 +109,14 @@ class KindProvider(Occupant):
             raise_if_any(kvm.kvm_findings(made.kvm))
         with self.host.coming_up(self) as index:
             made = kind_cluster.wanted(self.layout, self.kind)
-            cluster = KindCluster(self.cluster_name, self._engine())
+            cluster = KindCluster(self.cluster_name, self._engine(), made.workers)
             kind_cluster.save_record(self.layout, made)
             self._create(cluster)
-            answer_for_pods(cluster.engine, cluster.node)
-            trust_registry(cluster.engine, cluster.node, mirror_of(index).registry)
+            for node in cluster.nodes:
+                answer_for_pods(cluster.engine, node)
+                trust_registry(cluster.engine, node, mirror_of(index).registry)
             if made.kubevirt == "embedded":
-                attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.node, self.layout, index)
+                attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.nodes, self.layout, index)
             self._start(cluster, index)
             if made.kubevirt == "release":
                 self._install(cluster, made)
@@ -122,7 +126,9 @@ class KindProvider(Occupant):
         chosen = kvm.choose_kvm(made.kvm)
         self.kind.say(chosen.why)
         cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
-        if (kvm.show if chosen.used else kvm.hide)(partial(cluster.engine.inside, cluster.node)):
+        change = kvm.show if chosen.used else kvm.hide
+        changed = [change(partial(cluster.engine.inside, node)) for node in cluster.nodes]  # each of them
+        if any(changed):
             kvm.restart_handlers(cluster_api)
         releases = _releases(made)
         wanted = planned(releases, fetch(releases))
@@ -140,11 +146,17 @@ class KindProvider(Occupant):
         self.layout.kubeconfig.unlink(missing_ok=True)
         node = node_image(self.kind, cluster.engine)
         host = guest_facts.look(unified_cgroups=cluster.engine.unified)
-        config = configuration(cluster.name, node, host, self.kind.limits.ready)
-        self.kind.say(f"creating kind cluster {cluster.name} (about 20 s)")
+        config = configuration(cluster.name, node, host, self.kind.limits.ready, workers=cluster.workers)
+        of = f" of {len(cluster.nodes)} nodes" if cluster.workers else ""
+        self.kind.say(f"creating kind cluster {cluster.name}{of} (about 20 s)")
         fresh = self.layout.run / "kind.kubeconfig"
         fresh.unlink(missing_ok=True)
         cluster.create(self.kind.kind(), config, fresh, self.layout.logfile("kind"), self.kind.limits)
+        if node.own and cluster.workers:
+            api = Cluster.from_kubeconfig(fresh)
+            places = node_places(api, cluster.nodes, self.kind.limits.ready)
+            route_pods(cluster.engine, places, rootfs.network)
+            replace_pods(api, places)
         fresh.replace(self.layout.kubeconfig)  # only now: that it exists tells that the cluster is whole
 
     def _start(self, cluster: KindCluster, index: int) -> None:
@@ -215,6 +227,10 @@ class KindProvider(Occupant):
         """Return nothing: who gives out addresses here is not known."""
         return ()
 
+    def deliveries(self) -> str:
+        """Return nothing: there is no registry that pods push to."""
+        return ""
+
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
         made, made_whole = kind_cluster.load_record(self.layout), self.layout.kubeconfig.is_file()
@@ -241,7 +257,9 @@ class KindProvider(Occupant):
 
     def _cluster_if_any(self) -> KindCluster | None:
         found = engine.find().engine
-        return KindCluster(self.cluster_name, found) if found is not None else None
+        made = kind_cluster.load_record(self.layout)
+        workers = made.workers if made is not None else 0
+        return KindCluster(self.cluster_name, found, workers) if found is not None else None
 
 
 def _releases(made: Made) -> Releases:
@@ -250,14 +268,22 @@ def _releases(made: Made) -> Releases:
 
 
 def _with_node(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
-    """Add the node of an instance that has a record; None stands for no engine that answers."""
-    pid = cluster.pid() if cluster is not None else None
-    if pid is None:
-        problem = "no container engine is running" if cluster is None else "its container is not running"
-        row = ProgramStatus(NODE, None, 0, 0, problem)
+    """Add the nodes of an instance that has a record; None stands for no engine that answers."""
+    if cluster is None:
+        row = ProgramStatus(NODE, None, 0, 0, "no container engine is running")
         return replace(seen, state=State.BROKEN, programs=(row, *seen.programs))
-    row = ProgramStatus(NODE, pid, *seen_process(pid), "")
-    return replace(seen, pods=cluster.node if cluster is not None else "", programs=(row, *seen.programs))
+    pids = cluster.pids()
+    rows = [_node_row(cluster, name, pid) for name, pid in pids.items()]
+    if None in pids.values():
+        return replace(seen, state=State.BROKEN, programs=(*rows, *seen.programs))
+    return replace(seen, pods=", ".join(cluster.nodes), programs=(*rows, *seen.programs))
+
+
+def _node_row(cluster: KindCluster, name: str, pid: int | None) -> ProgramStatus:
+    what = NODE if name == cluster.node else f"kind {name.removeprefix(f'{cluster.name}-')}"
+    if pid is None:
+        return ProgramStatus(what, None, 0, 0, "its container is not running")
+    return ProgramStatus(what, pid, *seen_process(pid), "")
 
 
 def _with_remains(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
@@ -271,7 +297,7 @@ class KindDefinition(OnHost):
     """Provider `kind`."""
 
     name = NAME
-    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases", "kvm", "pods"})
+    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases", "kvm", "pods", "workers"})
 
     def instance(self, opening: Opening) -> KindProvider:
         """Return the kind instance that the settings name."""
@@ -321,6 +347,7 @@ def kind_provider(opening: Opening) -> KindProvider:
         releases=settings.releases.resolve() if settings.releases is not None else None,
         kvm=settings.kvm,
         guest_vars=settings.guest_vars,
+        workers=chosen.get("workers"),
         kind=lambda: kind_program(store, opening.progress),
         own_node=own_node,
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,

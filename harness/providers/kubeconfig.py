@@ -85,6 +85,10 @@ class KubeconfigProvider:
         """Return the mirror that was given."""
         return self._mirror
 
+    def deliveries(self) -> str:
+        """Return nothing: which registry pods may push to is not known."""
+        return ""
+
     def describe(self) -> Mapping[str, Any]:
         """Return the API's address and version."""
         cluster = self._cluster()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -22,6 +22,7 @@ from harness.providers.definition import Definition
 from harness.spec import product_files
 from harness.spec.lines import Problem
 from harness.spec.loader import refuse
+from harness.spec.models import Product
 from harness.spec.project import Project
 from harness.spec.suites import PERFORMANCE, UPSTREAM
 from harness.spec.variables import VERSION_SUFFIX, asking
@@ -79,9 +80,18 @@ def controllers(project: Project, cells: Sequence[Cell], catalogue: Catalogue | 
         BadInput: vmatrix has no such image.
     """
     known = catalogue or load_catalogue()
-    asked = [project.spec.product_of(cell.values).declared for cell in cells]
-    names = dict.fromkeys(name for options in asked if options is not None for name in options.images)
+    names = dict.fromkeys(name for cell in cells for name in _asked(project.spec.product_of(cell.values), cell))
     return {name: refs.newest(known, f"{IMAGE_PREFIX}{name}") for name in names}
+
+
+def _asked(product: Product, cell: Cell) -> Iterator[str]:
+    """Yield the images that a product asks for in a cell: for all phases, and for some of them."""
+    if product.declared is None:
+        return
+    yield from product.declared.images
+    for phase in cell.phases:
+        if not phase.restart:
+            yield from product.phases[phase.name].images
 
 
 def refuse_unusable(project: Project, cells: Sequence[Cell]) -> None:

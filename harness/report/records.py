@@ -86,9 +86,7 @@ def records_of(
     times = _times(events)
     unbegun = (_corrected(start.get("time", EPOCH), _ahead(start)),) * 2
     return tuple(
-        made.record(cell, *times.get(cell.id, unbegun))
-        for cell in result.cells
-        if wanted is None or cell.id in wanted
+        made.record(cell, *times.get(cell.id, unbegun)) for cell in result.cells if wanted is None or cell.id in wanted
     )
 
 

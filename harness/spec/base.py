@@ -104,7 +104,7 @@ Whole = Annotated[int, Strict()]
 Seconds = Annotated[float, Strict(), Field(gt=0)]
 Variables = dict[Variable, JsonValue]
 Group = Literal["control_plane", "etcd", "node"]
-Feature = Literal["host-kernel", "vm-kernel", "internet", "segment", "ipv6", "built-images", "pods"]
+Feature = Literal["host-kernel", "vm-kernel", "internet", "segment", "ipv6", "built-images", "pods", "deliveries"]
 
 MEBIBYTES = {"Mi": 1, "Gi": 1024}
 

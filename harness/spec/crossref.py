@@ -56,7 +56,7 @@ def check(
     found: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(documents["axes.yml"].content, known),
         "topologies.yml": _topologies(documents["topologies.yml"].content),
-        "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
+        "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known, (products or {}).values()),
         "product.yml": _product(documents["product.yml"].content, directory, documents),
         "constraints.yml": _constraints(documents["constraints.yml"], known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
@@ -206,8 +206,9 @@ def _topologies(content: Any) -> Iterator[Finding]:
             yield at[:-1], f"no machine is in the group {' or '.join(missing)}; every cluster needs all of them"
 
 
-def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
-    yield from phases.of_scenarios(content, known.phases)
+def _scenarios(content: Any, known: Declared, products: Collection[Document]) -> Iterator[Finding]:
+    others = (phase for product in products for phase in phases.phases_in(product.content))
+    yield from phases.of_scenarios(content, (*known.phases, *others) if known.phases is not None else None)
     for at, steps in find(content, "scenarios", EACH, "phases", EACH, "values", EACH):
         axis = str(at[-1])
         if axis in LASTING:

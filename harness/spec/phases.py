@@ -17,6 +17,9 @@ from harness.spec.models import Product, Spec
 from harness.spec.shape import nearest, shown, unknown
 
 FIRST = "deploy"  # of every scenario
+PRODUCTS = ("product.yml", "products/*.yml")  # of the folder of the matrix
+ANSWERS = "answers"
+DELIVERED_BEFORE = ("rolls-back", "comes-back")  # what needs a revision that answers already
 
 
 def lacking(spec: Spec, scenario: str, product: Product | None = None) -> tuple[str, ...]:
@@ -27,11 +30,11 @@ def lacking(spec: Spec, scenario: str, product: Product | None = None) -> tuple[
 
 
 def of_scenarios(content: Any, product: tuple[str, ...] | None) -> Iterator[Finding]:
-    """Find words in scenarios.yml that are no phase; `product` has the product's, None where they are not known."""
+    """Find words in scenarios.yml that are no phase; `product` has the products', None where they are not known."""
     if product is None:
         return
     for at, phase in _of(content):
-        if phase not in product and phase not in (known := _shipped("product.yml", *product)):
+        if phase not in product and phase not in (known := _shipped(*PRODUCTS, more=product)):
             yield at, f"{unknown('phase', phase, known)}; a phase of your own is one of product.yml, too"
 
 
@@ -42,7 +45,7 @@ def of_product(content: Any, scenarios: Any) -> Iterator[Finding]:
         yield ("product", "phases"), f"the phase {FIRST} is missing; every scenario begins with it"
     present = [phase for _, phase in _of(scenarios)]
     for at, phase in found if present else ():
-        if phase not in present and phase not in (known := _shipped("scenarios.yml", *present)):
+        if phase not in present and phase not in (known := _shipped("scenarios.yml", more=tuple(present))):
             yield at, f"no scenario has the phase {shown(phase)}; {nearest(phase, known)}"
 
 
@@ -53,11 +56,17 @@ def _of(scenarios: Any) -> Iterator[tuple[lines.Location, str]]:
             yield (*at, "phase"), name
 
 
-def _shipped(name: str, *more: str) -> tuple[str, ...]:
-    """Return the phases in a file that ships with vmatrix, after some that are known already."""
-    content = lines.read(packaged_dir() / MATRIX / name)[0].content
-    phases = (str(at[-1]) for at, _ in find(content, "product", "phases", EACH))
-    return tuple(dict.fromkeys((*more, *phases, *(phase for _, phase in _of(content)))))
+def _shipped(*patterns: str, more: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the phases in files that ship with vmatrix, after some that are known already."""
+    files = [file for pattern in patterns for file in sorted((packaged_dir() / MATRIX).glob(pattern))]
+    phases = (phase for file in files for phase in phases_in(lines.read(file)[0].content))
+    return tuple(dict.fromkeys((*more, *phases)))
+
+
+def phases_in(content: Any) -> Iterator[str]:
+    """Yield the phases that a file names: of a product, or of scenarios."""
+    yield from (str(at[-1]) for at, _ in find(content, "product", "phases", EACH))
+    yield from (phase for _, phase in _of(content))
 
 
 def broken(content: Any) -> Iterator[Finding]:
@@ -81,6 +90,11 @@ def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
         there = tuple(name for one in since[1:] if (name := field(one, "phase")) is not None)
         if named not in there:
             yield ("data_of",), unknown("earlier phase of the same cluster", named, there)
+    delivery = field(phase, "delivery")
+    if delivery is not None and not since:
+        yield ("delivery",), "no cluster exists before this phase to deploy the application beside; remove it"
+    elif delivery in DELIVERED_BEFORE and not any(field(one, "delivery") == ANSWERS for one in since):
+        yield ("delivery",), f"nothing was delivered before this phase; an earlier one has `delivery: {ANSWERS}`"
 
 
 def _hop(phase: Mapping[str, Any], later: list[Any]) -> Iterator[Finding]:

@@ -163,7 +163,7 @@ FORMS: Mapping[str, Form] = {
             *("cluster_ingress_default_class", "cluster_anonymous_health_only", "cluster_kubelet_certificates_signed"),
             *("cluster_private_files", "cluster_seccomp_default", "cluster_external_ca"),
             *("cluster_enforces_network_policies", "cluster_ca_rotation_restart_pods"),
-            "cluster_upgrade_workers",
+            *("cluster_upgrade_workers", "cluster_emulate_previous_minor"),
         ),
         A_TRUTH,
     ),

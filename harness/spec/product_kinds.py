@@ -192,10 +192,15 @@ def _not_run(program: str, directory: Path, path: str | None = None) -> str:
 
 def edit(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
     """Find a phase that edits nothing, or applies what is not there."""
-    if phase.get("apply") is None and phase.get("delete") is not True:
-        yield ("apply",), "missing; a phase has `apply: TEMPLATE`, `delete: true`, or both"
-    for key in ("until", "read"):
-        if phase.get("apply") is None and phase.get(key) is not None:
+    edits = phase.get("apply") is not None or bool(phase.get("deleted"))
+    if not edits and phase.get("delete") is not True:
+        yield ("apply",), "missing; a phase has `apply: TEMPLATE`, `delete: true`, or both; or `deleted`"
+    for at, name in texts(phase, "commit"):
+        folder = directory / name
+        if not is_there(lambda folder=folder: any(one.is_file() for one in folder.iterdir())):  # type: ignore[misc]
+            yield at, f"the folder {folder} does not exist, or has no file; it has the files that are committed"
+    for key, used in (("until", edits), ("read", phase.get("apply")), ("commit", phase.get("apply"))):
+        if not used and phase.get(key) is not None:
             yield (key,), "it is of no use to a phase that applies nothing; add `apply: TEMPLATE`"
     for at, name in texts(phase, "apply"):
         yield from below(at, _template(name, directory))
@@ -375,5 +380,5 @@ class Way:
 KINDS: Mapping[str, Way] = {
     "ansible": Way("playbook", ("args",), playbook),
     "command": Way("command", ("working_directory", "environment"), program),
-    "declared": Way("apply", ("delete",), edit),
+    "declared": Way("apply", ("delete", "until", "read", "commit", "deleted", "images"), edit),
 }

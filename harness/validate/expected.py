@@ -20,7 +20,14 @@ from harness.spec.models.images import ImagesFile
 from harness.spec.models.leaves import ClusterLeaves, PluginLeaves, RunsAs
 from harness.spec.models.network_plugins import LOOK, NetworkPluginsFile
 from harness.spec.project import matrix_dir
-from harness.validate.variables import ADD_ONS, CERTIFICATES, hardened_kubelet, without_kube_proxy
+from harness.validate.variables import (
+    ADD_ONS,
+    CERTIFICATES,
+    EMULATES,
+    emulated_minor,
+    hardened_kubelet,
+    without_kube_proxy,
+)
 
 IMAGES = "images.yml"
 
@@ -113,7 +120,7 @@ class ExpectedGuest:
     `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     `options`: those that name the infra cluster to a vmatrix command.
     `earlier_minors`: of Kubernetes that the cluster may have been before; None where nobody says.
-    `worker_kubernetes`: the version of workers that an upgrade left behind; "" where they have that of control planes.
+    `behind`: the variables of the phase that last upgraded a node, by those that an upgrade left behind.
     `former_control_planes`: machines that were control planes in other phases; None where nobody says.
     """
 
@@ -149,7 +156,7 @@ class ExpectedGuest:
     ipv6_service_cidr: str = ""
     options: tuple[str, ...] = ()
     earlier_minors: frozenset[str] | None = None
-    worker_kubernetes: str = ""
+    behind: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     former_control_planes: frozenset[str] | None = None
 
     @property
@@ -220,7 +227,22 @@ class ExpectedGuest:
 
     def kubernetes_of(self, node: str) -> str:
         """Return the version of Kubernetes of a node's kubelet, kubeadm and kubectl."""
-        return self.worker_kubernetes if self.worker_kubernetes and node in self.workers else self.kubernetes
+        version = self.variables_of(node).get(KUBERNETES) if node in self.behind else None
+        return str(version).removeprefix("v") if version else self.kubernetes
+
+    @property
+    def kube_proxy_version(self) -> str:
+        """Return kube-proxy's version: an upgrade that leaves the kubelets of control planes leaves add-ons, too."""
+        return self.kubernetes_of(self.control_plane[0]) if self.control_plane else self.kubernetes
+
+    def variables_of(self, node: str) -> Mapping[str, Any]:
+        """Return the variables with which a node's kubelet and container runtime were made or upgraded last."""
+        return self.behind.get(node, self.variables)
+
+    @property
+    def emulated_minor(self) -> str:
+        """Return the minor version of which API servers serve the API: "1.35"; "" where the cell does not say."""
+        return emulated_minor(self.variables)
 
     @property
     def stacked_etcd(self) -> bool:
@@ -294,7 +316,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
-    text = {name: str(value) for name, value in guest.expected.items() if value not in (None, "")}
+    text, behind = _texts(guest.expected), _behind(guest, control_plane)
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
     pods, plugin = text.get("cluster_pod_cidr", ""), plugin_named(network_plugin, leaves.network_plugins)
     plugin = of_vni(plugin, text.get("cluster_vxlan_vni", ""))
@@ -315,7 +337,8 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         runc=versions["runc"],
         cni_plugins=versions["cni_plugins"],
         etcd_version=versions["etcd"],
-        coredns=versions["coredns"],
+        coredns=versions["coredns"]
+        and _version(_texts(behind.get(next(iter(control_plane), ""), guest.expected)), VERSIONS["coredns"]),
         network_plugin=network_plugin,
         plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
         addons={name: text[one.variable].removeprefix("v") for name, one in ADD_ONS.items() if one.variable in text},
@@ -332,15 +355,19 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
+        behind=behind,
         **_of_phases(guest, control_plane),
     )
+
+
+def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in variables.items() if value not in (None, "")}
 
 
 def _of_phases(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Any]:
     """Return what the phases of a guest's cell say of it, where there is a cell."""
     known = bool(guest.environment.namespace)
     return {
-        "worker_kubernetes": _worker_kubernetes(guest),
         "earlier_minors": _earlier_minors(guest) if known else None,
         "former_control_planes": _former_control_planes(guest, control_plane) if known else None,
     }
@@ -353,17 +380,28 @@ def _earlier_minors(guest: GuestCluster) -> frozenset[str]:
     return frozenset(minor_of(str(version)) for version in versions if version) - {own}
 
 
-LEFT_BEHIND = {"cluster_upgrade_workers": False}  # in the variables of a phase that upgrades control planes alone
+KUBERNETES = "cluster_kubernetes_version"
+# Variables of a phase that upgrades control planes alone, and of one that leaves the kubelets of these as well.
+WORKERS_BEHIND, NODES_BEHIND = {"cluster_upgrade_workers": False}, {EMULATES: True}
 
 
-def _worker_kubernetes(guest: GuestCluster) -> str:
-    """Return the version of the last phase that upgraded workers, too, where the guest's own has left them behind."""
-    version, phases = "cluster_kubernetes_version", guest.environment.cell.phases
-    left = [LEFT_BEHIND.items() <= phase.vars.items() for phase in phases]
-    own = [n for n, phase in enumerate(phases) if left[n] and phase.vars.get(version) == guest.expected.get(version)]
-    if not own or not LEFT_BEHIND.items() <= guest.expected.items():
-        return ""
-    return next((str(phases[n].vars.get(version, "")) for n in reversed(range(own[0])) if not left[n]), "")
+def _behind(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the variables of the phase that last upgraded a node, by those that the guest's own has left behind."""
+    phases, found = guest.environment.cell.phases, dict[str, Mapping[str, Any]]()
+    for flag in (WORKERS_BEHIND, NODES_BEHIND):
+        left = [phase.name == "upgrade" and flag.items() <= phase.vars.items() for phase in phases]
+        own = [
+            n
+            for n in range(len(phases))
+            if left[n] and phases[n].vars.get(KUBERNETES) == guest.expected.get(KUBERNETES)
+        ]
+        if not own or not flag.items() <= guest.expected.items():
+            continue
+        upgraded = next((phases[n].vars for n in reversed(range(own[0])) if not left[n]), None)
+        nodes = (m.name for m in guest.environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
+        stay = [name for name in nodes if flag is NODES_BEHIND or name not in control_plane]
+        found |= dict.fromkeys(stay, upgraded) if upgraded is not None else {}
+    return found
 
 
 def _former_control_planes(guest: GuestCluster, present: Collection[str]) -> frozenset[str]:

@@ -168,8 +168,23 @@ def hours_of(text: str) -> int:
 
 
 def customised_flags(program: str, variables: Variables) -> dict[str, str]:
-    """Return the flags that a program has because kubeadm is customised."""
-    return {"config": SCHEDULER_FILE} if program == "kube-scheduler" and variables.get(SCHEDULER) else {}
+    """Return the flags that a program has because kubeadm is customised, or emulates an earlier minor version."""
+    found = {"config": SCHEDULER_FILE} if program == "kube-scheduler" and variables.get(SCHEDULER) else {}
+    if variables.get(EMULATES) and program in EMULATING:
+        found["emulated-version"] = emulated_minor(variables)
+    return found
+
+
+EMULATES = "cluster_emulate_previous_minor"
+EMULATING = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+def emulated_minor(variables: Variables) -> str:
+    """Return the minor version of which control planes serve the API: "1.35"; "" where the cell does not say."""
+    if EMULATES not in variables:
+        return ""
+    major, minor = str(variables["cluster_kubernetes_version"]).removeprefix("v").split(".")[:2]
+    return f"{major}.{int(minor) - (1 if variables[EMULATES] else 0)}"
 
 
 def volumes_of(program: str, variables: Variables) -> list[Mapping[str, Any]]:

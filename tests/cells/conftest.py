@@ -37,6 +37,7 @@ from harness.validate.inspection import Inspection
 
 # Without a tier; from cheap to expensive, and last what may change the cluster.
 SUITES = (
+    "delivery",
     "phases",
     "nodes",
     "cluster",

@@ -18,9 +18,9 @@ from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web", "documentation"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
-    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "culprit", "embedded", "faults"),
+    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "culprit", "delivery", "embedded", "faults"),
     *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
-    *("gitlab runner", "kind", "smoke lowest", "tutorial", "versions"),
+    *("gitlab runner", "kind", "self delivery", "smoke lowest", "tutorial", "versions"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},

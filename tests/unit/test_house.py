@@ -200,16 +200,23 @@ def imported_by(tree: ast.Module, root: Path) -> Iterator[Path]:
             yield from (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file())
 
 
-def too_small(root: Path, folder: str, users: Mapping[Path, ast.Module]) -> list[str]:
-    """Return the modules below a folder of `root` that are a part of the one neighbour that imports them.
-
-    Args:
-        users: whatever may import them.
-    """
+def importers_in(root: Path, users: Mapping[Path, ast.Module]) -> dict[Path, set[Path]]:
+    """Return the importers of each file below `root` that one of these modules imports."""
     importers: dict[Path, set[Path]] = {}
     for user, tree in users.items():
         for path in imported_by(tree, root):
             importers.setdefault(path, set()).add(user)
+    return importers
+
+
+@cache
+def importers_here() -> dict[Path, set[Path]]:
+    """Return the importers of each module of harness/, the checks among them."""
+    return importers_in(ROOT, modules() | modules(ROOT / "tests" / "cells"))
+
+
+def too_small(root: Path, folder: str, importers: Mapping[Path, set[Path]]) -> list[str]:
+    """Return the modules below a folder of `root` that are a part of the one neighbour that imports them."""
     small = []
     for path in sorted((root / folder).rglob("*.py")):
         only, *others = importers.get(path, {root})
@@ -323,7 +330,7 @@ def test_every_module_is_one_topic(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDED)
 def test_no_module_is_a_piece_of_its_neighbour(folder: str) -> None:
-    assert too_small(ROOT, folder, modules() | modules(ROOT / "tests" / "cells")) == []
+    assert too_small(ROOT, folder, importers_here()) == []
 
 
 def test_a_piece_of_a_neighbour_is_found_however_it_is_imported(tmp_path: Path) -> None:
@@ -345,7 +352,7 @@ def test_a_piece_of_a_neighbour_is_found_however_it_is_imported(tmp_path: Path) 
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert too_small(tmp_path, "a", modules(tmp_path)) == [
+    assert too_small(tmp_path, "a", importers_in(tmp_path, modules(tmp_path))) == [
         "a/by_module.py: only user.py imports it",
         "a/by_name.py: only user.py imports it",
         "a/in_a_function.py: only user.py imports it",

@@ -20,7 +20,7 @@ from harness.errors import InfraError
 
 REPOSITORY = "vmatrix.invalid"  # what the images are called in a node: nobody can pull from there (RFC 2606)
 KIND = "kind"
-POD_RANGE = "10.244.0.0/24"  # of the one node, from kind's pod network 10.244.0.0/16
+POD_RANGE = "10.244.0.0/24"  # of the first node, from kind's pod network 10.244.0.0/16
 BUSYBOX = "image/e2e-test-images/busybox"
 PROVISIONER = "image/local-path-provisioner"
 PLUGINS = ("bridge", "host-local", "loopback", "portmap", "ptp")
@@ -77,25 +77,25 @@ def texts(version: str, wanted: tuple[Ref, ...]) -> dict[str, str]:
     }
 
 
-def network() -> dict[str, object]:
-    """Return the pods' network of a cluster of one node: no daemon, no image, nothing to wait for.
+def network(pods: str = POD_RANGE) -> dict[str, object]:
+    """Return the network of a node's pods, which have these addresses: no daemon, no image, nothing to wait for.
 
     A link for each pod, as with kindnet: `vmatrix infra up` sees to it that bridged machines reach pods over it
     (harness/infra/kind/cluster.py).
     """
-    pods = {
+    links = {
         "type": "ptp",
         "ipMasq": True,
         "mtu": 1500,
         "ipam": {
             "type": "host-local",
             "dataDir": "/run/cni-ipam-state",
-            "ranges": [[{"subnet": POD_RANGE}]],
+            "ranges": [[{"subnet": pods}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-    return {"cniVersion": "0.3.1", "name": "vmatrix", "plugins": [pods, ports]}
+    return {"cniVersion": "0.3.1", "name": "vmatrix", "plugins": [links, ports]}
 
 
 def kind_files(version: str, limits: ArtifactLimits) -> Path:

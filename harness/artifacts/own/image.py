@@ -1,9 +1,14 @@
-"""The image of vmatrix itself: the kept layers, and above them vmatrix's own files, compiled in a second or two."""
+"""The image of vmatrix itself: the kept layers, and above them vmatrix's own files, compiled in a second or two.
+
+`python3 -m harness.artifacts.own.image FOLDER` lays the files of the vmatrix that runs into a folder as the image has
+them, for deploy/operator/Dockerfile, which puts those of a checkout above an image that is there.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +74,7 @@ class Stack:
         with TemporaryDirectory(dir=target.parent) as temporary:
             root, made = Path(temporary) / "tree", Path(temporary) / LAYER
             there = f"/{SITE.format(self.image.python.version)}"
-            _copy(root / there[1:])
-            write_scripts(root / there[1:], root / COMMANDS)
+            lay_out(root, self.image.python.version)
             python = image_python(layers[0], Path(temporary) / "python")
             compile_all(python, [(root / there[1:], there)], log)
             pack_layer(root, made)
@@ -109,3 +113,14 @@ def _config(image: LayeredImage, revision: str) -> dict[str, Any]:
         "Cmd": image.command,
         "User": image.user,
     }
+
+
+def lay_out(folder: Path, python: str) -> None:
+    """Lay the files and commands of the vmatrix that runs into a folder, as the image of a Python has them."""
+    there = SITE.format(python)
+    _copy(folder / there)
+    write_scripts(folder / there, folder / COMMANDS)
+
+
+if __name__ == "__main__":
+    lay_out(Path(sys.argv[1]), f"{sys.version_info.major}.{sys.version_info.minor}")

@@ -7,30 +7,40 @@ import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.cell.product.chaos import Chaos
-from harness.cell.product.declared_install import apply_all, given, install_controllers, install_kinds, objects
+from harness.cell.product.declared_install import (
+    TEMPLATE,
+    apply_all,
+    given,
+    install_controllers,
+    install_kinds,
+    objects,
+    rendered,
+)
 from harness.cell.product.declared_wait import Watched, addresses, deleted, jobs, keep_controllers, keep_logs
+from harness.cell.product.deliveries import Commit, commit, texts_of
 from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, Tell
 from harness.errors import HarnessBug, ProductError, VmatrixError
 from harness.files import write_atomically
 from harness.kube.client import Json
 from harness.kube.objects import dig
-from harness.kube.resources import SECRET
+from harness.kube.resources import SECRET, Resource
 from harness.model import Environment, Phase
 from harness.paths import project_dir
 from harness.proc import pasteable
 from harness.spec.models import Product, ProductPhase, Timeouts
-from harness.spec.models.product_declared import DeclaredOptions, InObject, MadeMachines, Manifests
-from harness.until import Deadline
+from harness.spec.models.product_declared import DeclaredOptions, DeletedObject, InObject, MadeMachines, Manifests
+from harness.until import Deadline, NotYet
 
 LONGEST = 200  # characters of a value in a message
 ABSENT = "nothing"
+UID = "{.metadata.uid}"
 
 
 def refuse_different(watched: Watched, wanted: PhaseRun) -> None:
@@ -137,6 +147,8 @@ class DeclaredProduct:
     def command(self, phase: str, machines: Environment) -> str:
         """Return the kubectl command of a phase; the file has what the phase that was run last has applied."""
         edit, parts, target = self.product.phases[phase], list[str](), self._options.object
+        for one in edit.deleted:
+            parts.append(f"kubectl --namespace {machines.namespace} delete {one.kind.lower()} {one.name}")
         if edit.apply is not None:
             file = pasteable([machines.files.applied])
             parts.append(f"kubectl --namespace {machines.namespace} apply --server-side --filename {file}")
@@ -204,8 +216,11 @@ class _DeclaredPhase:
         try:
             self._install(namespace)
             with self._disturbed(selector):
+                if edit.deleted:
+                    self._take_away(edit.deleted, watched, deadline)
                 if edit.apply is not None:
-                    self._apply(edit.apply, watched, edit.read, deadline)
+                    self._apply(edit, watched, deadline)
+                if edit.apply is not None or edit.deleted:
                     if edit.until is not None:
                         watched.wait_other(edit.until, deadline)
                     watched.wait_done(deadline)
@@ -249,10 +264,12 @@ class _DeclaredPhase:
             yield
             chaos.judge()
 
-    def _rendered(self, source: str | Manifests, read: Mapping[str, Any] | None = None) -> list[Json]:
+    def _given(self) -> dict[str, Any]:
+        return given(self.wanted, self.outer, makes=self.options.makes is not None)
+
+    def _rendered(self, source: str | Manifests, more: Mapping[str, Any] | None = None) -> list[Json]:
         seconds = self.outer.timeouts.controllers
-        values = given(self.wanted, self.outer, makes=self.options.makes is not None)
-        return objects(source, {**values, "read": read or {}}, self.directory, seconds)
+        return objects(source, {**self._given(), "read": {}, "commit": {}, **(more or {})}, self.directory, seconds)
 
     def make(self, makes: MadeMachines, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
         """Apply the objects of which the controllers make machines; return these machines' addresses by name."""
@@ -271,14 +288,48 @@ class _DeclaredPhase:
         controllers = [obj for source in self.options.install.namespace for obj in self._rendered(source)]
         install_controllers(self.outer, namespace, controllers, kinds)
 
-    def _apply(self, template: str, watched: Watched, read: Mapping[str, InObject], deadline: Deadline) -> None:
-        made, namespace = self._rendered(template, read_values(watched, read)), watched.namespace
+    def _apply(self, edit: ProductPhase, watched: Watched, deadline: Deadline) -> None:
+        read = {"read": read_values(watched, edit.read)}
+        if edit.commit is not None:
+            read["commit"] = asdict(self._commit(edit.commit))
+        made, namespace = self._rendered(edit.apply or "", read), watched.namespace
         file = self.wanted.environment.files.applied
         file.parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump_all(made, sort_keys=False, width=200)
         write_atomically(file, text, mode=0o600)  # keys of machines are among the objects
         self._log(f"applied {file}: " + ", ".join(f"{obj['kind']} {obj['metadata']['name']}" for obj in made))
         apply_all(self.outer.cluster, namespace, made, deadline)
+
+    def _commit(self, folder: str) -> Commit:
+        """Commit the files of a folder; templates among them are given what those of objects are given."""
+        values = self._given()
+        texts = {
+            name.removesuffix(TEMPLATE): rendered(f"{folder}/{name}", values, self.directory)
+            if name.endswith(TEMPLATE)
+            else text
+            for name, text in texts_of(self.directory / folder).items()
+        }
+        made = commit(self.wanted.environment.files.repository, texts, self.wanted.stage)
+        self._log(f"committed {made.revision}")
+        return made
+
+    def _take_away(self, objects: Sequence[DeletedObject], watched: Watched, deadline: Deadline) -> None:
+        """Delete objects that are there, and wait until others of their names are."""
+        cluster, namespace = self.outer.cluster, watched.namespace
+        for one in objects:
+            where = watched.resource_at(InObject(apiVersion=one.apiVersion, kind=one.kind, path=UID))
+            what = f"{one.kind} {one.name}"
+            before = dig(cluster.get(where, one.name, namespace), "metadata", "uid")
+            if before is None:
+                raise ProductError(f"there is no {what} to delete", hint="an earlier phase of the scenario makes it")
+            cluster.delete(where, one.name, namespace)
+            self._log(f"deleted {what}")
+
+            def look(where: Resource = where, name: str = one.name, before: str = before) -> bool | NotYet:
+                now = dig(cluster.get(where, name, namespace), "metadata", "uid")
+                return now not in (None, before) or NotYet("it is not there" if now is None else "it is being deleted")
+
+            watched.wait(look, f"another {what}", deadline)
 
     def _delete(self, namespace: str) -> None:
         target = self.options.object

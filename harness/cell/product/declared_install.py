@@ -165,6 +165,7 @@ def _wait_available(cluster: Cluster, namespace: str, name: str, watch: PodWatch
         raise watch.verdict(f"Deployment {name} is not available: {late.summary}", late.detail) from late
 
 
+TEMPLATE = ".j2"
 HINT = "docs/declared.md lists what a template of a declared product is given"
 
 
@@ -199,6 +200,7 @@ def given(wanted: PhaseRun, outer: OuterCluster, *, makes: bool = False) -> dict
         ],
         "mirror": {"url": outer.mirror.http, "registry": outer.mirror.registry},
         "images": dict(outer.images),
+        "deliveries": outer.deliveries,
         "makes_machines": makes,
         "pod_storage_class": _pod_storage_class(outer.cluster),
         "keys": {"private": environment.private_key.read_text(encoding="utf-8")},
@@ -224,7 +226,7 @@ def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path,
         name, text = source.command[0], _printed(source, values, directory, seconds)
     else:
         name = str(directory / source)
-        text = _rendered(source, values, directory) if source.endswith(".j2") else read_text(Path(name))
+        text = rendered(source, values, directory) if source.endswith(TEMPLATE) else read_text(Path(name))
     found = yaml_text.documents(text, name, hint=HINT)
     flat = [one for obj in found for one in _items(obj)]
     for obj in flat:
@@ -251,7 +253,8 @@ def _environment(directory: Path) -> jinja2.Environment:
     return made
 
 
-def _rendered(template: str, values: Mapping[str, Any], directory: Path) -> str:
+def rendered(template: str, values: Mapping[str, Any], directory: Path) -> str:
+    """Return what a template in a directory makes of values. Raises BadInput: it cannot be rendered."""
     try:
         return _environment(directory).get_template(template).render(**values)
     except (jinja2.TemplateError, TypeError) as error:

@@ -183,7 +183,8 @@ class Watched:
             watch.refuse_broken()
             return lacking if (lacking := _lacking(found, other)) is not None else True
 
-        self._until(look, f"{other.kind} {other.name} to be {other.condition}", watch, deadline)
+        wanted = other.condition if other.reason is None else f"{other.reason} ({other.condition})"
+        self._until(look, f"{other.kind} {other.name} to be {wanted}", watch, deadline)
 
     def wait(self, look: Callable[[], Any], what: str, deadline: Deadline) -> Any:
         """Look until there is an answer, or the controllers do not run; raises as `wait_done`."""
@@ -273,8 +274,9 @@ def _lacking(found: Json, done: DoneWhen) -> NotYet | None:
     if not _observed(found, done.condition, done.observed):
         return NotYet("no controller has seen the last edit")
     going = any(is_condition(found, gone, "True") for gone in done.gone)
-    done_now = is_condition(found, done.condition, "True") and not going
-    return None if done_now else NotYet(_said(found, done.condition))
+    known = condition(found, done.condition) or {}
+    there = known.get("status") == "True" if done.reason is None else known.get("reason") == done.reason
+    return None if there and not going else NotYet(_said(found, done.condition))
 
 
 def _observed(found: Json, kind: str, wanted: bool) -> bool:

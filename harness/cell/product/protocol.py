@@ -26,6 +26,7 @@ class OuterCluster:
 
     images: container images that the product asked for, by name, as pods in it pull them.
     blows: which of the product's programs are ended while it works, and when.
+    deliveries: the registry that pods push to and pull from, HOST:PORT without TLS; "" where there is none.
     """
 
     cluster: Cluster
@@ -33,6 +34,7 @@ class OuterCluster:
     timeouts: Timeouts
     images: Mapping[str, str]
     blows: Sequence[Blow] = ()
+    deliveries: str = ""
 
 
 @dataclass(frozen=True)

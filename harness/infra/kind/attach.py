@@ -7,7 +7,7 @@ itself runs stays on the node that is a container, and no machine is ever schedu
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,11 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-def attach(cluster: Cluster, node: str, layout: Layout, index: int) -> None:
-    """Prepare a cluster, whose `node` is a container, for the embedded KubeVirt, which is started afterwards."""
+def attach(cluster: Cluster, nodes: Collection[str], layout: Layout, index: int) -> None:
+    """Prepare a cluster, whose `nodes` are containers, for the embedded KubeVirt, which is started afterwards."""
     ensure_certificates(layout.pki, address=address_of(index), node=layout.node, kubeconfig=layout.kubeconfig)
     ensure_account(cluster, layout.kubeconfig, layout.kubeconfig_of(KUBEVIRT_PROGRAM))
-    keep_apart(cluster, node)
+    keep_apart(cluster, nodes)
 
 
 def ensure_certificates(folder: Path, *, address: str, node: str, kubeconfig: Path) -> None:
@@ -106,20 +106,21 @@ def _token(cluster: Cluster) -> str:
     return until(token, deadline=Deadline.after(TOKEN_SECONDS), what=f"account {ACCOUNT} to have a token", interval=0.2)
 
 
-def keep_apart(cluster: Cluster, node: str) -> None:
-    """Keep pods on the node that is a container, and machines off it.
+def keep_apart(cluster: Cluster, nodes: Collection[str]) -> None:
+    """Keep pods on the nodes that are containers, and machines off them.
 
     A pod on the Node that stands for the host would wait for ever: only machines run there. The cluster's own pods may
-    look for a node before that one has its taint, so they name theirs. Machines need a label that this node lacks.
-    `node`: the name of the node that is a container.
+    look for a node before that one has its taint, so they name theirs. Machines need a label that these nodes lack.
+    `nodes`: the names of the nodes that are containers.
     """
+    for node in nodes:
+        cluster.merge(NODE, node, {"metadata": {"labels": {RUNS_PODS: "true"}}, "spec": {"unschedulable": None}})
     for resource in (DEPLOYMENT, DAEMON_SET):
         for found in cluster.list(resource).items:
             patch = _staying(found)
             if patch is not None:
                 meta = found["metadata"]
                 cluster.merge(resource, meta["name"], patch, meta["namespace"])
-    cluster.merge(NODE, node, {"metadata": {"labels": {RUNS_PODS: "true"}}, "spec": {"unschedulable": None}})
     for found in cluster.list(STORAGE_CLASS).items:
         annotations = found["metadata"].get("annotations") or {}
         if annotations.get(DEFAULT_CLASS) == "true" and "vmatrix" not in str(found.get("provisioner")):
@@ -129,11 +130,11 @@ def keep_apart(cluster: Cluster, node: str) -> None:
 
 
 def _staying(workload: Mapping[str, Any]) -> Json | None:
-    """Return the patch that keeps a workload's pods on the control plane's node, None when they stay already."""
+    """Return the patch that keeps a workload's pods on nodes that run pods, None when they stay there already."""
     spec = workload["spec"]["template"]["spec"]
-    if CONTROL_PLANE in (spec.get("nodeSelector") or {}):
+    if {CONTROL_PLANE, RUNS_PODS} & set(spec.get("nodeSelector") or {}):
         return None
-    return {"spec": {"template": {"spec": {"nodeSelector": {CONTROL_PLANE: ""}}}}}
+    return {"spec": {"template": {"spec": {"nodeSelector": {RUNS_PODS: "true"}}}}}
 
 
 def _cluster(kubeconfig: Path) -> dict[str, Any]:

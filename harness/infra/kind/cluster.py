@@ -9,8 +9,9 @@ answers for the addresses that it has a route to. docs/decisions/pod-network.md 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,6 +24,9 @@ from harness.infra.guest_facts import HostKernel
 from harness.infra.host.layout import Layout
 from harness.infra.kind.engine import Engine
 from harness.infra.kind.kvm import Kvm
+from harness.kube.client import Cluster, Json
+from harness.kube.objects import dig
+from harness.kube.resources import NODE, POD
 from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
 
@@ -78,6 +82,7 @@ class KindConfig:
         say: is told each step in one line.
         limits: how long the steps may take.
         guest_vars: the user's file of variables for machines of releases.
+        workers: nodes beside the control plane; None: what the instance has, or else none.
     """
 
     kubevirt: KubeVirt | None
@@ -91,6 +96,7 @@ class KindConfig:
     limits: KindLimits = KindLimits()
     kvm: Kvm | None = None
     guest_vars: Path | None = None
+    workers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,7 @@ class Made:
 
     kvm: whether this host's is used.  releases: the file of KubeVirt's and CDI's releases; None for the default.
     installed: None as long as the installation of releases has not come to its end.
+    workers: nodes beside the control plane.
     """
 
     kubevirt: KubeVirt
@@ -115,6 +122,7 @@ class Made:
     kvm: Kvm = "auto"
     releases: Path | None = None
     installed: Installed | None = None
+    workers: int = 0
 
 
 def load_record(layout: Layout) -> Made | None:
@@ -127,6 +135,7 @@ def load_record(layout: Layout) -> Made | None:
             kvm=next((known for known in get_args(Kvm) if known == raw.get("kvm")), "auto"),
             releases=Path(raw["releases"]) if raw.get("releases") else None,
             installed=_installed(raw.get("installed")),
+            workers=int(raw.get("workers", 0)),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -145,21 +154,24 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     """Return what an instance is, or is to be.
 
     Raises:
-        BadInput: it exists with another KubeVirt, or another Kubernetes version, than is asked for.
+        BadInput: it exists with another KubeVirt, Kubernetes version or number of workers than is asked for.
     """
     found = load_record(layout)
     if found is None:
-        return Made(config.kubevirt or "release", config.version, config.kvm or "auto", config.releases)
-    asked = (("--kubevirt", found.kubevirt, config.kubevirt), ("Kubernetes", found.version, config.version))
+        kubevirt, kvm = config.kubevirt or "release", config.kvm or "auto"
+        return Made(kubevirt, config.version, kvm, config.releases, workers=config.workers or 0)
+    asked: tuple[tuple[str, object, object], ...] = (
+        ("--kubevirt", found.kubevirt, config.kubevirt),
+        ("Kubernetes", found.version, config.version),
+        ("--workers", found.workers, config.workers),
+    )
     for what, made, other in asked:
         if other not in (None, made):
             raise BadInput(
                 f"instance {layout.name} was made with {what} {made}, not {other}",
                 hint=f"vmatrix infra down --provider kind --infra-name {layout.name}, then up again",
             )
-    return Made(
-        found.kubevirt, found.version, config.kvm or found.kvm, config.releases or found.releases, found.installed
-    )
+    return replace(found, kvm=config.kvm or found.kvm, releases=config.releases or found.releases)
 
 
 CERTS_FOLDER = "/etc/containerd/certs.d"  # containerd reads it at each pull
@@ -220,8 +232,8 @@ def node_image(config: KindConfig, engine: Engine) -> Node:
     return Node(own.image, own=True, repository=own.repository)
 
 
-def configuration(name: str, node: Node, host: HostKernel, ready: float = KindLimits.ready) -> str:
-    """Render kind's configuration file of a cluster of one node; `ready`: seconds until that may be ready."""
+def configuration(name: str, node: Node, host: HostKernel, ready: float = KindLimits.ready, *, workers: int = 0) -> str:
+    """Render kind's configuration file of a cluster; `ready`: seconds until its nodes may be ready."""
     networking: dict[str, Any] = {"kubeProxyMode": "nftables"}
     if node.own:
         networking["disableDefaultCNI"] = True  # the network is a file in the image
@@ -230,7 +242,7 @@ def configuration(name: str, node: Node, host: HostKernel, ready: float = KindLi
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "name": name,
         "networking": networking,
-        "nodes": [{"role": "control-plane", "image": node.image}],
+        "nodes": [{"role": role, "image": node.image} for role in ("control-plane", *("worker",) * workers)],
         "kubeadmConfigPatches": [yaml.safe_dump(patch, sort_keys=False) for patch in _kubeadm(node, host, ready)],
         "containerdConfigPatches": _containerd(host),
     }
@@ -246,7 +258,8 @@ def _kubeadm(node: Node, host: HostKernel, ready: float) -> list[Mapping[str, An
     proxy = {"kind": "KubeProxyConfiguration", "conntrack": {"maxPerCore": 0, "min": 0}}
     patches: list[Mapping[str, Any]] = [kubelet, proxy] if len(kubelet) > 1 else [proxy]
     times = {name: f"{ready * share:.0f}s" for name, share in PATIENCE.items()}
-    patches.append({"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "InitConfiguration", "timeouts": times})
+    joining = ("InitConfiguration", "JoinConfiguration")  # kind leaves out what a node does not do
+    patches += [{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": kind, "timeouts": times} for kind in joining]
     if node.own:
         patches.append({"kind": "ClusterConfiguration", "imageRepository": node.repository})
     return patches
@@ -265,30 +278,38 @@ def _containerd(host: HostKernel) -> list[str]:
 
 @dataclass(frozen=True)
 class KindCluster:
-    """A cluster by its name, in an engine, made by a `kind` program."""
+    """A cluster by its name, in an engine, made by a `kind` program; `workers`: nodes beside its control plane."""
 
     name: str
     engine: Engine
+    workers: int = 0
 
     @property
     def node(self) -> str:
-        """Return the name of the one node: the container's, and the Node object's."""
+        """Return the name of the control plane's node: the container's, and the Node object's."""
         return f"{self.name}-control-plane"
 
-    def running(self) -> bool:
-        """Tell whether the node's container runs."""
-        return any((c.get("State") or {}).get("Running") for c in self.engine.containers(self.name))
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the names of all nodes, as kind gives them."""
+        numbers = ("", *map(str, range(2, self.workers + 1)))[: self.workers]
+        return (self.node, *(f"{self.name}-worker{number}" for number in numbers))
 
-    def pid(self) -> int | None:
-        """Return the process id of the node's init, None when it does not run."""
-        states = [c.get("State") or {} for c in self.engine.containers(self.name)]
-        return next((int(s["Pid"]) for s in states if s.get("Running")), None)
+    def running(self) -> bool:
+        """Tell whether the containers of all nodes run."""
+        return None not in self.pids().values()
+
+    def pids(self) -> dict[str, int | None]:
+        """Return the process id of each node's init by the node's name, None for one that does not run."""
+        states = {str(c.get("Name", "")).lstrip("/"): c.get("State") or {} for c in self.engine.containers(self.name)}
+        running = {name: int(state["Pid"]) for name, state in states.items() if state.get("Running")}
+        return {name: running.get(name) for name in self.nodes}
 
     def create(self, kind: Path, config: str, kubeconfig: Path, log: Path, limits: KindLimits) -> None:
-        """Create the cluster and wait until its node is ready.
+        """Create the cluster and wait until its nodes are ready.
 
         Raises:
-            InfraError: kind failed; what it said is in the log, with the node's own log.
+            InfraError: kind failed; what it said is in the log, with the nodes' own logs.
         """
         file = log.with_name("kind.yml")
         file.write_text(config, encoding="utf-8")
@@ -321,18 +342,19 @@ class KindCluster:
         until(none_left, deadline=Deadline.after(GONE_SECONDS), what=f"kind cluster {self.name} to be gone")
 
     def require_way_to(self, url: str) -> None:
-        """Look whether the node reaches a service of this host.
+        """Look whether the nodes reach a service of this host.
 
         Raises:
-            InfraError: it does not: admission by webhooks, and machines' images, would fail later.
+            InfraError: one does not: admission by webhooks, and machines' images, would fail later.
         """
         words = ("curl", "--silent", "--output", "/dev/null", "--max-time", "10", url)
-        done = self.engine.inside(self.node, *words, check=False)
-        if done.returncode != 0:
-            raise InfraError(
-                f"the node {self.node} cannot reach {url} on this host (curl exited with {done.returncode})",
-                hint="check whether a firewall drops traffic from containers to this host: nft list ruleset",
-            )
+        for node in self.nodes:
+            done = self.engine.inside(node, *words, check=False)
+            if done.returncode != 0:
+                raise InfraError(
+                    f"the node {node} cannot reach {url} on this host (curl exited with {done.returncode})",
+                    hint="check whether a firewall drops traffic from containers to this host: nft list ruleset",
+                )
 
 
 PROXY_ARP = "net.ipv4.conf.all.proxy_arp"
@@ -376,3 +398,69 @@ def plugin_types(text: str) -> list[str]:
         return [str(plugin["type"]) for plugin in plugins if "type" in plugin]
     except (ValueError, AttributeError, TypeError):
         return []
+
+
+ROUTES_UNIT = "vmatrix-pod-routes.service"
+ROUTED = f"""
+printf %s "$1" >{CNI_FOLDER}/10-vmatrix.conflist
+printf %s "$2" >/etc/systemd/system/{ROUTES_UNIT}
+systemctl daemon-reload && systemctl enable --quiet {ROUTES_UNIT} && systemctl restart {ROUTES_UNIT}
+"""
+
+
+@dataclass(frozen=True)
+class NodePlace:
+    """Where a node is, and which addresses its pods have (CIDR)."""
+
+    address: str
+    pods: str
+
+
+def node_places(cluster: Cluster, names: Collection[str], seconds: float) -> dict[str, NodePlace]:
+    """Return the places of nodes by name, once all have one. Raises TimedOut."""
+
+    def probe() -> dict[str, NodePlace] | NotYet:
+        found = {node["metadata"]["name"]: node for node in cluster.list(NODE).items}
+        known = {name: _place(found[name]) for name in names if name in found}
+        lacking = [name for name in names if known.get(name) is None]
+        return NotYet(f"{', '.join(lacking)} have none") if lacking else {n: p for n, p in known.items() if p}
+
+    made: dict[str, NodePlace] = until(probe, deadline=Deadline.after(seconds), what="nodes to have pod networks")
+    return made
+
+
+def _place(node: Json) -> NodePlace | None:
+    addresses = dig(node, "status", "addresses") or ()
+    address = next((one["address"] for one in addresses if one["type"] == "InternalIP"), None)
+    pods = dig(node, "spec", "podCIDR")
+    return NodePlace(str(address), str(pods)) if address and pods else None
+
+
+def route_pods(engine: Engine, places: Mapping[str, NodePlace], network: Callable[[str], Mapping[str, Any]]) -> None:
+    """Give each node of our own image a pod network of its own, with routes to the others', also after a restart.
+
+    kindnet does that by itself. `network`: returns the CNI configuration for addresses of pods.
+
+    Raises:
+        InfraError: a node did not take it.
+    """
+    for name, own in places.items():
+        others = [place for other, place in places.items() if other != name]
+        starts = "".join(f"ExecStart=/usr/sbin/ip route replace {one.pods} via {one.address}\n" for one in others)
+        unit = f"[Service]\nType=oneshot\nRemainAfterExit=yes\n{starts}\n[Install]\nWantedBy=multi-user.target\n"
+        done = engine.inside(name, "sh", "-c", ROUTED, "sh", json.dumps(network(own.pods)), unit, check=False)
+        if done.returncode != 0:
+            raise InfraError(
+                f"the node {name} has no routes to pods of other nodes: {(done.stderr or done.stdout).strip()}",
+                hint=f"try: {engine.client} exec {name} systemctl status {ROUTES_UNIT}",
+            )
+
+
+def replace_pods(cluster: Cluster, places: Mapping[str, NodePlace]) -> None:
+    """Delete the pods that got an address before their node had its own network; they are made anew."""
+    for pod in cluster.list(POD).items:
+        place, address = places.get(dig(pod, "spec", "nodeName") or ""), dig(pod, "status", "podIP")
+        if place is None or not address or dig(pod, "spec", "hostNetwork"):
+            continue
+        if ip_address(address) not in ip_network(place.pods):
+            cluster.delete(POD, pod["metadata"]["name"], pod["metadata"]["namespace"])

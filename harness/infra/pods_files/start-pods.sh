@@ -15,9 +15,9 @@ for word in "$@"; do
   fetch "${word%%:*}" "${rest%%:*}" "${rest#*:}" &
   waited="$waited $!"
 done
-# without its address, the kubelet asks for its name by DNS, which nobody answers here, and waits seconds each time
+# without its address, also after a restart, the kubelet asks for its name by DNS, which nobody answers, and waits seconds
 addresses=$(hostname -I)
-echo "ADDRESS=${addresses%% *}" >/run/pods.env
+echo "ADDRESS=${addresses%% *}" >/etc/kubernetes/pods.env
 for pid in $waited; do
   wait "$pid"
 done

@@ -36,6 +36,7 @@ GRACE_SECONDS = 10  # for BuildKit to end what it runs, and to say why
 EXTRA_SECONDS = 60.0  # for images of the pod to be pulled, before a build is stopped that never began
 MESSAGE_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
 IMAGE_MISSING = "BuilderImageMissing"  # what that means for a build
+UNSCHEDULABLE = "Unschedulable"  # no node takes the pod of a build
 NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 Outcome = Literal["succeeded", "failed", "running"]
 Stage = Literal["", "Fetched", "Built", "Pushed"]
@@ -318,10 +319,13 @@ def build_result(job: Json | None, pods: Sequence[Json]) -> BuildReport | None:
 
 
 def _under_way(pod: Json | None, last: BuildReport | None, revision: str) -> BuildReport:
-    """Return how a build stands whose Job has not ended; a container that waits for its image says so."""
+    """Return how a build stands whose Job has not ended; a pod that waits for a node or an image says so."""
     waiting = next((one for one in _statuses(pod) if dig(one, "state", "waiting", "reason") in NO_IMAGE), None)
     reason, message = "", ""
-    if waiting is not None:
+    placed = condition(pod, "PodScheduled") or {}
+    if placed.get("status") == "False":
+        reason, message = UNSCHEDULABLE, f"no node takes its pod: {placed.get('message') or 'none has room'}"
+    elif waiting is not None:
         reason = IMAGE_MISSING
         message = f"{waiting['name']}: {dig(waiting, 'state', 'waiting', 'message') or 'its image cannot be pulled'}"
     begun = last or BuildReport("running", revision)

@@ -103,11 +103,13 @@ class DoneWhen(Model):
     """When a phase is over.
 
     condition: the type of the object's condition that is then True.
+    reason: the reason that the condition has then, whatever its status.
     observed: whether its observedGeneration must have come up with what was applied.
     gone: types of conditions that must not be True.
     """
 
     condition: Text
+    reason: Text | None = None
     observed: bool = True
     gone: tuple[Text, ...] = ()
 
@@ -128,6 +130,7 @@ class AlsoDone(DoneWhen):
 
     apiVersion, kind, name: of that object; without apiVersion, as in the object that phases edit.
     condition: the type of its condition that is then True.
+    reason: the reason that the condition has then, whatever its status.
     observed: whether its observedGeneration must have come up with what was applied.
     gone: types of its conditions that must not be True.
     failed: the type of its condition that is True once it has failed.
@@ -137,6 +140,17 @@ class AlsoDone(DoneWhen):
     kind: Kind
     name: Text
     failed: Text | None = None
+
+
+class DeletedObject(Model):
+    """An object of the cell's namespace that somebody deletes, and that controllers are to make again.
+
+    apiVersion, kind, name: of the object.
+    """
+
+    apiVersion: Text  # noqa: N815 - as in every object
+    kind: Kind
+    name: Text
 
 
 class AppliedVariables(InObject):
@@ -225,6 +239,20 @@ class DeclaredPhase(Model):
     read: dict[Text, InObject] = Field(
         default_factory=dict,
         description="With kind `declared`: values of objects that are there, which the template is given as `read`.",
+    )
+    commit: Text | None = Field(
+        default=None,
+        description="With kind `declared`: the folder, in the product's directory, whose files are committed to a "
+        "repository of the cell before the phase; the template is given the revision as `commit`.",
+    )
+    deleted: tuple[DeletedObject, ...] = Field(
+        default=(),
+        description="With kind `declared`: objects that are deleted, as if by mistake, before anything else; the "
+        "phase waits until others of their names are there.",
+    )
+    images: tuple[Text, ...] = Field(
+        default=(),
+        description="With kind `declared`: further images, as in `declared`, which this phase alone needs.",
     )
     delete: bool = Field(
         default=False,

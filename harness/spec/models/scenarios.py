@@ -10,6 +10,7 @@ from harness.spec.base import Group, Model, Name, Steps, Text, Variables, Whole
 
 Count = Annotated[Whole, Field(ge=1)]
 Restart = Literal["one-by-one", "all-at-once", "power-cut"]
+Delivered = Literal["answers", "rolls-back", "comes-back"]
 
 
 class ScenarioPhase(Model):
@@ -35,6 +36,9 @@ class ScenarioPhase(Model):
       together, without warning.
     data_of: the earlier phase whose beginning the cluster's data may be from afterwards, as when a backup is restored.
       Without it, everything that was written before this phase is there afterwards.
+    delivery: what becomes of an application whose revisions the product builds and deploys. `answers`: a revision is
+      pushed in the phase, and answers. `rolls-back`: one that never becomes ready is pushed, and the one before it
+      answers all through. `comes-back`: objects of the application are deleted, and are there again.
     """
 
     phase: Name
@@ -51,6 +55,7 @@ class ScenarioPhase(Model):
     workload: Literal["keeps-answering"] | None = None
     restart: Restart | None = None
     data_of: Name | None = None
+    delivery: Delivered | None = None
 
     @model_validator(mode="after")
     def _needed_or_spare(self) -> ScenarioPhase:

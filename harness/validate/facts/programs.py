@@ -48,6 +48,7 @@ class RunningPrograms:
 
     versions: by program, each version that the files of its processes report, once.
     api_version: what its API server reports at /version ("" where none runs), or why it did not.
+    api_emulates: the minor version of which that one serves the API; "" where none runs, or says.
     hosts: names by address, of /etc/hosts or the product's file.
     backends: servers of the proxy before the API, address by name; None where none runs.  proxy: haproxy or nginx.
     containerd, crio: its configuration as TOML tables; None where it does not run.  kube_proxy: its configuration.
@@ -58,6 +59,7 @@ class RunningPrograms:
 
     versions: Mapping[str, tuple[str, ...]]
     api_version: str
+    api_emulates: str
     hosts: Mapping[str, tuple[str, ...]]
     backends: LoadedConfig | None
     proxy: str
@@ -81,6 +83,7 @@ def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
     return RunningPrograms(
         versions={name: tuple(sorted(found)) for name, found in versions.items()},
         api_version=_api_version(raw["api_version"]),
+        api_emulates=_api_emulates(raw["api_version"]),
         hosts=hosts,
         backends=_loaded(raw["proxy"], lambda found: dict(found["servers"])),
         proxy=raw["proxy"]["kind"] if raw["proxy"] is not None else "",
@@ -125,6 +128,13 @@ def _api_version(answer: Mapping[str, Any] | None) -> str:
     if answer["status"] != OK:
         return f"{answer['status']}: {answer['body'][:200]}"
     return str(json.loads(answer["body"])["gitVersion"]).removeprefix("v")
+
+
+def _api_emulates(answer: Mapping[str, Any] | None) -> str:
+    if answer is None or answer["status"] != OK:
+        return ""
+    version = json.loads(answer["body"])
+    return ".".join(str(version[key]) for key in ("emulationMajor", "emulationMinor") if key in version)
 
 
 def _configz(answer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -123,6 +123,7 @@ RUNTIME = "cluster_container_runtime"
 SEEN_ELSEWHERE: Mapping[str, str] = {
     "cluster_ca_rotation": "suite phases, after rotate-ca",
     "cluster_upgrade_workers": "suite nodes, versions of kubelets",
+    "cluster_emulate_previous_minor": "suite nodes, API servers, flags and versions of kubelets",
     "cluster_certificates_renew_before_days": "suite phases, after renew",
     "cluster_etcd_defragment_mebibytes": "suite phases, after defragment",
     "cluster_etcd_defragment_percent": "suite phases, after defragment",

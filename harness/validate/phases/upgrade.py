@@ -30,6 +30,8 @@ def wanted_versions(seen: Observation) -> dict[str, str]:
     for node in expected.control_plane:
         if expected.static("kube-apiserver") is not None or not absent(seen.facts, "kube-apiserver"):
             wanted[f"{node}: API server, its /version"] = expected.kubernetes
+            if expected.emulated_minor:
+                wanted[f"{node}: API server, emulates"] = expected.emulated_minor
         for program, static in static_by_facts(seen.facts, expected).items():
             version = expected.etcd_version if program == "etcd" else expected.kubernetes
             if program != "etcd" and static is not None:
@@ -56,8 +58,8 @@ def _agents(seen: Observation) -> dict[str, str]:
         if expected.kube_proxy_mode == LEFT_OUT:
             continue
         if expected.leaves.kube_proxy is not None or not absent(seen.facts, "kube-proxy"):
-            wanted[f"{node}: kube-proxy, running"] = expected.kubernetes
-            wanted[f"{node}: kube-proxy, image"] = expected.kubernetes
+            wanted[f"{node}: kube-proxy, running"] = expected.kube_proxy_version
+            wanted[f"{node}: kube-proxy, image"] = expected.kube_proxy_version
     return wanted
 
 
@@ -83,6 +85,7 @@ def seen_versions(seen: Observation) -> dict[str, str]:
             found[f"{machine}: {program}, running"] = ", ".join(running.versions.get(program, ()))
             found[f"{machine}: {program}, image"] = _tags(seen.view, program, machine)
         found[f"{machine}: API server, its /version"] = running.api_version
+        found[f"{machine}: API server, emulates"] = running.api_emulates
     for machine, member in seen.etcd.items():
         found[f"{machine}: etcd, as it reports"] = member.version
     dns = {version for running in seen.running.values() for version in running.versions.get("coredns", ())}

@@ -10,10 +10,10 @@ import yaml
 
 from harness.kube import Cluster
 from harness.urls import joined
-from harness.validate.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest, minor_of
 from harness.validate.facts.node import HttpAnswer
 from harness.validate.facts.programs import MachineSetup, RunningPrograms
-from harness.validate.findings import Mismatch, differs_upstream, on_every, same_set, unjudged
+from harness.validate.findings import Mismatch, differs, differs_upstream, on_every, same_set, unjudged
 
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
@@ -77,6 +77,9 @@ def wrong_api_servers(setups: Mapping[str, MachineSetup], expected: ExpectedGues
             return
         version = _version(seen.api[VERSION])
         yield from differs_upstream(where, "gitVersion", f"v{expected.kubernetes}", version)
+        if expected.emulated_minor:
+            seen_minor = emulated_by(seen.api[VERSION].body)
+            yield from differs(where, "minor version that it emulates", expected.emulated_minor, seen_minor)
         ready = seen.api[READY]
         failing = [line for line in ready.body.splitlines() if line.startswith("[-]")]
         if ready.status != OK:
@@ -87,6 +90,19 @@ def wrong_api_servers(setups: Mapping[str, MachineSetup], expected: ExpectedGues
                 yield Mismatch(f"{where} GET {path} without credentials", "401 or 403", str(status))
 
     return on_every(expected.control_plane, setups, judge)
+
+
+def emulated_by(version: str) -> str:
+    """Return the minor version of which an API server serves the API, by its /version: "1.35"; its own before 1.31."""
+    try:
+        seen = json.loads(version)
+        return (
+            f"{seen['emulationMajor']}.{seen['emulationMinor']}"
+            if "emulationMajor" in seen
+            else minor_of(seen["gitVersion"])
+        )
+    except (ValueError, KeyError, TypeError):
+        return version[:200]
 
 
 def _version(answer: HttpAnswer) -> str:

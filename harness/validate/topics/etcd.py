@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 
 from harness.urls import joined
-from harness.validate.expected import ExpectedGuest
+from harness.validate.expected import ExpectedGuest, minor_of
 from harness.validate.facts.node import EtcdView
 from harness.validate.findings import Mismatch, differs, of_each, on_every, same_set, unjudged
 
 PEER_PORT = 2380
+DEFAULT_QUOTA = 2 * 1024**3  # storage.DefaultQuotaBytes
+SAY_NO_DEFAULT = ("3.6",)  # minor versions whose early releases (3.6.5) say no quota where they were given none
 FULL_PERCENT = 80  # policy: time to act is left. At its quota, a member raises NOSPACE, and etcd takes no writes
 DEFRAGMENT = "defragment"  # the phase
 REMEDIES = {  # https://etcd.io/docs/v3.6/op-guide/maintenance/
@@ -48,11 +50,14 @@ def unhealthy(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mi
 @where_it_runs
 @of_each("etcd")
 def filling(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
-    """Return members whose file soon fills its quota."""
-    if not view.quota:
+    """Return members whose file soon fills its quota. A member that says a negative one has none."""
+    quota = view.quota
+    if not quota and minor_of(view.version) in SAY_NO_DEFAULT:
+        quota = DEFAULT_QUOTA
+    if not quota:
         yield unjudged(f"{name}'s quota", "its etcd does not say it, as before etcd 3.6", whole=True)
-    elif view.size * 100 > view.quota * FULL_PERCENT:
-        seen = f"{view.size} bytes of {view.quota}; {REMEDIES['NOSPACE']}, or raise quota-backend-bytes"
+    elif 0 < quota * FULL_PERCENT < view.size * 100:
+        seen = f"{view.size} bytes of {quota}; {REMEDIES['NOSPACE']}, or raise quota-backend-bytes"
         yield Mismatch(name, f"etcd's file fills at most {FULL_PERCENT}% of its quota", seen)
 
 

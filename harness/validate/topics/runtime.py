@@ -48,7 +48,7 @@ def wrong_runtime_settings(
                 yield from differs(where, key, [value], found)
         images = [value for key in SANDBOX for value in there.get(key, [])]
         if expected.variables.get("cluster_pause_version"):
-            yield from differs(where, "sandbox image", [_pause(expected)], images)
+            yield from differs(where, "sandbox image", [_pause(name, expected)], images)
         else:
             yield unjudged("the sandbox image", "the cell's variables have no cluster_pause_version")
         yield from _file_version(name, seen, expected)
@@ -89,7 +89,7 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
             yield Mismatch(f"{name} {runtime}", "its configuration and its defaults", "none: it cannot read its files")
             return
         usual, there = dict(_leaves(config.usual)), dict(_leaves(config.content))
-        decided = _decided_by_crio(expected) if runtime == "crio" else {}
+        decided = _decided_by_crio(name, expected) if runtime == "crio" else {}
         if runtime == "crio":  # what it runs with lacks what is not installed, and the product says its runtimes
             every = (COMMENTED | usual).items()
             usual = {path: value for path, value in every if path in there and "runtimes" not in path}
@@ -106,14 +106,14 @@ def other_configuration(running: Mapping[str, RunningPrograms], expected: Expect
     return on_every(expected.nodes, running, judge)
 
 
-def _decided_by_crio(expected: ExpectedGuest) -> Mapping[tuple[str, ...], tuple[Any, ...]]:
+def _decided_by_crio(node: str, expected: ExpectedGuest) -> Mapping[tuple[str, ...], tuple[Any, ...]]:
     """Return what CRI-O makes of its defaults when it starts (CRI-O 1.34, `crio status config` beside its file).
 
     It trusts registries of its own machine, never removes the sandbox image, and does without CRIU where there is none.
     """
     return {
         ("crio", "image", "insecure_registries"): (["127.0.0.0/8"],),
-        ("crio", "image", "pinned_images"): ([_pause(expected)],),
+        ("crio", "image", "pinned_images"): ([_pause(node, expected)],),
         ("crio", "runtime", "enable_criu_support"): (False,),
     }
 
@@ -142,11 +142,11 @@ def _unpinned(
     running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
 ) -> list[Mismatch]:
     """Return nodes on which kubelet may remove the sandbox image, without which no pod starts, to make room."""
-    image = _pause(expected)
     if not expected.variables.get("cluster_pause_version"):
         return []  # which is said of the sandbox image already
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        image = _pause(name, expected)
         there = image in setups[name].images if name in setups else False
         if seen.pinned is None or not there:
             why = "nothing on the machine tells" if seen.pinned is None else f"the machine has no {image}"
@@ -206,8 +206,8 @@ def settings_of(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     yield from found.items()
 
 
-def _pause(expected: ExpectedGuest) -> str:
-    return f"{expected.image_prefix}/pause:{expected.variables.get('cluster_pause_version')}"
+def _pause(node: str, expected: ExpectedGuest) -> str:
+    return f"{expected.image_prefix}/pause:{expected.variables_of(node).get('cluster_pause_version')}"
 
 
 Digests = Mapping[str, str]

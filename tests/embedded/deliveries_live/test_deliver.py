@@ -16,8 +16,10 @@ from tests.embedded.deliveries.git_servers import Repository
 from tests.embedded.deliveries_live import applications
 from tests.embedded.deliveries_live.world import World
 
-SMALL, SNAKE = "small", "snake"
+SMALL, SNAKE, LARGE = "small", "snake", "large"
+DISK_MIB, LARGE_MIB = 256, 400  # that a build may take, of which a small one takes half; and a file that is too large
 AWAY_SECONDS = 20.0
+RESTART_SECONDS = 400.0  # on a busy host
 
 
 @pytest.fixture(scope="session")
@@ -139,16 +141,7 @@ def test_a_builder_that_is_killed_is_followed_by_another(world: World, small: Re
     small.commit(applications.static("killed"))
     revision = small.head()
 
-    def started() -> Any:
-        jobs = [one for one in world.jobs(SMALL) if one["metadata"]["name"].endswith(revision[:12])]
-        pods = [
-            pod
-            for one in jobs
-            for pod in world.api.list(POD, world.namespace, labels=f"job-name={one['metadata']['name']}").items
-        ]
-        return pods[0]["metadata"]["name"] if pods else NotYet("it has no pod")
-
-    world.api.delete(POD, world.wait("a pod that builds", started), world.namespace, grace=0)
+    world.api.delete(POD, pod_that_builds(world, revision), world.namespace, grace=0)
     delivered(world, SMALL, small, "killed")
     assert world.digest(SMALL, revision[:12])
 
@@ -168,3 +161,58 @@ def test_a_registry_that_is_away_is_waited_for(world: World, small: Repository) 
     finally:
         world.infra.host.start(world.infra.programs(world.index))
     delivered(world, SMALL, small, "late")
+
+
+def pod_that_builds(world: World, revision: str) -> str:
+    """Return the name of the pod that builds a revision, once its builder runs."""
+
+    def begun() -> Any:
+        for job in (one for one in world.jobs(SMALL) if one["metadata"]["name"].endswith(revision[:12])):
+            for pod in world.api.list(POD, world.namespace, labels=f"job-name={job['metadata']['name']}").items:
+                states = dig(pod, "status", "initContainerStatuses") or []
+                if any(dig(one, "state", "running") for one in states):
+                    return str(pod["metadata"]["name"])
+        return NotYet("no builder runs")
+
+    return str(world.wait(f"a pod that builds {revision[:12]}", begun))
+
+
+def test_a_node_that_restarts_during_a_build_goes_on(world: World, small: Repository) -> None:
+    small.commit(applications.static("restarted"))
+    revision = small.head()
+    pod_that_builds(world, revision)
+    world.restart_node()
+    world.wait(f"{revision[:12]} to run after the restart", lambda: world.ready(SMALL, revision), RESTART_SECONDS)
+    delivered(world, SMALL, small, "restarted")
+    assert len(world.deployments(SMALL)) == 1
+    world.require_whole(SMALL)
+
+
+def test_a_build_whose_disk_is_full_is_tried_again_and_the_next_revision_runs(world: World) -> None:
+    repository = Repository.create(world.servers, LARGE)
+    repository.commit(applications.static("room"))
+    world.secret("large-git", world.servers.https_secret())
+    source = {"git": world.servers.https(LARGE), "secretRef": {"name": "large-git"}}
+    limits = {"limits": {"ephemeral-storage": f"{DISK_MIB}Mi"}}
+    world.deliver(LARGE, source, {"resources": limits, "cache": "None"})
+    good = delivered(world, LARGE, repository, "room")
+    large = repository.commit(
+        {"Dockerfile": f"{applications.STATIC}COPY large /large\n".encode(), "large": bytes(LARGE_MIB * 1024 * 1024)}
+    )
+
+    def full() -> Any:
+        found = [
+            one for one in world.seen(LARGE).status.history if one.revision == large and one.outcome == "BuildFailed"
+        ]
+        return found[0] if found else NotYet(str(world.seen(LARGE).status.history[:1]))
+
+    ended = world.wait("the build to find its disk full", full)
+    assert (ended.reason, ended.transient) == ("Evicted", True)
+    assert not world.digest(LARGE, large[:12])
+    assert (world.seen(LARGE).status.revision, world.answer(LARGE)) == (good, "room")
+    assert len(world.deployments(LARGE)) == 1
+    repository.commit({**applications.static("room again"), "large": None})
+    delivered(world, LARGE, repository, "room again")
+    assert not world.digest(LARGE, large[:12])
+    assert len(world.deployments(LARGE)) == 1
+    world.require_whole(LARGE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from harness.artifacts.registry import digest_in
 from harness.artifacts.store import Store
 from harness.embedded.machines.names import PODS_NETWORK, Names
 from harness.infra.host.network import deliveries_of
+from harness.infra.pods import NAME as PODS
+from harness.infra.pods import NAMESPACE_NAME
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import deleting, dig, is_condition
 from harness.kube.objects import ensure as ensure_object
@@ -47,6 +50,9 @@ from tests.embedded.deliveries_live.applications import PORT
 SPARE_HOST = 240  # of the pods' network: no machine has it
 LABELS = {"pod-security.kubernetes.io/enforce": "baseline"}
 SECONDS = 150.0  # for a delivery on a busy host
+NODE_SECONDS = 240.0  # from a reset until pods run again
+MANIFESTS = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json"
+ANSWER_SECONDS = 20.0
 KINDS = (CRD, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, DEPLOYMENT, SERVICE, SECRET)
 
 
@@ -180,6 +186,39 @@ class World:
         """Return the digest of a tag in the registry of deliveries; "" where it is not there."""
         return digest_in(self.registry, name, tag)
 
+    def deployments(self, name: str) -> list[Json]:
+        """Return the Deployments of a Delivery."""
+        return list(self.api.list(DEPLOYMENT, self.namespace, labels=f"{DELIVERY_LABEL}={name}").items)
+
+    def require_whole(self, name: str) -> None:
+        """Require of each tag of a Delivery's image that its manifest and all of its layers are in the registry."""
+        registry = f"http://{self.registry}/v2/{name}"
+        tags = json.loads(_body(f"{registry}/tags/list"))["tags"]
+        assert tags, "there is no tag to look at"
+        for tag in tags:
+            manifest = json.loads(_body(f"{registry}/manifests/{tag}", MANIFESTS))
+            for part in manifest.get("manifests") or ():
+                assert _body(f"{registry}/manifests/{part['digest']}", MANIFESTS), (tag, part)
+            for part in (*manifest.get("layers", ()), *([manifest["config"]] if "config" in manifest else ())):
+                content = _body(f"{registry}/blobs/{part['digest']}")
+                assert f"sha256:{hashlib.sha256(content).hexdigest()}" == part["digest"], (tag, part)
+
+    def restart_node(self) -> None:
+        """Reset the machine that runs pods, as a power cut does, and wait until its Node is Ready with another boot."""
+        node = self.infra.layout.pods_node
+        before = dig(self.api.get(NODE, node), "status", "nodeInfo", "bootID")
+        path = f"/apis/subresources.kubevirt.io/v1/namespaces/{NAMESPACE_NAME}/virtualmachineinstances/{PODS}/reset"
+        self.api.request("PUT", path, body={})
+
+        def back() -> bool | NotYet:
+            found = self.api.get(NODE, node)
+            boot = dig(found, "status", "nodeInfo", "bootID")
+            if boot == before:
+                return NotYet("its kubelet has not reported since")
+            return is_condition(found, "Ready", "True") or NotYet("it is not Ready")
+
+        self.wait(f"node {node} to be back", back, NODE_SECONDS)
+
     def describe(self) -> str:
         """Return all that explains a delivery that does not come."""
         parts = [json.dumps(self.api.list(DELIVERY, self.namespace).items, indent=1)]
@@ -193,3 +232,10 @@ class World:
                 except ApiFailure as failure:
                     parts.append(f"--- {name}: {failure.summary}")
         return "\n".join(parts)
+
+
+def _body(url: str, accept: str = "*/*") -> bytes:
+    """Return what a registry of this host answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, headers={"Accept": accept}), timeout=ANSWER_SECONDS) as reply:  # noqa: S310
+        return bytes(reply.read())

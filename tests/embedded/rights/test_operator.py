@@ -25,13 +25,7 @@ from harness.kube.objects import condition, dig
 from harness.kube.resources import CONFIG_MAP, JOB, LEASE, NAMESPACE, POD, SECRET, VM, VMI, Resource
 from harness.operator import rights
 from harness.operator.api.crds import crds
-from harness.operator.api.resources import (
-    CLUSTER,
-    CLUSTER_DEPLOYMENT,
-    CLUSTER_NETWORK_POOL,
-    DELIVERY,
-    MACHINE_SET,
-)
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, DELIVERY, MACHINE_SET
 from harness.operator.build.job import BuildReport
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import machine
@@ -206,12 +200,12 @@ def watched(ground: Ground, kinds: Mapping[str, Iterable[Resource]], since: int)
     until(logged, deadline=Deadline.after(WAIT_SECONDS), what="the ends of all watches", interval=0.2)
 
 
-def install(ground: Ground, **options: bool) -> str:
+def install(ground: Ground, *, apart: bool = False) -> str:
     """Apply what `vmatrix operator manifests` prints, as an administrator does; return the namespace."""
     namespace = f"operator-{secrets.token_hex(3)}"
     ground.admin.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     file = ground.folder / f"{namespace}.yml"
-    installation = Installation(namespace, "registry.invalid/vmatrix:1", **options)
+    installation = Installation(namespace, "registry.invalid/vmatrix:1", apart=apart)
     bodies = [body for body in installation.objects() if body["kind"] != "Deployment"]  # nothing pulls that image
     file.write_text(text(bodies), encoding="utf-8")
     ground.kubectl("apply", "--server-side", "-f", file)
@@ -346,9 +340,7 @@ def test_every_controller_uses_all_of_its_rights_and_needs_no_other(operator: Op
         for word, found in (("missing", asked - allowed), ("unused", idle), ("refused", seen.forbidden)):
             wrong += [f"{part.name}: {word}: {one.verb} {one.resource}" for one in sorted(found)]
     assert not wrong, "\n".join(wrong)
-    shared = CLUSTER_NETWORK_POOL.plural  # which belong to no namespace
-    asked_for = (one for part in PARTS for one in operator.seen(part.name).asked if one.resource != shared)
-    spaces = {one.namespace for one in asked_for}
+    spaces = {one.namespace for part in PARTS for one in operator.seen(part.name).asked}
     assert spaces == {operator.world.namespace}
 
 

@@ -43,6 +43,9 @@ def test_the_image_is_the_one_that_this_vmatrix_pushes() -> None:
         ["--image", "a", "--namespace", "UP"],
         ["--image", "a", "--namespace", ""],
         ["--image", "a", "--namespace", "-a"],
+        ["--image", "a", "--base-registry", "https://b"],
+        ["--image", "a", "--insecure-registry", "b/c"],
+        ["--write", "--base-registry", "b"],
     ],
 )
 def test_an_image_is_named_once_and_as_registries_take_it(words: list[str]) -> None:
@@ -56,3 +59,11 @@ def test_what_is_committed_is_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert CliRunner().invoke(app, ["operator", "manifests", "--write"]).exit_code == 0
     for name, text in committed().items():
         assert (tmp_path / "deploy" / "operator" / name).read_text(encoding="utf-8") == text
+
+
+def test_registries_of_base_images_are_arguments_of_the_manager() -> None:
+    words = ["operator", "manifests", "--image", "a", "--base-registry", "b", "--base-registry", "c:5000"]
+    printed = CliRunner().invoke(app, [*words, "--insecure-registry", "c:5000"])
+    assert printed.exit_code == 0, printed.output
+    for option in ("--base-registry=b", "--base-registry=c:5000", "--insecure-registry=c:5000"):
+        assert f"- {option}\n" in printed.stdout

@@ -185,8 +185,8 @@ def test_the_kubelet_lets_only_the_api_in_and_says_that_it_runs_pods(told: dict[
     assert "--node-labels=vmatrix.dev/runs-pods=true" in unit
     # asked for by name, its address would cost seconds of DNS at each report of the Node
     assert "--node-ip=${ADDRESS}" in unit
-    assert "EnvironmentFile=-/run/pods.env" in unit
-    assert "/run/pods.env" in written(told, "/etc/kubernetes/start-pods.sh")
+    assert "EnvironmentFile=-/etc/kubernetes/pods.env" in unit
+    assert "/etc/kubernetes/pods.env" in written(told, "/etc/kubernetes/start-pods.sh")
 
 
 def test_pods_get_the_machines_memory_and_not_the_hosts(told: dict[str, Any]) -> None:

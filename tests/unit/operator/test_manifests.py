@@ -31,6 +31,7 @@ def test_what_is_committed_is_what_is_generated() -> None:
     assert there - samples == {
         *committed(),
         *(f"crds/{name}" for name in definitions()),
+        "Dockerfile",
         "namespace.yml",
         "grafana.json",
         "alerts.yaml",
@@ -245,3 +246,15 @@ def test_it_is_told_where_to_look_and_what_to_run() -> None:
     assert wide["containers"][0]["args"] == ["operator", "run"]
     assert one["containers"][0]["args"][-1] == "--controllers=machine,claims"
     assert {env["name"] for env in own["containers"][0]["env"]} == {"HOME", "POD_NAME", "POD_NAMESPACE"}
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_only_managers_that_build_are_told_of_registries(apart: bool) -> None:
+    told = ("--base-registry=a:5000", "--insecure-registry=a:5000")
+    objects = Installation("ns", "image", apart=apart, webhooks=True, of_builds=told).objects()
+    having = {
+        o["metadata"]["name"]
+        for o in objects
+        if o["kind"] == "Deployment" and set(told) <= set(o["spec"]["template"]["spec"]["containers"][0]["args"])
+    }
+    assert having == {"vmatrix-operator-builds" if apart else "vmatrix-operator"}

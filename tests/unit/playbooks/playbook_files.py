@@ -6,6 +6,8 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import yaml
 
 from harness import proc
+from harness.yaml_text import LOADER
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
@@ -21,9 +24,10 @@ ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"
 TASK_FILES = sorted(PLAYBOOKS.glob("roles/*/tasks/*.yml"))
 
 
+@cache
 def load(path: Path) -> Any:
-    """Return a YAML file's content, None where there is no such file."""
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+    """Return a YAML file's content, to be read only; None where there is no such file."""
+    return yaml.load(path.read_text(encoding="utf-8"), LOADER) if path.exists() else None  # noqa: S506 - a SafeLoader
 
 
 def module(relative: str) -> ModuleType:
@@ -46,6 +50,19 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
         task = pending.pop(0)
         pending.extend(task.get("block", []))
         yield task
+
+
+def module_python(place: Path) -> Path:
+    """Return a program for `ansible_python_interpreter`, written into a folder, which runs modules quickly."""
+    library = Path(str(find_spec("ansible").origin)).parents[1]  # type: ignore[union-attr] # it is installed
+    program = place / "module-python"
+    program.write_text(
+        f'#!/bin/sh\n[ $# = 0 ] || exec {sys.executable} "$@"\n'
+        f"exec {sys.executable} -I -S {Path(__file__).with_name('module_python.py')} {library}\n",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    return program
 
 
 # What of a reset may run on this host, which may run machines and containers of others: the programs that a test plays
@@ -103,7 +120,8 @@ def run_here(
 
     Args:
         place: a folder, the variable `place`; `$place` in programs.
-        plays: without hosts; facts are not gathered.
+        plays: of all machines, unless one names its hosts; facts are not gathered. A task that a machine skips takes
+            a process, too, so machines of different tasks are better in plays of their own.
         programs: text of shell scripts by name, which come before the host's own; `$machine` is the machine's name.
         hosts: variables of each machine.
 
@@ -117,7 +135,8 @@ def run_here(
         program.write_text(f"#!/bin/sh\nplace={place}\n{text}", encoding="utf-8")
         program.chmod(0o755)
     environment = {"PATH": f"{place}:/usr/bin:/bin", "machine": "{{ inventory_hostname }}"}
-    given = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "place": str(place)}
+    given = {"ansible_connection": "local", "place": str(place)}
+    given["ansible_python_interpreter"] = str(module_python(place))
     inventory = {"all": {"hosts": {name: {**given, **own} for name, own in hosts.items()}}}
     whole = [{"hosts": "all", "gather_facts": False, "environment": environment, **play} for play in plays]
     (place / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")

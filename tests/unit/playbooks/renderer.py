@@ -2,6 +2,7 @@
 
 Files of variables are read once. Each request gets the variables that a task of a play on a host would have: those of
 the inventory, Ansible's own, and `--extra-vars` over them. https://docs.ansible.com/ansible/latest/api/index.html
+No template changes a variable, so the lookup of templates need not copy all of them, deeply, for each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.module_utils.common.collections import ImmutableDict
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook import Playbook
-from ansible.plugins.loader import init_plugin_loader
+from ansible.plugins.loader import init_plugin_loader, lookup_loader
 from ansible.template import Templar
 from ansible.utils import vars as ansible_vars
 from ansible.vars.manager import VariableManager
@@ -29,19 +30,25 @@ class Renderer:
 
     def __init__(self, sources: list[str]) -> None:
         init_plugin_loader([])
+        lookup = lookup_loader.get("ansible.builtin.template", class_only=True)
+        vars(sys.modules[lookup.__module__])["deepcopy"] = dict
         self._loader = DataLoader()
-        self._sources = [f"@{source}" for source in sources]
+        self._known = self._extra_vars(*(f"@{source}" for source in sources))
         self._inventories: dict[str, InventoryManager] = {}
+
+    def _extra_vars(self, *arguments: str) -> dict[str, Any]:
+        """Return what arguments of `--extra-vars` say; Ansible keeps the variables that a process began with."""
+        context.CLIARGS = ImmutableDict(extra_vars=arguments)
+        vars(ansible_vars.load_extra_vars).pop("extra_vars", None)
+        return dict(ansible_vars.load_extra_vars(self._loader))
 
     def rendered(self, inventory: str, target: str, given: dict[str, Any]) -> dict[str, str]:
         """Return the text of each template of the play, by name."""
         if inventory not in self._inventories:
             self._inventories[inventory] = InventoryManager(loader=self._loader, sources=[inventory])
         hosts = self._inventories[inventory]
-        extra = (*self._sources, json.dumps({**given, "target": target}))
-        context.CLIARGS = ImmutableDict(extra_vars=extra)
-        if hasattr(ansible_vars.load_extra_vars, "extra_vars"):  # what the process began with
-            del ansible_vars.load_extra_vars.extra_vars
+        own = self._extra_vars(json.dumps({**given, "target": target}))
+        ansible_vars.load_extra_vars.extra_vars = ansible_vars.combine_vars(self._known, own)
         variables = VariableManager(loader=self._loader, inventory=hosts)
         (play,) = Playbook.load(str(PLAY), variable_manager=variables, loader=self._loader).get_plays()
         task = play.get_tasks()[0][0]

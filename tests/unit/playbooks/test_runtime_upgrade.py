@@ -10,7 +10,6 @@ from ansible.plugins.filter.mathstuff import FilterModule as MathFilters
 from ansible.plugins.test.core import TestModule as CoreTests
 from jinja2 import Environment
 
-from harness import proc
 from tests.unit.playbooks.playbook_files import load
 
 ROLES = Path(__file__).parents[3] / "playbooks/roles"
@@ -56,15 +55,3 @@ def test_a_later_version_of_the_same_runtime_is_all_that_an_upgrade_may_bring(
 def test_a_deployment_does_not_change_the_version_that_runs(runs: list[str], *, fits: bool) -> None:
     wanted = {"running_version_runtimes": runs, "running_version_container_runtime": "containerd/2.4.2"}
     assert (refusals("running_version", **wanted) == []) is fits
-
-
-def test_the_version_that_runs_is_that_of_the_link(tmp_path: Path) -> None:
-    (task,) = [t for t in load(ROLES / "running_version/tasks/look.yml") if "ansible.builtin.raw" in t]
-    files = tmp_path / "releases/containerd/1.7.35"
-    files.mkdir(parents=True)
-    (files / "containerd").touch()
-    (tmp_path / "containerd").symlink_to(files / "containerd")
-    (tmp_path / "kubelet.conf").touch()
-    text = task["ansible.builtin.raw"].replace("{{ running_version_certificates | quote }}", str(tmp_path))
-    text = text.replace("/usr/local/bin", str(tmp_path)).replace("/etc/kubernetes", str(tmp_path))
-    assert "runtime containerd/1.7.35" in proc.run(["sh", "-c", text], timeout=20).stdout.splitlines()

@@ -137,16 +137,18 @@ def said(tmp_path_factory: pytest.TempPathFactory, port: int) -> dict[str, str]:
         "static_pods_timeout": 1,
         "static_pods_timeout_scale": 0.1,
     }
-    parts: list[dict[str, Any]] = [
+    end = "{{ [static_pods_differing | default([]), static_pods_other_version | default(false)] | to_json }}"
+    plays = [
         {
-            "ansible.builtin.include_role": {"name": "static_pods", "tasks_from": part},
-            "vars": given,
-            "when": f"tasks_from == '{part}'",
+            "hosts": ":".join(name for name, own in machines.items() if own["tasks_from"] == part),
+            "tasks": [
+                {"ansible.builtin.include_role": {"name": "static_pods", "tasks_from": part}, "vars": given},
+                {"ansible.builtin.debug": {"msg": end}},
+            ],
         }
         for part in ("main", "compare", "replace")
     ]
-    end = "{{ [static_pods_differing | default([]), static_pods_other_version | default(false)] | to_json }}"
-    output = run_here(place, [{"tasks": [*parts, {"ansible.builtin.debug": {"msg": end}}]}], PROGRAMS, **machines)
+    output = run_here(place, plays, PROGRAMS, **machines)
     lines = re.findall(r"^(?:ok|fatal): \[([-\w]+)\][^\n]*?=> \{\s*(.*?)\}$", output, re.M | re.S)
     ends = {name: text.replace('\\"', '"') for name, text in lines}
     assert ends.keys() == machines.keys(), output

@@ -89,7 +89,7 @@ def everything(folder: Path) -> dict[str, str]:
 def test_nothing_of_the_surroundings_gets_into_a_run(
     project: Path, words: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plain = run(project, *words, loaded=False)
+    plain = run(project, *words)
     assert plain.returncode == EXIT_BAD_INPUT, plain.stdout + plain.stderr
     assert "does not answer" in plain.stdout + plain.stderr
     write(project, SURROUNDINGS)
@@ -115,9 +115,7 @@ def test_a_worker_loads_nothing_of_the_working_directory(tmp_path: Path, monkeyp
 
 
 def test_nothing_that_was_selected_is_the_words_of_vmatrix_alone(project: Path) -> None:
-    said = run(
-        project, "--tier", "smoke", "-k", "no_such_check", env={"PYTEST_ADDOPTS": "--collect-only"}, loaded=False
-    )
+    said = run(project, "--tier", "smoke", "-k", "no_such_check", env={"PYTEST_ADDOPTS": "--collect-only"})
     assert said.returncode == EXIT_NOTHING_SELECTED
     assert "no check was selected" in said.stderr
 

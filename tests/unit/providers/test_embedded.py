@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from harness import memory
 from harness.infra.host import processes
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
+from harness.infra.host.network import deliveries_of
 from harness.infra.host.program import HostConfig, PlainCommand
 from harness.infra.pods import MEMORY_MIB, BootDisk
 from harness.model import Cell, PlannedMachine
@@ -118,3 +120,13 @@ def test_pods_have_a_registry_to_push_to(tmp_path: Path) -> None:
     for pods, expected in ((None, 0), (lambda: BootDisk("d", "0"), 1)):
         provider = EmbeddedProvider(config(tmp_path), pods_disk=pods)
         assert [program.name for program in provider.programs(0)].count("deliveries") == expected
+
+
+def test_the_registry_of_deliveries_is_told_to_cells_where_there_is_one(
+    embedded: EmbeddedDefinition, tmp_path: Path
+) -> None:
+    layout = layout_of(SETTINGS.infra_name, embedded.name)
+    save_record(layout, InstanceRecord(SETTINGS.infra_name, 0, "", boot_id(), pods=True))
+    for pods, expected in ((None, ""), (lambda: BootDisk("d", "0"), deliveries_of(0))):
+        settings = replace(config(tmp_path), layout=layout)
+        assert EmbeddedProvider(settings, pods_disk=pods).deliveries() == expected

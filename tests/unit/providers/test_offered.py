@@ -17,6 +17,7 @@ from harness.errors import BadInput
 from harness.model import Mirror
 from harness.paths import PROJECT
 from harness.plan import make_cell
+from harness.plan.tiers import tier_cells
 from harness.providers import offered
 from harness.providers.registry import named
 from harness.session import plan_run
@@ -194,3 +195,14 @@ def test_an_added_version_is_provided(tmp_path: Path, monkeypatch: pytest.Monkey
     added = f"artifacts:\n  runc:\n    1.5.99: {{sums: {{github.com/opencontainers/runc: h1:{'A' * 43}=}}}}\n"
     plan = planned(tmp_path, monkeypatch, {"axes.yml": AMENDED, "artifacts.yml": added})
     assert "runc@1.5.99" in {str(ref) for ref in offered.offer_of(plan.project, plan.cells).programs}
+
+
+def test_images_of_a_phase_are_for_cells_that_have_the_phase(plan: RunPlan) -> None:
+    spec = plan.project.spec
+    fresh, delivering = (tier_cells(spec, tier, "embedded")[0] for tier in ("operator", "delivery"))
+    assert list(offered.controllers(plan.project, [fresh])) == ["vmatrix"]
+    assert list(offered.controllers(plan.project, [fresh, delivering])) == [
+        "vmatrix",
+        "buildkit",
+        "e2e-test-images/busybox",
+    ]

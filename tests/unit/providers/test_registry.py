@@ -34,6 +34,8 @@ CONTEXTS = ("provider", "PROVIDER")
 
 def comparisons(source: str) -> Iterator[int]:
     """Yield the lines on which something that is called a provider is compared with a provider's name."""
+    if not any(word in source for word in CONTEXTS):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.model import Cell, Phase, PlannedMachine
-from harness.schedule.capacity import Bound, Survey
+from harness.schedule.admission import Bound, Survey
 from harness.schedule.demand import PodRequest
 from harness.schedule.reservations import Book, Edit, Ledger
 from harness.schedule.room import NodeRoom
@@ -35,7 +35,7 @@ def bound(cell_id: str, memory: int, where: str = "a", *, run: str = "r") -> Bou
     return Bound(where, PodRequest(memory, 205), run, cell_id)
 
 
-def survey(nodes: Sequence[NodeRoom], *pods: Bound) -> Survey:
+def surveyed(nodes: Sequence[NodeRoom], *pods: Bound) -> Survey:
     """Return a cluster of these nodes (as if empty) and pods."""
     return Survey(tuple(nodes), tuple(pods))
 

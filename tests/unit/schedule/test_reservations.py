@@ -13,7 +13,7 @@ from harness.kube import Cluster
 from harness.schedule.admission import refusal
 from harness.schedule.demand import Demand, PodRequest
 from harness.schedule.reservations import Book, Entry, Ledger, dump, load
-from tests.unit.schedule.matrix import bound, clock, node, survey
+from tests.unit.schedule.matrix import bound, clock, node, surveyed
 
 NAMES = st.sampled_from(["a", "b", "c"])
 PODS = st.lists(st.builds(PodRequest, st.integers(0, 5), st.integers(0, 5)), max_size=4)
@@ -77,7 +77,7 @@ def test_an_entry_without_a_holder_counts_for_nothing_and_ones_own_never_dies() 
 
 
 def test_pods_of_a_reserved_cell_count_once() -> None:
-    seen = survey([node("a", 1000)], bound("c", 400))
+    seen = surveyed([node("a", 1000)], bound("c", 400))
     book = Book().reserve(entry("c", 400, 100))
     assert refusal(seen, book, entry("d", 500)) == ""
     why = refusal(seen, book, entry("d", 501))
@@ -87,14 +87,14 @@ def test_pods_of_a_reserved_cell_count_once() -> None:
 
 
 def test_machines_that_wait_for_a_node_count_even_when_their_reservation_is_gone() -> None:
-    seen = survey([node("a", 1000)], bound("lost", 600, ""))
+    seen = surveyed([node("a", 1000)], bound("lost", 600, ""))
     assert refusal(seen, Book(), entry("d", 400)) == ""
     assert refusal(seen, Book(), entry("d", 401)) != ""
     assert refusal(seen, Book(), entry("lost", 1000)) == ""
 
 
 def test_a_claim_is_kept_free_for_its_owner_and_the_first_claim_comes_first() -> None:
-    seen = survey([node("a", 1000)], bound("running", 300, run="x"))
+    seen = surveyed([node("a", 1000)], bound("running", 300, run="x"))
     book = Book().claim(entry("large", 600, run="one")).claim(entry("later", 500, run="two"))
     assert refusal(seen, book, entry("large", 600, run="one")) == ""
     assert "yields to large of run one" in refusal(seen, book, entry("later", 500, run="two"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
+from harness.machines import given_inventory
 from harness.machines.reach.ssh import control_directory
 from harness.paths import packaged_dir
 from harness.session.given_cluster import (
@@ -49,8 +50,20 @@ class _Version(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+READ: dict[object, given_inventory.Connections] = {}  # what Ansible reads of an inventory, by its text
+
+
 @pytest.fixture
-def where(tmp_path: Path) -> Iterator[GivenCluster]:
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GivenCluster]:
+    ask = given_inventory.connections
+
+    def read_once(files: Sequence[Path], groups: Sequence[str], values: Mapping[str, str]) -> object:
+        key = tuple(file.read_text(encoding="utf-8") for file in files), tuple(groups), tuple(values.items())
+        if key not in READ:
+            READ[key] = ask(files, groups, values)
+        return READ[key]
+
+    monkeypatch.setattr(given_inventory, "connections", read_once)
     server = HTTPServer(("127.0.0.1", 0), _Version)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     (tmp_path / "kc").write_text(kubeconfig({"server": f"http://127.0.0.1:{server.server_address[1]}"}), "utf-8")

@@ -237,8 +237,8 @@ RESTARTS = {"reboot", "power-loss"}  # no phase of a product
         (
             (),
             set(load_spec(PACKAGED).scenarios)
-            - {"upgrade-runtime", "defragment", "renew", "rotate-ca", "workers-behind"},
-        ),  # from a runtime that 1.36 is not for; and what the operator does by itself
+            - {"upgrade-runtime", "upgrade-back", "defragment", "renew", "rotate-ca", "workers-behind", "deliver"},
+        ),  # from a runtime that 1.36 is not for; what the operator does by itself; what has a tier of its own
     ],
 )
 def test_a_product_is_kept_to_the_scenarios_whose_phases_it_has(phases: tuple[str, ...], scenarios: set[str]) -> None:
@@ -281,6 +281,26 @@ def test_a_pinned_cell_has_the_default_of_an_axis_that_it_does_not_name() -> Non
             "{apply: guest.yml.j2}",
             "{delete: true, until: {kind: Copy, name: it, condition: Done}}",
             "operator.yml:11: product.phases.deploy.until: it is of no use to a phase that applies nothing",
+        ),
+        (
+            "{apply: guest.yml.j2}",
+            "{apply: guest.yml.j2, commit: gone}",
+            "operator.yml:11: product.phases.deploy.commit: the folder",
+        ),
+        (
+            "{apply: guest.yml.j2}",
+            "{deleted: [{apiVersion: v1, kind: Service, name: it}], commit: products}",
+            "operator.yml:11: product.phases.deploy.commit: it is of no use to a phase that applies nothing",
+        ),
+        (
+            "{apply: guest.yml.j2}",
+            "{deleted: [{kind: Service, name: it}]}",
+            "operator.yml:11: product.phases.deploy.deleted[0].apiVersion: missing",
+        ),
+        (
+            "{apply: guest.yml.j2}",
+            "{deleted: [{apiVersion: v1, kind: Service, name: it}], until: {kind: Copy, name: it, condition: Done}}",
+            "",
         ),
         (
             "{apply: guest.yml.j2}",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.paths import PROJECT
+from harness.paths import PROJECT, packaged_dir
 from harness.spec import load_spec
 from harness.spec.phases import lacking
 
@@ -138,3 +138,44 @@ def test_a_constraint_that_ships_may_allow_what_a_project_does_not_have_and_its_
     (own / "constraints.yml").write_text(mine, encoding="utf-8")
     with pytest.raises(BadInput, match=r"constraints.yml:2: .*unknown value of axis network 'routes'"):
         load_spec(own)
+
+
+DELIVERS = """\
+extends: default
+scenarios:
+  ship:
+    label: an application
+    phases:
+      - {phase: deploy, then: it works%s}
+      - {phase: upgrade, then: it works%s}
+      - {phase: upgrade, then: it works%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("", "answers", "rolls-back"), ""),
+        (("", "answers", "comes-back"), ""),
+        (("answers", "", ""), "no cluster exists before this phase"),
+        (("", "rolls-back", ""), "nothing was delivered before this phase"),
+        (("", "comes-back", "answers"), "nothing was delivered before this phase"),
+        (("", "sometimes", ""), "delivery"),
+    ],
+)
+def test_what_becomes_of_a_delivery_needs_one_before(own: Path, words: tuple[str, str, str], said: str) -> None:
+    product(own, "deploy", "upgrade")
+    told = tuple(f", delivery: {word}" if word else "" for word in words)
+    (own / "scenarios.yml").write_text(DELIVERS % told, encoding="utf-8")
+    if not said:
+        assert [one.delivery or "" for one in load_spec(own).scenarios["ship"].phases] == list(words)
+        return
+    with pytest.raises(BadInput, match=said) as caught:
+        load_spec(own)
+    assert "scenarios.yml" in str(caught.value)
+
+
+def test_a_phase_of_a_product_beside_the_own_one_is_known() -> None:
+    spec = load_spec(packaged_dir() / "matrix")
+    assert lacking(spec, "deliver") == ("deliver", "deliver-bad", "put-back")
+    assert lacking(spec, "deliver", spec.products["operator"]) == ()

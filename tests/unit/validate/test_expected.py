@@ -12,6 +12,7 @@ from harness.model import Phase
 from harness.spec.models.leaves import PluginLeaves
 from harness.validate.expected import expected_of, minor_of, of_vni, plugins, system_of, upstream_of
 from harness.validate.findings import differs_upstream
+from harness.validate.variables import customised_flags
 from tests.unit.validate import guests, versions
 
 
@@ -127,6 +128,36 @@ def test_workers_that_stay_behind_have_the_version_of_the_last_phase_that_upgrad
     guest = expected_of(replace(found, environment=replace(found.environment, cell=cell), expected=given), guests.OURS)
     assert {name: guest.kubernetes_of(name) for name in guest.workers} == dict.fromkeys(guest.workers, expected)
     assert {guest.kubernetes_of(name) for name in guest.control_plane} == {rows[number][0]}
+
+
+@pytest.mark.parametrize(("number", "kubelets", "emulated"), [
+    (0, "1.35.4", "1.35"), (1, "1.35.4", "1.35"), (2, "1.35.4", "1.35"), (3, "1.35.4", "1.35"), (4, "1.36.3", "1.36"),
+])  # fmt: skip
+def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kubelets: str, emulated: str) -> None:
+    rows = (("1.35.4", False), ("1.36.3", True), ("1.35.4", False), ("1.36.3", True), ("1.36.3", False))
+    phases = tuple(
+        Phase(
+            "upgrade",
+            vars={
+                "cluster_kubernetes_version": version,
+                "cluster_pause_version": f"of {version}",
+                "cluster_coredns_version": f"of {version}",
+                "cluster_emulate_previous_minor": emulates,
+            },
+        )
+        for version, emulates in rows
+    )
+    found = guests.guest()
+    cell = replace(found.environment.cell, phases=phases)
+    given = {**found.expected, **phases[number].vars}
+    guest = expected_of(replace(found, environment=replace(found.environment, cell=cell), expected=given), guests.OURS)
+    assert {guest.kubernetes_of(name) for name in guest.nodes} == {kubelets}
+    assert {guest.variables_of(name)["cluster_pause_version"] for name in guest.nodes} == {f"of {kubelets}"}
+    assert (guest.kube_proxy_version, guest.coredns) == (kubelets, f"of {kubelets}")
+    assert (guest.kubernetes, guest.emulated_minor) == (rows[number][0], emulated)
+    assert customised_flags("kube-scheduler", guest.variables).get("emulated-version") == (
+        emulated if rows[number][1] else None
+    )
 
 
 def test_former_control_planes_are_those_of_other_phases() -> None:

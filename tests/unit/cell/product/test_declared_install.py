@@ -10,7 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.product.declared_install import given, objects
+from harness.cell.product.declared_install import TEMPLATE, given, objects
+from harness.cell.product.declared_install import rendered as of_template
+from harness.cell.product.deliveries import CLIENT, CLIENT_LABEL
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.cell.provision import told
 from harness.cell.variables import named_machines
@@ -18,8 +20,10 @@ from harness.kube.client import Cluster, Json
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Mirror
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.delivery import read_delivery
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import SETTINGS, VERSIONS, read
+from harness.operator.build.dockerfile import outline
 from harness.operator.decide.variables import load_releases, variables_of, versions_of
 from harness.paths import packaged_dir
 from harness.plan.tiers import tier_cells
@@ -209,3 +213,76 @@ def test_the_operators_tier_has_the_cells_of_the_playbooks_tier() -> None:
         return {tuple(sorted((a, v) for a, v in cell.values.items() if a != "product")) for cell in cells}
 
     assert known("lifecycle") <= known("operator-lifecycle")
+
+
+@pytest.fixture(scope="module")
+def deliver() -> Cell:
+    (cell,) = tier_cells(SPEC, "delivery", "embedded")
+    return cell
+
+
+def delivered(run: PhaseRun, outer: OuterCluster) -> tuple[list[Json], dict[str, str]]:
+    """Return the objects of a phase that delivers, and the files that it commits."""
+    phase = PRODUCT.phases[run.phase.name]
+    assert phase.commit is not None
+    assert phase.apply is not None
+    values, folder = given(run, outer), FOLDER / phase.commit
+    files = {
+        path.name.removesuffix(TEMPLATE): of_template(f"{phase.commit}/{path.name}", values, FOLDER)
+        for path in folder.iterdir()
+    }
+    read = dict.fromkeys(phase.read, "10.0.0.9")
+    commit = {"revision": REVISION, "bundle": "QUJD"}
+    return objects(phase.apply, {**values, "read": read, "commit": commit}, FOLDER, 60.0), files
+
+
+REVISION = "0123456789" * 4
+IMAGES = {"vmatrix": "mirror:5000/vmatrix:1", "e2e-test-images/busybox": "mirror:5000/e2e-test-images/busybox:1"}
+
+
+def test_each_revision_of_a_cell_is_another_one_and_the_bad_one_listens_elsewhere(
+    deliver: Cell, tmp_path: Path
+) -> None:
+    mirror = Mirror("http://mirror:8080", "mirror:5000")
+    outer = OuterCluster(cast("Cluster", Classes()), mirror, TIMEOUTS, IMAGES, deliveries="registry:5001")
+    answers, ports = set[str](), list[int]()
+    for run in runs(deliver, tmp_path):
+        if run.phase.delivery not in ("answers", "rolls-back"):
+            continue
+        made, files = delivered(run, outer)
+        (body,) = of_kind(made, "Delivery")
+        wish, mistakes = read_delivery(body)
+        assert mistakes == []
+        assert wish is not None
+        assert (wish.spec.source.revision, wish.spec.build.args) == (REVISION, {"REVISION": REVISION})
+        assert wish.spec.build.image == "registry:5001/ns/shop"
+        outline(files["Dockerfile"].encode(), "Dockerfile", registries=["mirror:5000"], args={}, target=None)
+        answers.add(files["answer"])
+        (port,) = wish.spec.deploy.ports
+        ports.append(port.of_container)
+        listens = "8081" if run.phase.delivery == "rolls-back" else str(port.of_container)
+        assert f'"{listens}"]' in files["Dockerfile"]
+        until = PRODUCT.phases[run.phase.name].until
+        assert until is not None
+        assert (until.kind, until.name) == (body["kind"], body["metadata"]["name"])
+        assert until.reason == ("RolledBack" if run.phase.delivery == "rolls-back" else None)
+    assert len(answers) == len(ports) == 3
+
+
+def test_the_cell_has_what_its_deliveries_need_and_no_other_cell_does(deliver: Cell, tmp_path: Path) -> None:
+    run = next(runs(deliver, tmp_path))
+    mirror = Mirror("http://mirror:8080", "mirror:5000")
+    outer = OuterCluster(cast("Cluster", Classes()), mirror, TIMEOUTS, IMAGES)
+    made = objects("cluster.yml.j2", {**given(run, outer), "read": {}}, FOLDER, 60.0)
+    wish_of(made)
+    apart = {obj["metadata"]["name"]: obj for obj in of_kind(made, "Deployment")}
+    assert apart.keys() == {"shop-git", "shop-client"}
+    labels = apart["shop-client"]["spec"]["template"]["metadata"]["labels"]
+    assert CLIENT_LABEL in labels
+    (container,) = apart["shop-client"]["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == CLIENT
+    assert container["command"][-2:] + container["args"] == ["client", "ns", "shop", "5"]
+    (role,) = of_kind(made, "Role")
+    assert {name for rule in role["rules"] for name in rule["resourceNames"]} == {"shop", "shop-commits"}
+    other = next(runs(next(iter(CELLS.values())), tmp_path))
+    assert not of_kind(rendered(other), "Deployment")

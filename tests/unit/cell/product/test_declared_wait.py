@@ -160,3 +160,22 @@ def test_a_failure_that_what_was_applied_with_it_ends_is_none(options: DeclaredO
 def test_another_object_that_failed_fails_the_phase(options: DeclaredOptions) -> None:
     with pytest.raises(ProductError, match="EtcdRestore back is Failed: Failed: it says so"):
         watched(Objects(DONE, state("Failed")), options).wait_other(UNTIL, Deadline.after(60.0))
+
+
+def rolled_back(reason: str, generation: int = 1) -> Json:
+    known = {"type": "Ready", "status": "False", "reason": reason, "observedGeneration": generation, "message": "why"}
+    return {"conditions": [known]}
+
+
+BACK = AlsoDone(kind="Delivery", name="shop", condition="Ready", reason="RolledBack")
+
+
+def test_a_reason_is_waited_for_whatever_the_status(options: DeclaredOptions) -> None:
+    states = (DONE, DONE, DONE, rolled_back("Deploying"), DONE, rolled_back("RolledBack"))
+    watched(Objects(*states), options).wait_other(BACK, Deadline.after(60.0))
+
+
+def test_a_condition_that_is_true_for_another_reason_is_not_what_is_waited_for(options: DeclaredOptions) -> None:
+    for state_then in (DONE, rolled_back("Deploying"), rolled_back("RolledBack", 0)):
+        with pytest.raises(TimeoutError):
+            watched(Objects(state_then), options).wait_other(BACK, Deadline.after(60.0))

@@ -18,6 +18,7 @@ from harness.spec.models import Product
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 SECONDS = 120.0  # against hanging: a run takes about two
+THEIRS = {"hosts": {"cp-0": {"ansible_host": "192.0.2.1"}}}  # an address that the cell's inventory has to win over
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +51,14 @@ def deploy(project: Path, wanted: Product, *, again: bool = False, **variables: 
     return kind.run(run), log.read_text(encoding="utf-8")
 
 
-def test_groups_variables_arguments_and_settings_are_the_products_own(tmp_path: Path) -> None:
-    says = {"ansible.builtin.debug": {"msg": "{{ colour }} {{ size }} {{ group_names | sort | join('+') }}"}}
+def test_groups_variables_arguments_and_settings_are_the_products_own_and_addresses_the_cells(tmp_path: Path) -> None:
+    words = "{{ colour }} {{ size }} {{ group_names | sort | join('+') }} at {{ ansible_host }}"
+    says = {"ansible.builtin.debug": {"msg": words}}
     tasks = [says, {**says, "tags": "never"}, {"ansible.builtin.debug": {"msg": "left out"}, "tags": "loud"}]
     write(tmp_path / "deploy" / "site.yml", [{"hosts": "kube_control_plane", "gather_facts": False, "tasks": tasks}])
     write(tmp_path / "deploy" / "group_vars" / "kube_control_plane.yml", {"colour": "not this one"})
     write(tmp_path / "theirs" / "group_vars" / "kube_control_plane.yml", {"size": "large"})
-    write(tmp_path / "theirs" / "extra" / "hosts.yml", {"all": {"vars": {"colour": "blue"}}})
+    write(tmp_path / "theirs" / "extra" / "hosts.yml", {"all": {"vars": {"colour": "blue"}, **THEIRS}})
     write(tmp_path / "theirs" / "own.cfg", "[defaults]\nstdout_callback = ansible.builtin.oneline\n")
     wanted = product(
         groups={"control_plane": "kube_control_plane", "etcd": [], "node": "kube_node"},
@@ -70,19 +72,11 @@ def test_groups_variables_arguments_and_settings_are_the_products_own(tmp_path: 
     )
     outcome, log = deploy(tmp_path, wanted)
     assert outcome == PhaseOutcome("site.yml", frozenset({"cp-0"}))
-    assert "red large control_plane+etcd+kube_control_plane" in log
+    assert "red large control_plane+etcd+kube_control_plane at 127.0.0.1" in log
     assert "left out" not in log
     first = log.splitlines()[0]
     assert f"ANSIBLE_CONFIG={tmp_path}/deploy/../theirs/own.cfg" in first
     assert "--become -e colour=red --skip-tags loud" in first
-
-
-def test_the_cells_own_inventory_wins_over_others(tmp_path: Path) -> None:
-    asks = {"ansible.builtin.debug": {"msg": "at {{ ansible_host }}"}}
-    write(tmp_path / "deploy" / "site.yml", [{"hosts": "all", "gather_facts": False, "tasks": [asks]}])
-    write(tmp_path / "deploy" / "more.yml", {"all": {"hosts": {"cp-0": {"ansible_host": "192.0.2.1"}}}})
-    _, log = deploy(tmp_path, product(ansible={"inventories": ["more.yml"]}))
-    assert "at 127.0.0.1" in log
 
 
 def test_another_ansible_runs_the_playbooks(tmp_path: Path) -> None:
@@ -95,9 +89,12 @@ def test_another_ansible_runs_the_playbooks(tmp_path: Path) -> None:
 
 
 def test_the_mark_of_the_sources_is_their_folder_in_every_path(tmp_path: Path) -> None:
-    write(tmp_path / "theirs" / "site.yml", [{"hosts": "all", "gather_facts": False}])
+    write(tmp_path / "theirs" / "bin" / "ansible-playbook", "#!/bin/sh\n").chmod(0o755)
     wanted = product(
-        directory="{sources}", sources={"path": "theirs"}, phases={"deploy": {"playbook": "{sources}/site.yml"}}
+        directory="{sources}",
+        sources={"path": "theirs"},
+        ansible={"path": "{sources}/bin"},
+        phases={"deploy": {"playbook": "{sources}/site.yml"}},
     )
     _, log = deploy(tmp_path, wanted)
     assert f"{tmp_path}/theirs/site.yml" in log.splitlines()[0]

@@ -53,6 +53,7 @@ def test_what_cannot_be_installed_is_said_in_the_installers_words_and_leaves_not
     assert [path for path in cache.rglob("*") if not path.name.startswith(".lock-")] == [cache / "environments"]
 
 
+@pytest.mark.parametrize("python_file", ["uv"], indirect=True)  # it is ours to say, whoever installed
 def test_an_environment_without_ansible_is_refused(python_file: Path, tmp_path: Path) -> None:
     wheel(tmp_path / "wheels", "something-else")
     with pytest.raises(BadInput, match=r"installs no ansible-playbook$"):
@@ -109,11 +110,12 @@ def test_two_processes_make_an_entry_once_and_what_was_killed_is_made_again(cach
 PROGRAMS = Path(sys.executable).parent
 
 
-@pytest.fixture
-def offline(tmp_path: Path) -> Path:
-    """Return a folder with the archives of a collection and of a role."""
-    folder = tmp_path / "archives"
-    collection = tmp_path / "made" / "collection"
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the archives of a collection and of a role, to be read only."""
+    place = tmp_path_factory.mktemp("offline")
+    folder = place / "archives"
+    collection = place / "made" / "collection"
     (collection / "roles" / "hello" / "tasks").mkdir(parents=True)
     (collection / "roles" / "hello" / "tasks" / "main.yml").write_text(
         "- ansible.builtin.debug: {msg: from the collection}\n", encoding="utf-8"
@@ -123,8 +125,8 @@ def offline(tmp_path: Path) -> Path:
     (collection / "galaxy.yml").write_text(yaml.safe_dump(galaxy_yml), encoding="utf-8")
     galaxy_program = str(PROGRAMS / "ansible-galaxy")
     build = [galaxy_program, "collection", "build", str(collection), "--output-path", str(folder)]
-    run(build, timeout=SECONDS, env={"ANSIBLE_HOME": str(tmp_path / "home")})
-    role = tmp_path / "made" / "greet"
+    run(build, timeout=SECONDS, env={"ANSIBLE_HOME": str(place / "home")})
+    role = place / "made" / "greet"
     (role / "tasks").mkdir(parents=True)
     (role / "meta").mkdir()
     (role / "meta" / "main.yml").write_text("galaxy_info: {}\n", encoding="utf-8")
@@ -187,7 +189,10 @@ def test_a_file_that_is_no_requirements_file_is_refused(content: str, tmp_path: 
         requirements.ensure_collections(file, None, PROGRAMS, lambda _: None, SECONDS)
 
 
-def test_other_archives_or_another_ansible_are_another_entry(offline: Path, tmp_path: Path) -> None:
+def test_other_archives_or_another_ansible_are_another_entry(tmp_path: Path) -> None:
+    offline = tmp_path / "archives"
+    offline.mkdir()
+    (offline / "greet-2.0.tar.gz").touch()
     file = galaxy_file(tmp_path, {"roles": ["greet"]})
     first = requirements.collections_folder(file, offline, PROGRAMS)
     assert requirements.collections_folder(file, offline, tmp_path) != first

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from harness.infra.kind.attach import CONTROL_PLANE, keep_apart
+import pytest
+
+from harness.embedded.node.registration import RUNS_PODS
+from harness.infra.kind.attach import CONTROL_PLANE, _staying, keep_apart
 from harness.kube.client import Cluster, Listing
 from harness.kube.resources import DEPLOYMENT, NODE, STORAGE_CLASS, Resource
 
@@ -31,18 +34,27 @@ class Api:
 
 def kept_apart() -> Api:
     api = Api()
-    keep_apart(cast(Cluster, api), "node")
+    keep_apart(cast(Cluster, api), ["node", "worker"])
     return api
 
 
-def test_the_node_that_is_a_container_runs_pods_and_says_so() -> None:
-    patch = kept_apart().patched[f"{NODE.kind} node"]
-    assert patch == {"metadata": {"labels": {"vmatrix.dev/runs-pods": "true"}}, "spec": {"unschedulable": None}}
+@pytest.mark.parametrize("node", ["node", "worker"])
+def test_the_nodes_that_are_containers_run_pods_and_say_so(node: str) -> None:
+    patch = kept_apart().patched[f"{NODE.kind} {node}"]
+    assert patch == {"metadata": {"labels": {RUNS_PODS: "true"}}, "spec": {"unschedulable": None}}
 
 
-def test_the_clusters_own_pods_name_that_node() -> None:
-    patch = kept_apart().patched["Deployment coredns"]
-    assert patch["spec"]["template"]["spec"] == {"nodeSelector": {CONTROL_PLANE: ""}}
+def test_the_clusters_own_pods_name_those_nodes_once_they_have_their_label() -> None:
+    api = kept_apart()
+    patch = api.patched["Deployment coredns"]
+    assert patch["spec"]["template"]["spec"] == {"nodeSelector": {RUNS_PODS: "true"}}
+    assert list(api.patched).index("Node worker") < list(api.patched).index("Deployment coredns")
+
+
+@pytest.mark.parametrize("label", [CONTROL_PLANE, RUNS_PODS])
+def test_pods_that_stay_there_already_are_left_as_they_are(label: str) -> None:
+    spec = {"template": {"spec": {"nodeSelector": {label: ""}}}}
+    assert _staying({"spec": spec}) is None
 
 
 def test_machines_disks_alone_have_the_default_class() -> None:

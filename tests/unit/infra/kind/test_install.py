@@ -114,7 +114,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KindProvider:
     made = KindProvider.__new__(KindProvider)
     made.host, made.layout = HostInstance.__new__(HostInstance), layout
     made.host.layout = layout
-    node = type("Node", (), {"pid": lambda _: os.getpid(), "node": "n"})()
+    node = type("Node", (), {"pids": lambda _: {"n": os.getpid()}, "node": "n", "nodes": ("n",), "name": "a"})()
     monkeypatch.setattr(made, "_cluster_if_any", lambda: node)
 
     monkeypatch.setattr(made.host, "status", lambda _: status.look(layout, ()))

@@ -73,31 +73,69 @@ def test_every_kind_has_its_names() -> None:
         assert body["spec"]["versions"][0]["subresources"] == {"status": {}, **(scale if of_sets else {})}
 
 
-@pytest.mark.parametrize(("path", "node"), EVERY, ids=[path for path, _ in EVERY])
-def test_a_schema_is_structural(path: str, node: Json) -> None:
-    assert node.get("type") in {"object", "array", "string", "integer", "boolean"}
-    assert not {"$ref", "$defs", "anyOf", "oneOf", "allOf", "title", "propertyNames"} & node.keys()
-    assert not {"properties", "additionalProperties"} <= node.keys()
-    if node["type"] == "object":
-        free = node.get("x-kubernetes-preserve-unknown-fields")
-        assert free or "properties" in node or "additionalProperties" in node
+def unstructured(node: Json) -> Iterator[str]:
+    """Yield why an API server would not take a schema as a structural one."""
+    if node.get("type") not in {"object", "array", "string", "integer", "boolean"}:
+        yield f"type {node.get('type')}"
+    yield from {"$ref", "$defs", "anyOf", "oneOf", "allOf", "title", "propertyNames"} & node.keys()
+    if {"properties", "additionalProperties"} <= node.keys():
+        yield "properties and additionalProperties"
+    free = {"x-kubernetes-preserve-unknown-fields", "properties", "additionalProperties"} & node.keys()
+    if node.get("type") == "object" and not free:
+        yield "an object of nothing"
 
 
-@pytest.mark.parametrize(("path", "node"), EVERY, ids=[path for path, _ in EVERY])
-def test_every_field_is_described(path: str, node: Json) -> None:
-    assert path.endswith("[]") or node.get("description"), path
+def unbounded(node: Json) -> Iterator[str]:
+    """Yield which bounds a schema lacks."""
+    if node["type"] == "string" and not {"maxLength", "enum"} & node.keys():
+        yield "maxLength"
+    if node["type"] == "array" and "maxItems" not in node:
+        yield "maxItems"
+    if node["type"] == "array" and node.get("x-kubernetes-list-type") not in {"map", "set"}:
+        yield "x-kubernetes-list-type"
+    if "additionalProperties" in node and "maxProperties" not in node:
+        yield "maxProperties"
 
 
-@pytest.mark.parametrize("path", [path for path, _ in EVERY if ".spec" in path])
-def test_the_spec_is_bounded_in_every_text_list_and_map(path: str) -> None:
-    node = dict(EVERY)[path]
-    if node["type"] == "string":
-        assert "maxLength" in node or "enum" in node
-    if node["type"] == "array":
-        assert "maxItems" in node
-        assert node["x-kubernetes-list-type"] in {"map", "set"}
-    if "additionalProperties" in node:
-        assert "maxProperties" in node
+def test_every_schema_is_structural() -> None:
+    assert len(EVERY) > 600
+    assert [(path, why) for path, node in EVERY for why in unstructured(node)] == []
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ({}, ["type None"]),
+        ({"type": "number"}, ["type number"]),
+        ({"type": "string", "anyOf": []}, ["anyOf"]),
+        ({"type": "object"}, ["an object of nothing"]),
+        ({"type": "object", "properties": {}, "additionalProperties": {}}, ["properties and additionalProperties"]),
+        ({"type": "object", "x-kubernetes-preserve-unknown-fields": True}, []),
+    ],
+)
+def test_a_schema_that_is_not_structural_is_found(node: Json, why: list[str]) -> None:
+    assert list(unstructured(node)) == why
+
+
+def test_every_field_is_described() -> None:
+    assert [path for path, node in EVERY if not path.endswith("[]") and not node.get("description")] == []
+
+
+def test_the_spec_is_bounded_in_every_text_list_and_map() -> None:
+    assert [(path, bound) for path, node in EVERY if ".spec" in path for bound in unbounded(node)] == []
+
+
+@pytest.mark.parametrize(
+    ("node", "bounds"),
+    [
+        ({"type": "string"}, ["maxLength"]),
+        ({"type": "string", "enum": []}, []),
+        ({"type": "array"}, ["maxItems", "x-kubernetes-list-type"]),
+        ({"type": "object", "additionalProperties": {}}, ["maxProperties"]),
+    ],
+)
+def test_a_bound_that_a_schema_lacks_is_found(node: Json, bounds: list[str]) -> None:
+    assert list(unbounded(node)) == bounds
 
 
 def test_free_form_is_what_is_meant_to_be() -> None:

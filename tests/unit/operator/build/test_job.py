@@ -154,12 +154,15 @@ def ended(kind: str = "", reason: str = "") -> dict[str, Any]:
     }
 
 
+NO_ROOM = {"type": "PodScheduled", "status": "False", "message": "1 node had disk pressure"}
+NOWHERE = {"metadata": {}, "status": {"conditions": [NO_ROOM]}}
 RESULTS: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str, str, bool]]] = {
     # Job, pods; outcome, stage, reason, transient
     "waits": (ended(), [], ("running", "", "", False)),
     "fetches": (ended(), [pod()], ("running", "", "", False)),
     "builds": (ended(), [pod(fetch=FETCHED)], ("running", "Fetched", "", False)),
     "has no image": (ended(), [pod(waiting="ErrImagePull")], ("running", "", "BuilderImageMissing", False)),
+    "has no node": (ended(), [NOWHERE], ("running", "", "Unschedulable", False)),
     "is done": (ended("Complete"), [pod(fetch=FETCHED, build=DONE)], ("succeeded", "Pushed", "", False)),
     "does not build": (
         ended("Failed", "BackoffLimitExceeded"),

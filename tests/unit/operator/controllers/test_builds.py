@@ -13,7 +13,7 @@ from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator.api.resources import DELIVERY
 from harness.operator.build import dockerfile
 from harness.operator.build.buildkit import OTHER, REASONS
-from harness.operator.build.job import ENDINGS, IMAGE_MISSING, LOST
+from harness.operator.build.job import ENDINGS, IMAGE_MISSING, LOST, UNSCHEDULABLE
 from harness.operator.build.program import UNEXPECTED
 from harness.operator.controllers import builds
 from harness.operator.decide.application import PULLS, WAITS
@@ -325,7 +325,7 @@ def reasons() -> set[str]:
     of_errors = {str(kind.__dict__["reason"]) for kind in kinds if "reason" in kind.__dict__ and of(kind, modules)}
     of_builds = {one.reason for one in (*REASONS, OTHER)} | {one.reason for one in (*ENDINGS.values(), LOST)}
     of_files = {dockerfile.MISSING, dockerfile.BINARY, dockerfile.BROKEN, dockerfile.NO_TARGET}
-    of_images = {dockerfile.NOT_ALLOWED, dockerfile.UNRESOLVED, IMAGE_MISSING, *PULLS}
+    of_images = {dockerfile.NOT_ALLOWED, dockerfile.UNRESOLVED, IMAGE_MISSING, UNSCHEDULABLE, *PULLS}
     return of_errors - ABSTRACT | of_builds | of_files | of_images | {UNEXPECTED, *WAITS}
 
 

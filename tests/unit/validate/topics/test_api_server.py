@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -37,6 +38,21 @@ def test_what_is_wrong_with_one_is_found(change: Any, words: str) -> None:
     (found,) = wrong_api_servers(setups(change, of="cp-0"), EXPECTED)
     assert words in str(found)
     assert "cp-0" in str(found)
+
+
+@pytest.mark.parametrize(("said", "emulates", "good"), [
+    ({"emulationMajor": "1", "emulationMinor": "35"}, True, True),
+    ({"emulationMajor": "1", "emulationMinor": "36"}, True, False),
+    ({"emulationMajor": "1", "emulationMinor": "35"}, False, False),
+    ({"emulationMajor": "1", "emulationMinor": "36"}, False, True),
+    ({}, False, True),
+    ({}, True, False),
+])  # fmt: skip
+def test_the_minor_version_that_is_emulated_is_judged(said: dict[str, str], *, emulates: bool, good: bool) -> None:
+    variables = {**guests.VARIABLES, "cluster_emulate_previous_minor": emulates}
+    seen = setups(answers("/version", 200, json.dumps({"gitVersion": "v1.36.3", **said})), of="cp-0")
+    found = [one for one in wrong_api_servers(seen, guests.expected(variables=variables)) if "cp-0" in one.where]
+    assert (found == []) is good, found
 
 
 def test_nothing_is_judged_where_nobody_says_how_it_runs() -> None:

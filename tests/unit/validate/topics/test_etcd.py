@@ -79,6 +79,21 @@ def test_a_fault_is_found(judge: Judge, fault: Change) -> None:
     assert finds(judge, fault)
 
 
+@pytest.mark.parametrize(("version", "quota", "size", "found"), [
+    ("3.6.8", 2147483648, 1717986919, "fills at most 80%"),
+    ("3.6.8", 2147483648, 1717986918, ""),
+    ("3.6.8", 8589934592, 2147483648, ""),
+    ("3.6.5", 0, 1717986919, "fills at most 80%"),  # says nothing of its default
+    ("3.6.5", 0, 1667072, ""),
+    ("3.5.24", 0, 1667072, "is judged"),
+    ("3.6.8", -1, 9000000000, ""),  # has none
+])  # fmt: skip
+def test_a_file_that_soon_fills_its_quota_is_found(version: str, quota: int, size: int, found: str) -> None:
+    one = replace(views(guests.facts())["cp-0"], version=version, quota=quota, size=size)
+    seen = etcd.filling({"cp-0": one}, guests.expected())
+    assert [found in f"{each.expected} {each.seen}" for each in seen] == ([True] if found else []), seen
+
+
 def test_members_of_two_clusters_do_not_agree() -> None:
     """Two machines of the group etcd, each well by itself, of which one began a cluster of its own."""
     wanted = guests.expected(groups=(("control_plane", "etcd"), ("node", "etcd")))

@@ -1,0 +1,214 @@
+"""Deliveries: what is seen of an application whose revisions the product builds, and what must be true of it.
+
+The application answers "/" with its revision and its file `answer` (harness/cell/product/deliveries.py). A client in
+the infra cluster asks it all through the phases, by its Service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from harness.artifacts.registry import digest_in
+from harness.cell.product.deliveries import CLIENT, CLIENT_LABEL, Pushed, Request, pushed, read_requests
+from harness.errors import HarnessBug
+from harness.kube.client import Cluster, Json, resource_of
+from harness.kube.objects import condition, deleting, dig, parse_time, phase
+from harness.kube.resources import DEPLOYMENT, POD
+from harness.model import Cell
+from harness.operator.api.resources import DELIVERY, DELIVERY_LABEL
+from harness.rundir import AttemptDir
+from harness.spec.models.product_declared import DeletedObject
+from harness.validate.findings import Mismatch, differs
+
+ANSWERS, ROLLS_BACK, COMES_BACK = "answers", "rolls-back", "comes-back"  # values of a phase's `delivery`
+FRESH = 3  # requests, the last ones
+LEAST = 5  # requests while a bad revision is deployed: one that is not ready is waited for half a minute and more
+UNWATCHED_SECONDS = 10.0  # a busy host sends requests late; a longer gap counts as not watched
+DIGITS = 12  # of a revision: the tag of its image
+
+
+def of(*kinds: str) -> Callable[[Cell, int], bool]:
+    """Return the condition that a phase says one of these of a delivery."""
+    return lambda cell, index: cell.phases[index].delivery in kinds
+
+
+@dataclass(frozen=True)
+class Revisions:
+    """What was pushed: the revision that is to answer after a phase, and the bad one that a phase pushed, if any."""
+
+    good: Pushed
+    bad: Pushed | None
+
+
+def revisions(cell: Cell, index: int, files: AttemptDir) -> Revisions:
+    """Return the revisions of a phase.
+
+    Raises:
+        HarnessBug: no phase before it has pushed one that answers.
+    """
+    said = [one.delivery for one in cell.phases[: index + 1]]
+    answering = [number for number, word in enumerate(said) if word == ANSWERS]
+    if not answering:
+        raise HarnessBug("nothing was delivered yet", hint="a phase with `delivery: answers` comes first")
+    bad = pushed(files.repository, cell.stage(index)) if said[-1] == ROLLS_BACK else None
+    return Revisions(pushed(files.repository, cell.stage(answering[-1])), bad)
+
+
+@dataclass(frozen=True)
+class DeliverySight:
+    """What is seen of the only Delivery of a namespace.
+
+    deployments, pods: of its application; pods that are being deleted are left out.  requests: of the client.
+    digests: in the registry, by tag; "" where it has none.
+    """
+
+    delivery: Json
+    deployments: Sequence[Json]
+    pods: Sequence[Json]
+    requests: Sequence[Request]
+    digests: Mapping[str, str]
+
+    def entry(self, revision: str) -> Json:
+        """Return what the history says of a revision; empty where it says nothing."""
+        history = dig(self.delivery, "status", "history") or ()
+        return next((one for one in history if one.get("revision") == revision), {})
+
+
+def look(cluster: Cluster, namespace: str, registry: str, tags: Collection[str]) -> DeliverySight:
+    """Look at a cell's namespace in the infra cluster, and into the registry that pods push to.
+
+    Raises:
+        HarnessBug: it has not one Delivery, or not one client.
+    """
+    (delivery,) = _one(cluster.list(DELIVERY, namespace).items, "Delivery")
+    (client,) = _one(_there(cluster.list(POD, namespace, labels=CLIENT_LABEL).items), "client")
+    name = delivery["metadata"]["name"]
+    deployments = cluster.list(DEPLOYMENT, namespace, labels=f"{DELIVERY_LABEL}={name}").items
+    pods = [pod for one in deployments for pod in cluster.list(POD, namespace, labels=_selector(one)).items]
+    repository = str(dig(delivery, "status", "repository") or "").partition("/")[2]
+    log = cluster.pod_log(namespace, client["metadata"]["name"], container=CLIENT)
+    return DeliverySight(
+        delivery,
+        deployments,
+        [pod for pod in _there(pods) if phase(pod) == "Running"],
+        read_requests(log),
+        {tag: digest_in(registry, repository, tag) if repository else "" for tag in tags},
+    )
+
+
+def _one(found: Sequence[Json], what: str) -> Sequence[Json]:
+    if len(found) != 1:
+        raise HarnessBug(f"the cell's namespace has {len(found)} objects that are a {what}", hint="it is to have one")
+    return found
+
+
+def _there(found: Sequence[Json]) -> list[Json]:
+    return [one for one in found if not deleting(one)]
+
+
+def _selector(deployment: Json) -> str:
+    labels = dig(deployment, "spec", "selector", "matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+def wrong_answers(sight: DeliverySight, good: Pushed) -> list[Mismatch]:
+    """Return how the last answers differ from the revision: asked since it was ready, and since its Deployment is."""
+    ready = sight.entry(good.revision).get("ended")
+    if ready is None:
+        return [Mismatch(f"the history's entry of {good.revision}", "a time since when it is ready", "none")]
+    made = [str(one["metadata"]["creationTimestamp"]) for one in sight.deployments]
+    since = max(parse_time(moment).timestamp() for moment in (str(ready), *made))
+    fresh = [one for one in sight.requests if one.at >= since][-FRESH:]
+    found = (
+        [Mismatch("the client", f"{FRESH} requests since it was ready", str(len(fresh)))] if len(fresh) < FRESH else []
+    )
+    return found + [finding for one in fresh for finding in _wrong(one, good)]
+
+
+def _wrong(asked: Request, good: Pushed) -> Iterator[Mismatch]:
+    if asked.why:
+        yield Mismatch(f"the request at {asked.at:.1f}", f"the answer {good.answer!r}", asked.why)
+    else:
+        yield from differs(f"the request at {asked.at:.1f}", "the answer", good.answer, asked.answer)
+
+
+def wrong_images(sight: DeliverySight, good: Pushed) -> list[Mismatch]:
+    """Return where another image than the registry's of the revision runs, or is said to."""
+    tag, status = good.revision[:DIGITS], sight.delivery.get("status") or {}
+    digest = sight.digests.get(tag, "")
+    if not digest:
+        return [Mismatch(f"the registry, {status.get('repository')}:{tag}", "an image", "none")]
+    image = f"{status.get('repository')}@{digest}"
+    found = differs("status.revision of the Delivery", "the revision", good.revision, status.get("revision"))
+    found += differs("status.image of the Delivery", "the image", image, status.get("image"))
+    found += differs("the application", "Deployments", 1, len(sight.deployments))
+    for one in sight.deployments:
+        images = [container["image"] for container in one["spec"]["template"]["spec"]["containers"]]
+        found += differs(f"Deployment {one['metadata']['name']}", "the images", [image], images)
+    if not sight.pods:
+        found.append(Mismatch("the application", "a pod that runs", "none"))
+    for pod in sight.pods:
+        where = f"pod {pod['metadata']['name']}"
+        running = [str(one.get("imageID", "")) for one in dig(pod, "status", "containerStatuses") or ()]
+        found += differs(where, "the digests", [digest], [one.rpartition("@")[2] for one in running])
+    return found
+
+
+def not_rolled_back(sight: DeliverySight, bad: Pushed) -> list[Mismatch]:
+    """Return what is not said of a bad revision that was built, pushed, deployed and taken back."""
+    entry, tag = sight.entry(bad.revision), bad.revision[:DIGITS]
+    if not entry:
+        return [Mismatch("the history of the Delivery", f"an entry of {bad.revision}", "none")]
+    where = f"the history's entry of {tag}"
+    found = differs(where, "the outcome", "RolledBack", entry.get("outcome"))
+    digest = sight.digests.get(tag, "")
+    found += differs(
+        where, "the digest of the image", digest or "of the registry", str(entry.get("image")).rpartition("@")[2]
+    )
+    found += [Mismatch(where, f"a time ({key})", "none") for key in ("deployed", "ended") if not entry.get(key)]
+    ready = condition(sight.delivery, "Ready") or {}
+    told = (ready.get("status"), ready.get("reason"))
+    return found + differs("condition Ready of the Delivery", "status and reason", ("False", "RolledBack"), told)
+
+
+def interrupted(sight: DeliverySight, bad: Pushed, good: Pushed) -> list[Mismatch]:
+    """Return the requests that the good revision did not answer while the bad one was deployed, and gaps between."""
+    entry = sight.entry(bad.revision)
+    if not entry.get("deployed") or not entry.get("ended"):
+        return [Mismatch(f"the history's entry of {bad.revision}", "when it was deployed and rolled back", "neither")]
+    begins, ends = (parse_time(str(entry[key])).timestamp() for key in ("deployed", "ended"))
+    asked = [one for one in sight.requests if begins <= one.at <= ends]
+    if len(asked) < LEAST:
+        said = f"{LEAST} requests while the bad revision was deployed ({ends - begins:.0f} s)"
+        return [Mismatch("the client", said, str(len(asked)))]
+    moments = [begins, *(one.at for one in asked), ends]
+    gap = max(after - before for before, after in pairwise(moments))
+    found = [Mismatch("the client", f"a request each {UNWATCHED_SECONDS:.0f} s", f"none for {gap:.0f} s")]
+    found = found if gap > UNWATCHED_SECONDS else []
+    return found + [finding for one in asked for finding in _wrong(one, good)]
+
+
+def not_made_again(
+    cluster: Cluster, namespace: str, sight: DeliverySight, objects: Sequence[DeletedObject]
+) -> list[Mismatch]:
+    """Return which of the deleted objects are not there, or are those that were there before: no revision came since.
+
+    Raises:
+        HarnessBug: none was deleted, or the history has no revision that has ended.
+    """
+    ended = [
+        parse_time(str(one["ended"])) for one in dig(sight.delivery, "status", "history") or () if one.get("ended")
+    ]
+    if not objects or not ended:
+        raise HarnessBug("nothing was deleted, or nothing was delivered before that", hint="see `deleted` of the phase")
+    found = []
+    for one in objects:
+        resource, where = resource_of(cluster, one.apiVersion, one.kind), f"{one.kind} {one.name}"
+        there = cluster.get(resource, one.name, namespace) if resource is not None else None
+        if there is None:
+            found.append(Mismatch(where, "an object", "none"))
+        elif parse_time(there["metadata"]["creationTimestamp"]) <= max(ended):
+            found.append(Mismatch(where, f"made after {max(ended)}", there["metadata"]["creationTimestamp"]))
+    return found
