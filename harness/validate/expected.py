@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -316,7 +316,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
-    text, behind = _texts(guest.expected), _behind(guest, control_plane)
+    text = _texts(guest.expected)
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
     pods, plugin = text.get("cluster_pod_cidr", ""), plugin_named(network_plugin, leaves.network_plugins)
     plugin = of_vni(plugin, text.get("cluster_vxlan_vni", ""))
@@ -337,8 +337,6 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         runc=versions["runc"],
         cni_plugins=versions["cni_plugins"],
         etcd_version=versions["etcd"],
-        coredns=versions["coredns"]
-        and _version(_texts(behind.get(next(iter(control_plane), ""), guest.expected)), VERSIONS["coredns"]),
         network_plugin=network_plugin,
         plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
         addons={name: text[one.variable].removeprefix("v") for name, one in ADD_ONS.items() if one.variable in text},
@@ -355,8 +353,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
-        behind=behind,
-        **_of_phases(guest, control_plane),
+        **_of_phases(guest, control_plane, coredns=versions["coredns"]),
     )
 
 
@@ -364,10 +361,13 @@ def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in variables.items() if value not in (None, "")}
 
 
-def _of_phases(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Any]:
+def _of_phases(guest: GuestCluster, control_plane: Sequence[str], *, coredns: str) -> dict[str, Any]:
     """Return what the phases of a guest's cell say of it, where there is a cell."""
-    known = bool(guest.environment.namespace)
+    known, behind = bool(guest.environment.namespace), _behind(guest, control_plane)
+    of_addons = behind.get(control_plane[0], guest.expected) if control_plane else guest.expected
     return {
+        "behind": behind,
+        "coredns": coredns and _version(_texts(of_addons), VERSIONS["coredns"]),
         "earlier_minors": _earlier_minors(guest) if known else None,
         "former_control_planes": _former_control_planes(guest, control_plane) if known else None,
     }
