@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,12 +26,39 @@ from harness.errors import BadInput, Blame, HarnessBug, InfraError, InfraRetriab
 from harness.kube.client import Cluster
 from harness.machines import inventory
 from harness.machines.kubevirt.launchers import Sighting
-from harness.machines.overload import overload
 from harness.machines.reach import ssh
 from harness.machines.reach.portforward import Forwarder, Tunnels
-from harness.machines.reach.ssh import close_connections, control_directory
-from harness.model import Cell, Environment, GuestCluster, Phase
+from harness.machines.reach.ssh import close_connections, control_directory, run_on
+from harness.model import Cell, Environment, GuestCluster, Machine, Phase
+from harness.pressure import READ, Pressure, of_text, this_host
 from harness.until import Deadline
+
+LOOK_SECONDS = 20.0  # for a machine's answer; one that has none is left out
+
+
+def of_machines(machines: Sequence[Machine], private_key: Path) -> list[Pressure]:
+    """Return the pressure of every machine that answers."""
+
+    def ask(machine: Machine) -> Pressure | None:
+        try:
+            done = run_on(machine, READ, private_key=private_key, timeout=LOOK_SECONDS)
+        except VmatrixError:  # what cannot be asked explains nothing
+            return None
+        return of_text(machine.name, done.stdout) if done.returncode == 0 else None
+
+    if not machines:
+        return []
+    with ThreadPoolExecutor(len(machines)) as pool:
+        return [one for one in pool.map(ask, machines) if one is not None]
+
+
+def overload(machines: Sequence[Machine], private_key: Path) -> str:
+    """Say where a cluster could not be in time, "" where it could; this host is asked first."""
+    own = this_host()
+    if own.too_high:
+        return str(own)
+    return "; ".join(str(one) for one in of_machines(machines, private_key) if one.too_high)
+
 
 BUSY = 1.0  # load for each processor from which a host is busy
 

@@ -371,7 +371,9 @@ def _array(field: Field, fixed: Sequence[Row]) -> Controller | None:
                 (a, c): s for a, key in keys.items() for c, s in zip(field.members[a], self.serials[key], strict=True)
             }
             possible = {tuple(sorted(serials[one] for one in combination)) for combination in field.possible}
-            self.incomplete = {pair: pair for pair in self.incomplete if pair in possible}
+            self.incomplete: dict[tuple[int, ...], tuple[int, ...]] = {
+                pair: pair for pair in self.incomplete if pair in possible
+            }
 
         def _forward_check(self, snapshot: Mapping[str, int]) -> bool:
             return not self.started or super()._forward_check(snapshot)

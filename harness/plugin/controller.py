@@ -4,18 +4,195 @@ from __future__ import annotations
 
 import shlex
 import sys
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import pytest
 from xdist.workermanage import NodeManager, WorkerController
 
-from harness.errors import VmatrixError
-from harness.plugin.scheduling import CellScheduling
+from harness.errors import BadInput, NothingSelected, VmatrixError
 from harness.plugin.single_process import finish, interrupted_early, refuse, tell_unused
 from harness.plugin.state import ALONE, NAMED, ONLY_NAMED, OWN, PLUGINS, RUN, WORKER_INPUT, planned
 from harness.plugin.unreached import note_unreached
 from harness.session import Run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Dispatch
+
+LAST_ITEM = "::test_gone["
+
+
+def items_of(cells: Iterable[str], collection: Sequence[str]) -> dict[str, list[int]]:
+    """Return the items of each cell that has any, as indices of the collection.
+
+    Args:
+        cells: ids.  collection: the names of all items, those of a cell in the order in which they run.
+
+    Raises:
+        NothingSelected: no cell has an item.  BadInput: the items of a cell do not end as its life does.
+    """
+    found = {cell: _items(cell, collection) for cell in cells}
+    begun = {cell: items for cell, items in found.items() if items}
+    if not begun:
+        raise NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
+    for cell, items in begun.items():
+        if LAST_ITEM not in collection[items[-1]]:
+            raise BadInput(
+                f"{cell}: the selection leaves out the last step",
+                hint="run the whole of tests/cells, or run without -n",
+            )
+    return begun
+
+
+def _items(cell: str, collection: Sequence[str]) -> list[int]:
+    marks = (f"[{cell}]", f"[{cell}-")
+    return [number for number, name in enumerate(collection) if any(mark in name for mark in marks)]
+
+
+TICK_SECONDS = 0.5  # how late a cell may be sent to a worker that waits
+
+
+@dataclass
+class Load:
+    """What a worker has to do: its items as indices, and of them those of its cell that have not ended."""
+
+    collection: Sequence[str] | None = None
+    left: set[int] = field(default_factory=set)
+
+
+class CellScheduling:
+    """pytest-xdist's scheduler: whole cells, one at a time per worker, as the dispatch decides.
+
+    All calls come from xdist's loop; a thread puts an empty event into it now and then, so that waiting ends.
+    """
+
+    def __init__(self, dispatch: Dispatch, session: pytest.Session, workers: int) -> None:
+        self.dispatch = dispatch
+        self.problem: BadInput | None = None
+        self._session = session
+        self._expected = workers
+        self._loads: dict[WorkerController, Load] = {}
+        self._items: dict[str, list[int]] = {}
+        self._collection: Sequence[str] | None = None
+        self._closed = threading.Event()
+
+    @property
+    def nodes(self) -> list[WorkerController]:
+        """Return the workers."""
+        return list(self._loads)
+
+    @property
+    def collection_is_completed(self) -> bool:
+        """Tell whether the first workers have all said what their items are."""
+        return self._collection is not None
+
+    @property
+    def collection(self) -> Sequence[str]:
+        """Return the names of all items; none before the workers have said what theirs are."""
+        return self._collection or ()
+
+    @property
+    def has_pending(self) -> bool:
+        """Tell whether a worker has items left."""
+        return any(load.left for load in self._loads.values())
+
+    @property
+    def tests_finished(self) -> bool:
+        """Tell whether the workers may be told to end."""
+        if self.problem is not None:
+            return True
+        return self._collection is not None and self.dispatch.finished
+
+    def add_node(self, node: WorkerController) -> None:
+        """Take a new worker."""
+        self._loads[node] = Load()
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        """Take a worker's items; all workers have the same."""
+        self._loads[node].collection = collection
+        known = [load.collection for load in self._loads.values() if load.collection is not None]
+        if any(list(other) != list(collection) for other in known):
+            self.problem = BadInput("the workers collected different checks", hint="run without -n to see why")
+        if self._collection is None and len(known) == self._expected:
+            self._collection = collection
+            self._sort_items(collection)
+        if self._collection is not None and self.problem is None:
+            for worker, load in self._loads.items():
+                if load.collection is not None and worker.gateway.id not in self.dispatch.workers:
+                    self.dispatch.add_worker(worker.gateway.id, worker.gateway._rinfo().pid)
+
+    def _sort_items(self, collection: Sequence[str]) -> None:
+        if self._session.testsfailed:
+            self.problem = BadInput("the checks could not be collected", hint="see pytest's message above")
+            return
+        cells = self.dispatch.run.plan.cells
+        try:
+            self._items = items_of([cell.id for cell in cells], collection)
+        except BadInput as problem:
+            self.problem = problem
+            return
+        for cell in cells:
+            if cell.id not in self._items:
+                self.dispatch.leave_out(cell)
+
+    def schedule(self) -> None:
+        """Begin, and go on when a worker was replaced."""
+        if not self._closed.is_set() and not any(t.name == "ticks" for t in threading.enumerate()):
+            threading.Thread(target=self._tick, daemon=True, name="ticks").start()
+        self._send()
+
+    def _tick(self) -> None:
+        """Wake xdist's loop: an event of its own that carries nothing."""
+        while not self._closed.wait(TICK_SECONDS):
+            for node in self.nodes[:1]:
+                node.notify_inproc("unscheduled", node=node, indices=[])
+
+    def _send(self) -> None:
+        if self.problem is not None:
+            return
+        while (chosen := self.dispatch.next()) is not None:
+            node = next(n for n in self._loads if n.gateway.id == chosen.worker)
+            items = self._items[chosen.cell.id]
+            self._loads[node].left = set(items[:-1])
+            node.send_runtest_some(items)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Take note that an item has ended; the cell has, when only its last item is left."""
+        load = self._loads.get(node)
+        if load is None or item_index not in load.left:
+            return
+        load.left.discard(item_index)
+        if not load.left:
+            self.dispatch.done(node.gateway.id)
+            self._send()
+
+    def remove_pending_tests_from_node(self, node: WorkerController, indices: Sequence[int]) -> None:
+        """Use the event that carries nothing: look whether a cell can start now."""
+        self._send()
+
+    def mark_test_pending(self, item: str) -> None:
+        """Refuse what xdist's --maxfail-like plugins may ask for: an item never runs twice."""
+        raise NotImplementedError(f"{item} cannot be run again in the same attempt")
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Take note that a worker has gone; return the item that it was at, if it died in the middle of a cell."""
+        load = self._loads.pop(node)
+        at = min(load.left, default=None)
+        stopping = self.dispatch.stopping
+        if at is None or not stopping:
+            self.dispatch.lost(node.gateway.id)
+        if at is None or stopping or load.collection is None:
+            return None
+        return str(load.collection[at])
+
+    def let_go(self, node: WorkerController) -> None:
+        """Take note that a worker ends by itself, with its cell."""
+        self._loads.pop(node, None)
+        self.dispatch.let_go(node.gateway.id)
+
+    def close(self) -> None:
+        """End the ticks."""
+        self._closed.set()
 
 
 def worker(*, alone: bool) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +20,33 @@ from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
 from harness.events import Follower
 from harness.model import Cell, Outcome
-from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run
+
+
+class CellQueue:
+    """The cells of a run that have not started, in the order in which they are to be tried."""
+
+    def __init__(self, cells: Iterable[Cell], seconds: Callable[[Cell], float]) -> None:
+        """Order the cells by expected `seconds`; of equally long ones that with more memory comes first."""
+
+        self._waiting = sorted(cells, key=lambda c: (-seconds(c), -sum(m.memory_mib for m in c.machines), c.id))
+
+    def __len__(self) -> int:
+        """Return how many cells have not started."""
+        return len(self._waiting)
+
+    @property
+    def waiting(self) -> tuple[Cell, ...]:
+        """Return the cells that have not started, the first to be tried first."""
+        return tuple(self._waiting)
+
+    def take(self, cell: Cell) -> None:
+        """Take a cell that was found to fit out of the queue."""
+        if cell not in self._waiting:
+            raise HarnessBug(f"cell {cell.id} was to start but is not waiting")
+        self._waiting.remove(cell)
+
 
 GRACE_SECONDS = 30.0  # beside the time-outs of what a worker does at its end
 

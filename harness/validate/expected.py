@@ -230,6 +230,11 @@ class ExpectedGuest:
         version = self.variables_of(node).get(KUBERNETES) if node in self.behind else None
         return str(version).removeprefix("v") if version else self.kubernetes
 
+    @property
+    def kube_proxy_version(self) -> str:
+        """Return kube-proxy's version: an upgrade that leaves the kubelets of control planes leaves add-ons, too."""
+        return self.kubernetes_of(self.control_plane[0]) if self.control_plane else self.kubernetes
+
     def variables_of(self, node: str) -> Mapping[str, Any]:
         """Return the variables with which a node's kubelet and container runtime were made or upgraded last."""
         return self.behind.get(node, self.variables)
@@ -311,7 +316,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
-    text = {name: str(value) for name, value in guest.expected.items() if value not in (None, "")}
+    text, behind = _texts(guest.expected), _behind(guest, control_plane)
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
     pods, plugin = text.get("cluster_pod_cidr", ""), plugin_named(network_plugin, leaves.network_plugins)
     plugin = of_vni(plugin, text.get("cluster_vxlan_vni", ""))
@@ -332,7 +337,8 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         runc=versions["runc"],
         cni_plugins=versions["cni_plugins"],
         etcd_version=versions["etcd"],
-        coredns=versions["coredns"],
+        coredns=versions["coredns"]
+        and _version(_texts(behind.get(next(iter(control_plane), ""), guest.expected)), VERSIONS["coredns"]),
         network_plugin=network_plugin,
         plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
         addons={name: text[one.variable].removeprefix("v") for name, one in ADD_ONS.items() if one.variable in text},
@@ -349,15 +355,19 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
+        behind=behind,
         **_of_phases(guest, control_plane),
     )
+
+
+def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in variables.items() if value not in (None, "")}
 
 
 def _of_phases(guest: GuestCluster, control_plane: Collection[str]) -> dict[str, Any]:
     """Return what the phases of a guest's cell say of it, where there is a cell."""
     known = bool(guest.environment.namespace)
     return {
-        "behind": _behind(guest, control_plane),
         "earlier_minors": _earlier_minors(guest) if known else None,
         "former_control_planes": _former_control_planes(guest, control_plane) if known else None,
     }

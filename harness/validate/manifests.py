@@ -96,7 +96,7 @@ def _values(expected: ExpectedGuest) -> dict[str, Any]:
     return {
         **expected.variables,
         "images": expected.image_prefix,
-        "kubernetes": expected.kubernetes,
+        "kubernetes": expected.kube_proxy_version,
         "minor": int(expected.minor.partition(".")[2]),
         "coredns": expected.coredns,
         "dns_domain": expected.dns_domain,

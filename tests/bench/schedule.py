@@ -23,7 +23,7 @@ from harness.plan.tiers import tier_cells
 from harness.schedule.demand import Demand, demand_of
 from harness.schedule.durations import estimate
 from harness.schedule.room import NodeRoom
-from harness.schedule.shards import Shard, shard
+from harness.session.plan import Shard, shard
 from harness.spec import Spec, load_spec
 from tests.bench.figures import Ledger
 from tests.unit.schedule.simulation import SimulatedRun, World

@@ -84,6 +84,12 @@ QUESTIONS = {
         "harness/operator/decide/operations.py",
         "next_operation",
     ),
+    "Where are CAs of a declared cluster judged?": ("harness/operator/decide/authority.py", "judged"),
+    "Where is it decided which networks a declared cluster gets?": (
+        "harness/operator/decide/networks.py",
+        "allocation",
+    ),
+    "Where is the certificate of a ClusterUser signed?": ("harness/operator/controllers/users.py", "signed"),
     "Where are the fields of a Delivery?": ("harness/operator/api/delivery.py", "DeliverySpec"),
     "Where is it decided which revision is built?": ("harness/operator/decide/delivery.py", "next_build"),
     "Where are an application's objects?": ("harness/operator/decide/application.py", "application_objects"),

@@ -58,8 +58,8 @@ def _agents(seen: Observation) -> dict[str, str]:
         if expected.kube_proxy_mode == LEFT_OUT:
             continue
         if expected.leaves.kube_proxy is not None or not absent(seen.facts, "kube-proxy"):
-            wanted[f"{node}: kube-proxy, running"] = expected.kubernetes
-            wanted[f"{node}: kube-proxy, image"] = expected.kubernetes
+            wanted[f"{node}: kube-proxy, running"] = expected.kube_proxy_version
+            wanted[f"{node}: kube-proxy, image"] = expected.kube_proxy_version
     return wanted
 
 

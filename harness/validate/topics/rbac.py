@@ -302,7 +302,7 @@ def rights_of(api: Cluster) -> Rights:
 
 def strange_rights(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return roles and bindings that are not those of the version and the product, and rights that others add."""
-    seen, policy = rights_of(api), bootstrap_policy(expected.minor)
+    seen, policy = rights_of(api), bootstrap_policy(expected.emulated_minor or expected.minor)
     known = installed(expected)
     if policy is None or expected.kubernetes != upstream_of(expected.kubernetes):
         why = f"nobody recorded what the API server of Kubernetes {expected.kubernetes} grants by itself"

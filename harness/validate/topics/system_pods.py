@@ -88,7 +88,7 @@ def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mis
     proxied = expected.leaves.kube_proxy is not None and expected.kube_proxy_mode in PROXY_MODES
     versions: Mapping[str, str] = {
         **{program: f"v{expected.kubernetes}" for program in CONTROL_PLANE_PROGRAMS if static[program]},
-        **({"kube-proxy": f"v{expected.kubernetes}"} if proxied or _runs(view, "kube-proxy") else {}),
+        **({"kube-proxy": f"v{expected.kube_proxy_version}"} if proxied or _runs(view, "kube-proxy") else {}),
         "coredns": expected.coredns and f"v{expected.coredns}",
         **({"etcd": expected.etcd_version} if static["etcd"] else {}),
         **{ADD_ONS[name].image: f"v{version}" for name, version in expected.addons.items()},

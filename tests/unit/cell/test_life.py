@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from harness.cell import diagnose
-from harness.cell.life import Life
+from harness.cell import life as asked
+from harness.cell.life import Life, overload
 from harness.cell.product import kinds
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, ProductKind, Tell
 from harness.cell.provision import Attempt
@@ -23,6 +24,8 @@ from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, Pro
 from harness.events import Recorder, read
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
+from harness.pressure import Pressure
+from harness.proc import Completed
 from harness.spec import load_spec
 from harness.spec.models import Timeouts
 from tests.unit.shipped_timeouts import TIMEOUTS
@@ -290,3 +293,32 @@ def test_what_machines_took_is_told_after_the_first_phase_and_written_once(
     life.collect()
     told = [event["took"] for event in read(life.attempt.directory) if event["event"] == "usage"]
     assert told == [{"cp-0": {"memory": 2048, "asked": 0, "peak": 1029}}]
+
+
+MACHINES = tuple(
+    Machine(PlannedMachine(name, ("node",), 1, 512, 10, "i"), "192.0.2.1", 22, "root")
+    for name in ("cp-0", "w-0", "w-1")
+)
+# nproc, /proc/loadavg, and 30 % of the processors' time stolen between two readings of /proc/stat
+STOLEN = "2\n1 1 1\ncpu  100 0 100 800 0 0 0 0 0 0\ncpu  150 0 120 870 0 0 0 60 0 0"
+IDLE = Pressure("this host", 2, (1.0, 1.0, 1.0), {})
+BUSY = Pressure("this host", 2, (96.0, 1.0, 1.0), {})
+
+
+def test_machines_are_asked_only_where_this_host_does_not_explain_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked, "this_host", lambda: BUSY)
+    monkeypatch.setattr(asked, "run_on", lambda *_, **__: pytest.fail("a machine was asked"))
+    assert overload(MACHINES, Path("id")) == "this host: load 96 on 2 processors"
+
+
+def test_a_machine_that_does_not_answer_explains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(machine: Machine, *_: object, **__: object) -> Completed:
+        if machine.name == "cp-0":
+            raise InfraError("cannot log in")
+        stolen = STOLEN if machine.name == "w-0" else "Permission denied"
+        return Completed(("ssh",), 0 if machine.name == "w-0" else 255, stolen, "", 1.0)
+
+    monkeypatch.setattr(asked, "this_host", lambda: IDLE)
+    monkeypatch.setattr(asked, "run_on", run)
+    assert overload(MACHINES, Path("id")).startswith("w-0: load 1 on 2 processors")
+    assert overload((), Path("id")) == ""

@@ -50,7 +50,7 @@ def test_every_command_is_known_with_its_first_sentence() -> None:
 # What a command does without: of results, of planning anew, of a run's cells, of pytest.
 UNUSED = {
     "list": ("harness.report", "harness.history.record", "harness.session.plan", "harness.plan.build", "pytest"),
-    "run": ("harness.cell.life", "harness.session.run", "harness.session.shell", "_pytest"),
+    "run": ("harness.cell.life", "harness.session.run", "harness.plugin.single_process", "_pytest"),
 }
 
 

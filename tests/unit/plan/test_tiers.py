@@ -17,7 +17,7 @@ from harness.plan.lock import FILE, Lock, load_lock
 from harness.plan.select import PlanSelection, selected
 from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.plan.verify import verify
-from harness.plan.why import why
+from harness.session.explain import why
 from harness.spec import Spec, load_spec
 from tests.unit.plan.planned import edit
 from tests.unit.plan.planned import locked_matrix as matrix

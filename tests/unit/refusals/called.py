@@ -153,8 +153,8 @@ def prepared() -> Callable[..., Any]:
     """Return the command, whose options are read from the code once: that takes longer than a refusal."""
     command = typer.main.get_command(harness.cli.app)
 
-    def call(standalone_mode: bool = True) -> Any:
-        return command(standalone_mode=standalone_mode)
+    def call(**words: Any) -> Any:
+        return command(**words)
 
     return call
 

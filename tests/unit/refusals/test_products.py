@@ -7,6 +7,8 @@ import pytest
 from harness.paths import PROJECT
 from tests.unit.refusals.called import Refusal, Room
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 HERE = {PROJECT: "{WORK}"}
 FILE = "matrix/product.yml"
 COMMAND = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.model import Cell, Phase, PlannedMachine
-from harness.schedule.capacity import Bound, Survey
+from harness.schedule.admission import Bound, Survey
 from harness.schedule.demand import PodRequest
 from harness.schedule.reservations import Book, Edit, Ledger
 from harness.schedule.room import NodeRoom

@@ -15,11 +15,10 @@ from typing import cast
 
 from harness.kube import Cluster
 from harness.model import Cell
-from harness.schedule.admission import Admission, Outlook
-from harness.schedule.capacity import Bound, Survey
+from harness.schedule.admission import Admission, Bound, Outlook, Survey
 from harness.schedule.demand import Limits, Rules, demand_of
-from harness.schedule.queue import CellQueue
 from harness.schedule.room import Nodes
+from harness.session.dispatch import CellQueue
 from tests.unit.schedule.matrix import Shelf
 
 TICK = 30.0

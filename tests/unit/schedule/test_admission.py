@@ -8,18 +8,29 @@ from typing import Any, cast
 
 import pytest
 
-from harness.embedded.node.registration import RESERVED_KIB
+from harness.embedded.node.registration import MACHINES_ONLY, RESERVED_KIB
 from harness.errors import BadInput
 from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.client import Json, Listing
 from harness.kube.failures import Answer
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
-from harness.model import Cell, Phase, PlannedMachine
-from harness.schedule.admission import Admission, Outlook, check_possible, possible, refusal
-from harness.schedule.capacity import Bound, Survey, survey
-from harness.schedule.demand import Limits, Rules, demand_of
+from harness.model import LABEL_CELL, LABEL_RUN, Cell, Phase, PlannedMachine
+from harness.schedule.admission import (
+    Admission,
+    Bound,
+    Outlook,
+    Survey,
+    _bound,
+    check_possible,
+    possible,
+    refusal,
+    request_of,
+    survey,
+    takes_machines,
+)
+from harness.schedule.demand import Limits, PodRequest, Rules, demand_of
 from harness.schedule.reservations import Book, Entry
-from tests.unit.schedule.matrix import Shelf, cell, node
+from tests.unit.schedule.matrix import Shelf, bound, cell, node, surveyed
 from tests.unit.schedule.simulation import NO_CLUSTER
 
 HOST_MIB = 24 * 1024 - RESERVED_KIB // 1024
@@ -200,3 +211,95 @@ def test_what_a_node_has_available_counts_without_what_it_has_promised(
     assert room.memory_mib == left
     (untold,) = survey(cast(Cluster, Telling([running], available, kept)), None).free
     assert untold.memory_mib == 15 * 1024, "without `measured_memory`, requests alone count"
+
+
+def asking(memory: str, cpu: str = "0", **fields: Any) -> Json:
+    return {"resources": {"requests": {"memory": memory, "cpu": cpu}}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"containers": [asking("1Gi", "500m"), asking("1Mi", "1")]}, PodRequest(1025, 1500)),
+        ({"containers": [{}]}, PodRequest(0, 0)),
+        ({"containers": [asking("1")]}, PodRequest(1, 0)),
+        ({"containers": [asking("10Mi")], "initContainers": [asking("30Mi")]}, PodRequest(30, 0)),
+        (
+            {"containers": [asking("10Mi")], "initContainers": [asking("5Mi", restartPolicy="Always")]},
+            PodRequest(15, 0),
+        ),
+        (
+            {
+                "containers": [asking("10Mi")],
+                "initContainers": [asking("5Mi", restartPolicy="Always"), asking("9Mi")],
+            },
+            PodRequest(15, 0),
+        ),
+        (
+            {
+                "containers": [asking("1Mi")],
+                "initContainers": [asking("5Mi", restartPolicy="Always"), asking("9Mi")],
+            },
+            PodRequest(14, 0),
+        ),
+        ({"containers": [asking("10Mi")], "overhead": {"memory": "120Mi", "cpu": "250m"}}, PodRequest(130, 250)),
+        ({"containers": [asking("10Mi")], "resources": {"requests": {"memory": "64Mi"}}}, PodRequest(64, 0)),
+    ],
+)
+def test_a_pods_request_is_what_the_scheduler_counts(spec: Json, expected: PodRequest) -> None:
+    assert request_of(spec) == expected
+
+
+def real_node(**changes: Any) -> Json:
+    labels = changes.pop("labels", {"kubevirt.io/schedulable": "true"})
+    ready = {"type": "Ready", "status": changes.pop("ready", "True")}
+    return {"metadata": {"name": "n", "labels": labels}, "spec": changes, "status": {"conditions": [ready]}}
+
+
+def test_only_nodes_that_launcher_pods_can_go_to_count() -> None:
+    assert takes_machines(real_node())
+    assert takes_machines(real_node(taints=[{"key": "x", "effect": "PreferNoSchedule"}]))
+    assert not takes_machines(real_node(ready="False"))
+    assert not takes_machines(real_node(unschedulable=True))
+    assert not takes_machines(real_node(labels={}))
+    assert not takes_machines(real_node(labels={"kubevirt.io/schedulable": "false"}))
+    assert not takes_machines(real_node(taints=[{"key": "x", "effect": "NoSchedule"}]))
+
+
+def test_a_taint_that_keeps_only_ordinary_pods_away_keeps_no_machines_away() -> None:
+    assert takes_machines(real_node(taints=[MACHINES_ONLY]))
+    assert not takes_machines(real_node(taints=[MACHINES_ONLY, {"key": "x", "effect": "NoSchedule"}]))
+
+
+def pod_capacity(labels: Json, owner: str = "") -> Json:
+    owners = [{"kind": owner}] if owner else []
+    return {"metadata": {"labels": labels, "ownerReferences": owners}, "spec": {"nodeName": "n", "containers": []}}
+
+
+def test_machines_are_told_from_other_pods_of_a_cell() -> None:
+    labels = {LABEL_RUN: "r", LABEL_CELL: "c"}
+    machine = _bound(pod_capacity({**labels, "kubevirt.io": "virt-launcher"}))
+    assert (machine.run, machine.cell, machine.node) == ("r", "c", "n")
+    assert _bound(pod_capacity(labels)).cell == ""
+
+
+@pytest.mark.parametrize(
+    ("owner", "lasting"), [("DaemonSet", True), ("Node", True), ("ReplicaSet", False), ("", False)]
+)
+def test_pods_that_belong_to_their_node_never_go(owner: str, lasting: bool) -> None:
+    assert _bound(pod_capacity({}, owner)).lasting is lasting
+
+
+def test_the_machine_that_runs_the_clusters_pods_never_goes() -> None:
+    launcher = pod_capacity({"kubevirt.io": "virt-launcher"}, "VirtualMachineInstance")
+    assert not _bound(launcher).lasting
+    launcher["metadata"]["namespace"] = "vmatrix-pods"
+    assert _bound(launcher).lasting, "a cell that fits only without it can never begin"
+
+
+def test_free_is_less_all_pods_and_empty_is_less_the_lasting_ones() -> None:
+    lasting = Bound("a", PodRequest(100, 100), lasting=True)
+    seen = surveyed([node("a", 1000), node("b", 500)], lasting, bound("c", 300), bound("c", 50, ""), bound("c", 9, "x"))
+    assert [n.memory_mib for n in seen.free] == [600, 500]
+    assert [n.memory_mib for n in seen.empty()] == [900, 500]
+    assert seen.free[0].pods == 108

@@ -14,7 +14,7 @@ from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
-from harness.schedule.capacity import request_of
+from harness.schedule.admission import request_of
 from harness.schedule.demand import Demand, Limits, PodRequest, Rules, demand_of, pod_of
 from harness.spec import Spec, load_spec
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from harness.cell.steps import Steps
-from harness.errors import InfraRetriable
+from harness.errors import HarnessBug, InfraRetriable
 from harness.model import Cell
 from harness.report.live import Live
 from harness.report.results import load
@@ -19,9 +19,9 @@ from harness.schedule.admission import Admission
 from harness.schedule.durations import Durations
 from harness.session import Run, plan_run
 from harness.session.admit import Waiting
-from harness.session.dispatch import Assigned, Dispatch
+from harness.session.dispatch import Assigned, CellQueue, Dispatch
 from harness.spec.options import RunRequest
-from tests.unit.schedule.matrix import node
+from tests.unit.schedule.matrix import cell, node
 from tests.unit.schedule.simulation import NO_CLUSTER, World
 
 
@@ -134,3 +134,20 @@ def test_no_further_cell_begins_once_one_has_failed(
     failing(roomy, "gw0", first.cell, steps=steps)
     assert (dispatch.next() is not None) == begins
     assert dispatch.finished == (not begins)
+
+
+def test_the_longest_comes_first_then_the_one_with_more_memory() -> None:
+    small, large, long = cell("small", 1024), cell("large", 2048), cell("long", 512)
+    seconds = {"small": 10.0, "large": 10.0, "long": 99.0}
+    queue = CellQueue([small, large, long], lambda c: seconds[c.id])
+    assert [c.id for c in queue.waiting] == ["long", "large", "small"]
+
+
+def test_a_cell_leaves_the_queue_once_and_the_rest_keep_their_places() -> None:
+    first, second, third = cell("a", 4096), cell("b", 1024), cell("c", 512)
+    queue = CellQueue([third, second, first], lambda c: 9.0 if c.id == "a" else 1.0)
+    queue.take(second)
+    assert queue.waiting == (first, third)
+    with pytest.raises(HarnessBug):
+        queue.take(second)
+    assert len(queue) == 2

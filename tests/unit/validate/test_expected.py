@@ -10,7 +10,7 @@ import pytest
 from harness.errors import HarnessBug
 from harness.model import Phase
 from harness.spec.models.leaves import PluginLeaves
-from harness.validate.expected import expected_of, minor_of, system_of, upstream_of
+from harness.validate.expected import expected_of, minor_of, of_vni, plugins, system_of, upstream_of
 from harness.validate.findings import differs_upstream
 from harness.validate.variables import customised_flags
 from tests.unit.validate import guests, versions
@@ -141,6 +141,7 @@ def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kub
             vars={
                 "cluster_kubernetes_version": version,
                 "cluster_pause_version": f"of {version}",
+                "cluster_coredns_version": f"of {version}",
                 "cluster_emulate_previous_minor": emulates,
             },
         )
@@ -152,6 +153,7 @@ def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kub
     guest = expected_of(replace(found, environment=replace(found.environment, cell=cell), expected=given), guests.OURS)
     assert {guest.kubernetes_of(name) for name in guest.nodes} == {kubelets}
     assert {guest.variables_of(name)["cluster_pause_version"] for name in guest.nodes} == {f"of {kubelets}"}
+    assert (guest.kube_proxy_version, guest.coredns) == (kubelets, f"of {kubelets}")
     assert (guest.kubernetes, guest.emulated_minor) == (rows[number][0], emulated)
     assert customised_flags("kube-scheduler", guest.variables).get("emulated-version") == (
         emulated if rows[number][1] else None
@@ -168,3 +170,14 @@ def test_former_control_planes_are_those_of_other_phases() -> None:
     assert expected_of(after, guests.OURS).former_control_planes == frozenset({"cp-2"})
     nobodys = replace(after, environment=replace(after.environment, namespace=""))
     assert expected_of(nobodys, guests.OURS).former_control_planes is None
+
+
+@pytest.mark.parametrize(("vni", "tunnel"), [("", "flannel.1"), ("1", "flannel.1"), ("107", "flannel.107")])
+def test_a_tunnel_has_the_number_of_its_cluster_in_its_name(vni: str, tunnel: str) -> None:
+    found = of_vni(plugins()["flannel"], vni)
+    assert found is not None
+    assert (found.tunnel, found.ipv6_tunnel) == (tunnel, tunnel.replace("flannel.", "flannel-v6."))
+    assert f"ip -d link show {tunnel} " in found.look
+    routes = plugins()["routes"]
+    assert of_vni(routes, "107") == routes
+    assert of_vni(None, "107") is None

@@ -39,6 +39,13 @@ JUDGED = {
 # case -> the object, the field, and words of the mistake or of its remedy
 BAD: dict[str, tuple[Json, str, str]] = {
     "unknown version": (deployment(version="1.36.9"), "spec.version", "use 1.34.4, 1.35.4, 1.36.1, 1.36.3"),
+    "a CA for playbooks that make their own": (
+        deployment(
+            playbooks={"product": {"configMap": "product"}}, authority={"proxySecretRef": {"name": "corporate"}}
+        ),
+        "spec.authority",
+        "has CAs of its own: remove the Secrets",
+    ),
     "no version": (deployment(version="newest"), "spec.version", "spec.version in body should match"),
     "two stacked members": (
         deployment(wanted_set("cp", "control-plane", replicas=2)),

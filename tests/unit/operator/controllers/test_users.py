@@ -217,7 +217,8 @@ def test_a_deletion_takes_bindings_away_and_says_until_when_the_certificate_open
     assert world.look() is None
     assert world.bound() == []
     assert world.api.all(CLUSTER_USER) == []
-    assert f"its certificate opens the API until {expires}" in world.api.all(EVENT)[-1]["message"]
+    (text,) = (event["message"] for event in world.api.all(EVENT) if event["reason"] == "Unbound")
+    assert text == f"the bindings of alice are gone; its certificate opens the API until {expires}"
 
 
 def test_a_deletion_waits_for_no_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

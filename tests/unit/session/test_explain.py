@@ -9,7 +9,7 @@ import pytest
 from harness.errors import BadInput
 from harness.plan.lock import load_lock
 from harness.plan.tiers import tier_cells
-from harness.plan.why import why
+from harness.session.explain import why
 from harness.spec import load_spec
 from tests.unit.plan.planned import project_matrix as matrix
 

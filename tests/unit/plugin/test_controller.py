@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput, NothingSelected
 from harness.paths import project_dir
-from harness.plugin.scheduling import items_of
+from harness.plugin.controller import items_of
 from tests.unit.programs import run_loaded
 
 ONE, TWO = "k1-aaaaaa", "k1-bbbbbb"
