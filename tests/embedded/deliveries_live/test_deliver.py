@@ -17,7 +17,7 @@ from tests.embedded.deliveries_live import applications
 from tests.embedded.deliveries_live.world import World
 
 SMALL, SNAKE, LARGE = "small", "snake", "large"
-DISK_MIB, LARGE_MIB = 256, 400  # that a build may take, of which a small one takes half; and a file that is too large
+DISK_MIB = 256  # that a build may take, of which a small one takes half
 AWAY_SECONDS = 20.0
 RESTART_SECONDS = 400.0  # on a busy host
 
@@ -194,11 +194,11 @@ def test_a_build_whose_disk_is_full_is_tried_again_and_the_next_revision_runs(wo
     world.secret("large-git", world.servers.https_secret())
     source = {"git": world.servers.https(LARGE), "secretRef": {"name": "large-git"}}
     limits = {"limits": {"ephemeral-storage": f"{DISK_MIB}Mi"}}
-    world.deliver(LARGE, source, {"resources": limits, "cache": "None"})
+    world.deliver(LARGE, source, {"resources": limits, "cache": "None", "args": {"BASE": world.image}})
     good = delivered(world, LARGE, repository, "room")
-    large = repository.commit(
-        {"Dockerfile": f"{applications.STATIC}COPY large /large\n".encode(), "large": bytes(LARGE_MIB * 1024 * 1024)}
-    )
+    files = applications.python("too large")
+    files["Dockerfile"] = applications.PYTHON.replace("USER 65534:65534", "RUN sleep 240\nUSER 65534:65534").encode()
+    large = repository.commit(files)  # the image that it is built upon is larger, and the kubelet looks each minute
 
     def full() -> Any:
         found = [
@@ -206,12 +206,12 @@ def test_a_build_whose_disk_is_full_is_tried_again_and_the_next_revision_runs(wo
         ]
         return found[0] if found else NotYet(str(world.seen(LARGE).status.history[:1]))
 
-    ended = world.wait("the build to find its disk full", full)
+    ended = world.wait("the build to find its disk full", full, RESTART_SECONDS)
     assert (ended.reason, ended.transient) == ("Evicted", True)
     assert not world.digest(LARGE, large[:12])
     assert (world.seen(LARGE).status.revision, world.answer(LARGE)) == (good, "room")
     assert len(world.deployments(LARGE)) == 1
-    repository.commit({**applications.static("room again"), "large": None})
+    repository.commit(applications.static("room again"))
     delivered(world, LARGE, repository, "room again")
     assert not world.digest(LARGE, large[:12])
     assert len(world.deployments(LARGE)) == 1
