@@ -105,6 +105,15 @@ def test_pods_of_checks_and_images_of_others_do_not_count() -> None:
     assert unready_pods(view(elsewhere("vmatrix-probe", restartCount=9)), guests.expected()) == []
 
 
+@pytest.mark.parametrize(("rotation", "restarts", "good"), [
+    ("", 2, True), ("", 3, False), ("first", 5, True), ("first", 6, False),
+])  # fmt: skip
+def test_a_rotation_of_cas_ends_every_component_in_each_stage(rotation: str, restarts: int, *, good: bool) -> None:
+    wanted = guests.expected(variables={**guests.VARIABLES, "cluster_ca_rotation": rotation})
+    seen = view(pod("kube-proxy", container(restartCount=restarts)))
+    assert (unready_pods(seen, wanted) == []) is good
+
+
 @pytest.mark.parametrize("suffix", ["-k3s1", "-rke2r1-build20250101", "-eks-1-30-1", "-gke.100"])
 def test_a_distributions_images_have_upstreams_version(suffix: str) -> None:
     def change(raw: Json) -> None:
