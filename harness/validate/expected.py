@@ -306,6 +306,12 @@ def upstream_of(text: str) -> str:
     return DISTRIBUTION.sub(r"\1", text)
 
 
+def _plugin_of(text: Mapping[str, str], leaves: ClusterLeaves) -> NetworkPlugin | None:
+    """Return the network plugin of a cluster with these variables."""
+    named = plugin_named(text.get("cluster_network_plugin", ""), leaves.network_plugins)
+    return of_vni(named, text.get("cluster_vxlan_vni", ""))
+
+
 def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     """Read what a guest must look like.
 
@@ -313,13 +319,11 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         HarnessBug: the cell has no version of Kubernetes.
     """
     environment, leaves = guest.environment, _of_runtime(_in_own_folder(leaves, guest.expected), guest.expected)
-    control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
+    control_plane, etcd = (tuple(m.name for m in environment.group(group)) for group in (CONTROL_PLANE, ETCD))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
-    etcd = tuple(m.name for m in environment.group(ETCD))
     text = _texts(guest.expected)
     runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
-    pods, plugin = text.get("cluster_pod_cidr", ""), plugin_named(network_plugin, leaves.network_plugins)
-    plugin = of_vni(plugin, text.get("cluster_vxlan_vni", ""))
+    pods, plugin = text.get("cluster_pod_cidr", ""), _plugin_of(text, leaves)
     versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
     own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(
