@@ -17,16 +17,22 @@ Key = ec.EllipticCurvePrivateKey
 Pair = tuple[x509.Certificate, Key]
 
 
-def authority(common_name: str, now: datetime, lifetime: timedelta) -> Pair:
-    """Return a new authority, which signs leaves alone."""
+def authority(common_name: str, now: datetime, lifetime: timedelta, *, kubeadm: bool = False) -> Pair:
+    """Return a new authority, which signs leaves alone.
+
+    Args:
+        kubeadm: make it as kubeadm makes its own, which may sign CAs and data and has an alternative name.
+    """
     key = new_key()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     made = (
         _builder(name, name, key, now, lifetime)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(authority=True), critical=True)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None if kubeadm else 0), critical=True)
+        .add_extension(_usage(authority=True, kubeadm=kubeadm), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+    if kubeadm:
+        made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(common_name)]), critical=False)
     return made.sign(key, hashes.SHA256()), key
 
 
@@ -131,7 +137,8 @@ def _name(text: str) -> x509.GeneralName:
         return x509.DNSName(text)
 
 
-def _usage(*, authority: bool) -> x509.KeyUsage:
+def _usage(*, authority: bool, kubeadm: bool = False) -> x509.KeyUsage:
     never = ("content_commitment", "key_agreement", "key_encipherment", "data_encipherment")
     none = dict.fromkeys((*never, "encipher_only", "decipher_only"), False)
-    return x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **none)
+    lists = authority and not kubeadm
+    return x509.KeyUsage(digital_signature=kubeadm or not authority, key_cert_sign=authority, crl_sign=lists, **none)

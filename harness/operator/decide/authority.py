@@ -92,7 +92,7 @@ def lifetime_of(cd: ClusterDeployment) -> timedelta:
 def made(authority: Authority, now: datetime, lifetime: timedelta) -> dict[str, bytes]:
     """Return a new CA, or a new pair of keys, as a Secret has it."""
     if authority.common_name:
-        certificate, key = certificates.authority(authority.common_name, now, lifetime)
+        certificate, key = certificates.authority(authority.common_name, now, lifetime, kubeadm=True)
         return {CERTIFICATE: pem_of(certificate), KEY: pem_of(key)}
     key = certificates.new_key()
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -80,6 +80,17 @@ def _below(root: certificates.Pair) -> tuple[x509.Certificate, ec.EllipticCurveP
     return ca.sign(root[1], hashes.SHA256()), key
 
 
+@pytest.mark.parametrize("authority", [CA, ETCD, PROXY])
+def test_a_ca_is_made_as_kubeadm_makes_it(authority: Any) -> None:
+    """The checks of files expect kubeadm's own, whoever has made them."""
+    certificate = x509.load_pem_x509_certificate(GOOD[authority.name]["tls.crt"])
+    usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert (usage.digital_signature, usage.key_cert_sign, usage.crl_sign) == (True, True, False)
+    assert certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length is None
+    assert names.get_values_for_type(x509.DNSName) == [authority.common_name]
+
+
 @pytest.mark.parametrize("authority", AUTHORITIES, ids=lambda one: one.name)
 def test_what_is_made_can_be_used_and_has_a_name_of_its_own(authority: Any) -> None:
     part = judged(authority, "guest-x", GOOD[authority.name], NOW)
