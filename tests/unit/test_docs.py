@@ -36,6 +36,7 @@ FOREIGN = {
     "--keep-results": "tests/kill",
     "--authentication-config": "kube-apiserver",
     "--enable-aggregator-routing": "kube-apiserver",
+    "--emulated-version": "kube-apiserver",
     "--etcd-servers": "kube-apiserver",
     "--oidc-*": "kube-apiserver",
     "--initial-cluster": "etcd",

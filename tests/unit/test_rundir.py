@@ -20,11 +20,14 @@ PARTS = ("attempt-", "answers-", "kubeconfig.")  # beginnings of names that are 
 FOLDERS = frozenset(("inventory", "logs", "checks", "kubeconfig"))  # words of everyday, but for behind a slash
 # Rooms that know nothing of runs: the same words name other things there.
 OTHER = ("artifacts", "embedded", "infra", "kube", "operator", "spec")
-# File -> its own word of such a name: the report's folder, the cache's logs, a key of kube-proxy's ConfigMap.
+# File -> its own word of such a name: the report's folder, the cache's logs, a key of kube-proxy's ConfigMap,
+# files that are gone at once.
 OWN = {
     "report/output/files.py": "summary.md",
     "cli/artifacts.py": "logs",
     "gitlab/access.py": "kubeconfig",
+    "cell/product/deliveries.py": "kubeconfig",
+    "validate/phases/credentials.py": "kubeconfig",
     "validate/topics/kubeadm.py": "kubeconfig.conf",
 }
 

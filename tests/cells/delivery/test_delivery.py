@@ -15,7 +15,7 @@ from harness.validate.phases import delivery
 from harness.validate.phases.delivery import ANSWERS, COMES_BACK, ROLLS_BACK, DeliverySight, Revisions
 
 LOOK = "status of the Delivery; the log of the pod with the label vmatrix.dev/delivery-client"
-DO = "kubectl --namespace NAMESPACE get deliveries,deployments,services,pods,jobs, then vmatrix operator log NAME"
+DO = "kubectl get deliveries,deployments,services,pods,jobs --all-namespaces --output wide"
 
 
 @pytest.mark.when(phase=delivery.of(ANSWERS, ROLLS_BACK, COMES_BACK))

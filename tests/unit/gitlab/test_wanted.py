@@ -208,9 +208,9 @@ def test_a_week_without_a_tier_is_refused(spec: Spec) -> None:
 @pytest.mark.parametrize(
     ("path", "tiers"),
     [
-        ("harness/operator/api/rules.py", ["operator"]),
-        ("deploy/operator/rbac.yml", ["operator"]),
-        ("matrix/products/operator.yml", ["operator"]),
+        ("harness/operator/api/rules.py", ["operator", "delivery"]),
+        ("deploy/operator/rbac.yml", ["operator", "delivery"]),
+        ("matrix/products/operator.yml", ["operator", "delivery"]),
         ("harness/operators.py", []),
         ("playbooks/site.yml", []),
     ],

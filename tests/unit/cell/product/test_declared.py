@@ -51,7 +51,7 @@ class Answers:
         self.looks += name in self.deleted
         if name in self.deleted and self.looks == 2:
             return None
-        return {"metadata": {"uid": f"{name}-{2 if self.looks > 2 else 1}"}}
+        return {"metadata": {"uid": f"{name}-{2 if name in self.deleted and self.looks > 2 else 1}"}}
 
     def delete(self, _kind: object, name: str, _namespace: str) -> None:
         """Take note of it."""

@@ -184,7 +184,7 @@ class Killed(Exception):
 @pytest.fixture
 def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Installed | None]]:
     """Return what installs, and returns what the record says meanwhile."""
-    node = type("Node", (), {"engine": type("E", (), {"inside": print}), "node": "n"})()
+    node = type("Node", (), {"engine": type("E", (), {"inside": print}), "node": "n", "nodes": ("n",)})()
     provider.kind = type("Kind", (), {"say": lambda *_: None, "limits": KindLimits()})()
     monkeypatch.setattr(providing, "_releases", lambda _: None)
     monkeypatch.setattr(providing, "fetch", lambda _: {})
