@@ -26,7 +26,6 @@ OWN = {
     "report/output/files.py": "summary.md",
     "cli/artifacts.py": "logs",
     "gitlab/access.py": "kubeconfig",
-    "cell/product/deliveries.py": "kubeconfig",
     "validate/phases/credentials.py": "kubeconfig",
     "validate/topics/kubeadm.py": "kubeconfig.conf",
 }

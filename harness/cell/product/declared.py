@@ -24,10 +24,10 @@ from harness.cell.product.declared_install import (
     rendered,
 )
 from harness.cell.product.declared_wait import Watched, addresses, deleted, jobs, keep_controllers, keep_logs
-from harness.cell.product.deliveries import Commit, commit, texts_of
 from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, Tell
 from harness.errors import HarnessBug, ProductError, VmatrixError
 from harness.files import write_atomically
+from harness.infra.deliveries import Commit, commit, texts_of
 from harness.kube.client import Json
 from harness.kube.objects import dig
 from harness.kube.resources import SECRET, Resource

@@ -1,6 +1,6 @@
 """Deliveries: what is seen of an application whose revisions the product builds, and what must be true of it.
 
-The application answers "/" with its revision and its file `answer` (harness/cell/product/deliveries.py). A client in
+The application answers "/" with its revision and its file `answer` (harness/infra/deliveries.py). A client in
 the infra cluster asks it all through the phases, by its Service.
 """
 
@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.artifacts.registry import digest_in
-from harness.cell.product.deliveries import CLIENT, CLIENT_LABEL, Pushed, Request, pushed, read_requests
 from harness.errors import HarnessBug
+from harness.infra.deliveries import CLIENT, CLIENT_LABEL, Pushed, Request, pushed, read_requests
 from harness.kube.client import Cluster, Json, resource_of
 from harness.kube.objects import condition, deleting, dig, parse_time, phase
-from harness.kube.resources import DEPLOYMENT, POD
+from harness.kube.resources import DEPLOYMENT, POD, Resource
 from harness.model import Cell
-from harness.operator.api.resources import DELIVERY, DELIVERY_LABEL
 from harness.rundir import AttemptDir
 from harness.spec.models.product_declared import DeletedObject
 from harness.validate.findings import Mismatch, differs
 
+# The API of the kind Delivery, as its users see it (docs/operator/delivery.md).
+DELIVERY = Resource("delivery.vmatrix.dev", "v1alpha1", "deliveries", "Delivery")
+DELIVERY_LABEL = "delivery.vmatrix.dev/delivery"  # of the Deployment that is made of one
 ANSWERS, ROLLS_BACK, COMES_BACK = "answers", "rolls-back", "comes-back"  # values of a phase's `delivery`
 FRESH = 3  # requests, the last ones
 LEAST = 5  # requests while a bad revision is deployed: one that is not ready is waited for half a minute and more

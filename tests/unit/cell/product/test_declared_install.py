@@ -12,10 +12,10 @@ import pytest
 
 from harness.cell.product.declared_install import TEMPLATE, given, objects
 from harness.cell.product.declared_install import rendered as of_template
-from harness.cell.product.deliveries import CLIENT, CLIENT_LABEL
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.cell.provision import told
 from harness.cell.variables import named_machines
+from harness.infra.deliveries import CLIENT, CLIENT_LABEL
 from harness.kube.client import Cluster, Json
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Mirror

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.cell.product.deliveries import CLIENT_LABEL, Pushed, Request, commit
 from harness.errors import HarnessBug
+from harness.infra.deliveries import CLIENT_LABEL, Pushed, Request, commit
 from harness.kube.client import Json
 from harness.kube.objects import parse_time, stamp
 from harness.kube.resources import DEPLOYMENT, POD, SERVICE

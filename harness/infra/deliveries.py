@@ -1,7 +1,7 @@
 """Around an application that a product delivers: commits of a cell, the git server that has them, a client that asks.
 
 The harness commits the files of a phase to a repository in the attempt's directory, and templates put that as a bundle
-into a ConfigMap. In a pod, `python3 -m harness.cell.product.deliveries git NAMESPACE CONFIGMAP PORT` serves what the
+into a ConfigMap. In a pod, `python3 -m harness.infra.deliveries git NAMESPACE CONFIGMAP PORT` serves what the
 ConfigMap has when it is asked (https://git-scm.com/docs/http-protocol), without credentials. `... client NAMESPACE
 SERVICE SECONDS` asks an application for "/" twice a second, and prints a line for each request.
 """

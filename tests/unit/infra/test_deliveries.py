@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness.cell.product.deliveries import (
+from harness.errors import BadInput, InfraError
+from harness.infra.deliveries import (
     BRANCH,
     Pushed,
     Request,
@@ -25,7 +26,6 @@ from harness.cell.product.deliveries import (
     request,
     texts_of,
 )
-from harness.errors import BadInput, InfraError
 from harness.kube.resources import CONFIG_MAP, SERVICE
 from harness.operator.api.delivery import GitSource
 from harness.operator.build.remote import Fetching, GitFailed, remote_revision
