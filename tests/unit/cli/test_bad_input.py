@@ -249,8 +249,8 @@ def test_the_installed_command_says_the_same(process: Call) -> None:
     assert (ended.code, ended.stdout) == (2, "")
     assert ended.stderr.splitlines() == [
         "error (user): unknown tier 'nope'; "
-        "known: smoke, single, operator, hardened, customised, dual, ipv6, policies, mr, performance, conformance, e2e "
-        "and 5 more",
+        "known: smoke, single, operator, delivery, hardened, customised, dual, ipv6, policies, mr, performance, "
+        "conformance and 6 more",
         "hint: `vmatrix list` shows the tiers and their cells",
     ]
 
