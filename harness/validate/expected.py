@@ -340,7 +340,6 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         runtime_version="" if own_runtime else _version(text, f"cluster_{runtime}_version"),
         runc=versions["runc"],
         cni_plugins=versions["cni_plugins"],
-        etcd_version=versions["etcd"],
         network_plugin=network_plugin,
         plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
         addons={name: text[one.variable].removeprefix("v") for name, one in ADD_ONS.items() if one.variable in text},
@@ -357,7 +356,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         ipv6_pod_cidr=text.get("cluster_ipv6_pod_cidr", ""),
         ipv6_service_cidr=text.get("cluster_ipv6_service_cidr", ""),
         options=environment.options,
-        **_of_phases(guest, control_plane, coredns=versions["coredns"]),
+        **_of_phases(guest, control_plane, versions),
     )
 
 
@@ -365,13 +364,14 @@ def _texts(variables: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in variables.items() if value not in (None, "")}
 
 
-def _of_phases(guest: GuestCluster, control_plane: Sequence[str], *, coredns: str) -> dict[str, Any]:
+def _of_phases(guest: GuestCluster, control_plane: Sequence[str], versions: Mapping[str, str]) -> dict[str, Any]:
     """Return what the phases of a guest's cell say of it, where there is a cell."""
     known, behind = bool(guest.environment.namespace), _behind(guest, control_plane)
-    of_addons = behind.get(control_plane[0], guest.expected) if control_plane else guest.expected
+    text = _texts(behind.get(control_plane[0], guest.expected) if control_plane else guest.expected)
     return {
         "behind": behind,
-        "coredns": coredns and _version(_texts(of_addons), VERSIONS["coredns"]),
+        "coredns": versions["coredns"] and _version(text, VERSIONS["coredns"]),
+        "etcd_version": versions["etcd"] and _version(text, VERSIONS["etcd"]),
         "earlier_minors": _earlier_minors(guest) if known else None,
         "former_control_planes": _former_control_planes(guest, control_plane) if known else None,
     }

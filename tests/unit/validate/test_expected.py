@@ -142,6 +142,7 @@ def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kub
                 "cluster_kubernetes_version": version,
                 "cluster_pause_version": f"of {version}",
                 "cluster_coredns_version": f"of {version}",
+                "cluster_etcd_version": f"of {version}",
                 "cluster_emulate_previous_minor": emulates,
             },
         )
@@ -154,6 +155,7 @@ def test_an_upgrade_that_may_be_taken_back_leaves_every_kubelet(number: int, kub
     assert {guest.kubernetes_of(name) for name in guest.nodes} == {kubelets}
     assert {guest.variables_of(name)["cluster_pause_version"] for name in guest.nodes} == {f"of {kubelets}"}
     assert (guest.kube_proxy_version, guest.coredns) == (kubelets, f"of {kubelets}")
+    assert guest.etcd_version == f"of {kubelets}"
     assert (guest.kubernetes, guest.emulated_minor) == (rows[number][0], emulated)
     assert customised_flags("kube-scheduler", guest.variables).get("emulated-version") == (
         emulated if rows[number][1] else None
