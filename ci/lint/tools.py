@@ -134,7 +134,9 @@ def _scripts(file: Path) -> Tool:
 def check(tool: Tool) -> Verdict:
     """Run a linter. One that fails and finds nothing is a finding itself: it cannot have looked."""
     argv = list(tool.argv())
-    done = run([shutil.which(str(argv[0])) or argv[0], *argv[1:]], timeout=SECONDS, check=False)
+    with scratch_folder() as folder:  # some leave temporary files behind
+        words = [shutil.which(str(argv[0])) or argv[0], *argv[1:]]
+        done = run(words, timeout=SECONDS, check=False, env={"TMPDIR": folder})
     text = done.stderr if tool.stderr else done.stdout
     try:
         issues = tuple(tool.read(tool.name, text))

@@ -18,7 +18,7 @@ from harness.errors import VmatrixError
 from harness.kube import certificates
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import condition, deleting, dig, ensure, owner_reference, stamp
+from harness.kube.objects import condition, controller_of, deleting, dig, ensure, owner_reference, stamp
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import CLUSTER_ROLE_BINDING, CSR, ROLE_BINDING, SECRET, Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -55,8 +55,15 @@ TROUBLE_SECONDS = 30.0  # pacing: while a guest does not answer
 BoundPlace = tuple[Resource, str | None, str]  # of a binding: its kind, namespace and name
 
 
+class SecretTaken(VmatrixError):
+    """Somebody else has a Secret of the name that a user's has."""
+
+
 class NotSigned(VmatrixError):
     """The guest signs no certificate."""
+
+
+REASONS = {SecretTaken: "SecretInUse", NotSigned: "NotSigned"}
 
 
 class Users:
@@ -104,7 +111,7 @@ class Users:
                 raise
             return self._trouble(found, "Refused", failure)
         except VmatrixError as error:
-            return self._trouble(found, "NotSigned" if isinstance(error, NotSigned) else "NotReached", error)
+            return self._trouble(found, REASONS.get(type(error), "NotReached"), error)
         if wrong:
             self._say(found, "InvalidSpec", wrong[0])
         else:
@@ -127,6 +134,8 @@ class Users:
         endpoint = endpoint_of(base64.b64decode(admin))
         authority = base64.b64decode(endpoint.get("certificate-authority-data") or "")
         secret = self._cluster.get(SECRET, secret_name(user), namespace)
+        if secret is not None and (controller_of(secret) or {}).get("uid") != user.metadata.uid:
+            raise SecretTaken(f"Secret {secret_name(user)} is another object's: rename this user, or delete the Secret")
         known = _credentials(secret)
         turns = renewal_of(user, known, authority, now)
         with self._guest(user) as guest:

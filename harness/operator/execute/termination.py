@@ -195,6 +195,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse another container runtime",
         "Refuse a downgrade of the container runtime",
         "Refuse a downgrade",
+        "Refuse to go back to the API of an earlier minor version",
         "Refuse to skip a minor version",
         "Refuse a kubelet newer than an API server",
         "Refuse a kubelet that the new API server does not support",

@@ -103,6 +103,13 @@ def test_a_linter_that_fails_without_a_finding_is_a_finding() -> None:
     assert "no config" in issue.message
 
 
+def test_what_a_linter_leaves_in_its_temporary_folder_goes() -> None:
+    leaves = "import tempfile; print('::' + tempfile.mkdtemp())"
+    found = check(python(leaves, lambda *_: iter(()))).output
+    assert found.startswith("::/")
+    assert not Path(found.removeprefix("::")).exists()
+
+
 def test_output_that_cannot_be_read_is_a_finding() -> None:
     (issue,) = check(python("print('Traceback')", read.code_climate)).issues
     assert (issue.rule, issue.severity) == ("unreadable", "blocker")

@@ -260,6 +260,18 @@ def test_a_user_waits_for_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.look() == AGAIN_SECONDS
 
 
+def test_a_secret_of_somebody_else_is_neither_used_nor_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of a cluster and a user together may be those of another two: a-user-b and c, a and b-user-c."""
+    world = World(monkeypatch)
+    meta = {"name": "guest-user-alice", "namespace": "team", "ownerReferences": [{"uid": "other", "controller": True}]}
+    theirs = world.api.put(SECRET, {"metadata": meta, "data": {"value": "dGhlaXJz"}})
+    assert world.look() == TROUBLE_SECONDS
+    assert world.ready() == ("False", "SecretInUse")
+    assert "Secret guest-user-alice is another object's" in (condition(world.user(), "Ready") or {})["message"]
+    assert [one for one in world.api.all(SECRET) if one["metadata"]["name"] == "guest-user-alice"] == [theirs]
+    assert world.bound() == []
+
+
 def test_a_guest_that_does_not_sign_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     world.guest.signs = False
