@@ -358,7 +358,6 @@ def _array(field: Field, fixed: Sequence[Row]) -> Controller | None:
         """covertable's, with what is known."""
 
         started = False
-        incomplete: dict[Any, Any]
 
         def _resolve_constraints(self, constraints: list[Condition]) -> None:
             super()._resolve_constraints(constraints)
