@@ -26,7 +26,10 @@ Json = dict[str, Any]
 Kubectl = Callable[..., str]
 UNKNOWN_FIELD = {"unknown field"}  # a strict request is refused as a whole, before any rule
 # The API server's own words, which say what is wrong.
-WITHOUT_REMEDY = {"set names", "no source of artifacts", "an add-on twice", "no product file"}
+WITHOUT_REMEDY = {
+    *("set names", "no source of artifacts", "an add-on twice", "no product file"),
+    *("a bucket without a Secret", "an age of nothing"),
+}
 CP = wanted_set("cp", "control-plane")
 ETCD = wanted_set("etcd", "etcd", replicas=3)
 
