@@ -295,7 +295,7 @@ def test_kubectl_knows_the_short_names_and_the_category(namespace: str, kubectl:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("vcd.spec.network.vxlan.port", "change it if machines use VXLAN"),
+        ("vcd.spec.network.vxlan.port", "Change it if machines use VXLAN"),
         ("vcd.spec.machineSets.machines", "exactly one of pool, names and kubevirt"),
         ("vcl.status.history.hint", "What to do"),
         ("vms.status.ready", "How many are ready"),
