@@ -68,7 +68,7 @@ class ContainerRuntime(ApiModel):
     name: Literal["containerd", "crio"] = Field(default="containerd", description="Container runtime; cannot change.")
     version: ComponentVersion | None = version_of("the container runtime")
     config: FreeForm = mapped("Settings that are merged into the runtime's configuration file.")
-    systemd_cgroup: bool | None = switch("systemd makes the cgroups, as the kubelet's cgroupDriver has to say")
+    systemd_cgroup: bool | None = switch("systemd makes cgroups, as cgroupDriver of kubelets says")
     within_limits: bool | None = switch("Machines lack CAP_SYS_RESOURCE")
 
 
@@ -100,7 +100,7 @@ class ExtraVolume(ApiModel):
     read_only: bool | None = Field(default=None, description="The pod cannot write to it; default: it can.")
     path_type: (
         Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
-    ) = Field(default=None, description="What has to be there, as hostPath volumes have it; default: anything.")
+    ) = Field(default=None, description="What has to be there; default: anything.")
 
 
 class StaticPodSettings(Flags):
@@ -212,7 +212,7 @@ class KubernetesSettings(ApiModel):
     controller_manager: StaticPodSettings = part(StaticPodSettings, "kube-controller-manager.")
     scheduler: SchedulerSettings = part(SchedulerSettings, "kube-scheduler.")
     feature_gates: dict[str, bool] = mapped(
-        "Feature gates of all components, by name: API servers, controller managers, schedulers, kubelets, kube-proxy.",
+        "Feature gates of all components of Kubernetes, by name.",
         max_length=100,
     )
     patches: FreeForm | None = Field(default=None, description="Patches of kubeadm, by the names of their files.")
@@ -233,7 +233,7 @@ class MaintenanceSettings(ApiModel):
     drain_timeout_seconds: int | None = Field(
         default=None, ge=0, le=86400, description="For how long a node may take to be drained; default: 300."
     )
-    drain_force: bool | None = switch("Delete pods that nothing would make again, and those that no budget lets go")
+    drain_force: bool | None = switch("Delete also pods that nothing would make again")
     defragment_percent: int | None = Field(
         default=None, ge=0, le=100, description="Share of a member's file that is free by then; default: 30."
     )
@@ -395,7 +395,7 @@ class Hardening(ApiModel):
     private_files: bool | None = switch("Files of the kubelet and of the pod network are root's alone")
 
 
-CertificateFolder = Annotated[str, StringConstraints(pattern=r"^/etc/kubernetes(/[A-Za-z0-9_-]+)+$", max_length=200)]
+CertificateFolder = Annotated[str, StringConstraints(pattern=r"^/etc/kubernetes/[A-Za-z0-9_-]+$", max_length=200)]
 ApiName = Annotated[
     str,
     StringConstraints(pattern=r"^([*]\.)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$|^[0-9A-Fa-f:.]+$", max_length=253),
@@ -414,7 +414,8 @@ class CertificateSettings(ApiModel):
         ),
     )
     folder: CertificateFolder | None = Field(
-        default=None, description="Folder of certificates on machines; default: /etc/kubernetes/pki; cannot change."
+        default=None,
+        description="Folder of certificates, in /etc/kubernetes; default: /etc/kubernetes/pki; cannot change.",
     )
     extra_sans: tuple[ApiName, ...] | None = listed(
         "Further names and addresses in the certificate of the API servers.", default=None, max_length=100

@@ -131,7 +131,7 @@ SECOND_ALONE = Cel(
 )
 
 
-def _of_family(field: str, wanted: str, family: str, other: str) -> Cel:
+def _of_family(field: str, wanted: str, family: IpFamily, other: str) -> Cel:
     """Return the rule that a network is of the family that the cluster has by `ipFamilies`."""
     version = VERSIONS[family]
     return Cel(
@@ -203,7 +203,7 @@ class ClusterNetwork(ApiModel):
     # As in playbooks/group_vars/all/network_plugins.yml.
     plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin; cannot change.")
     ip_families: tuple[IpFamily, ...] | None = listed(
-        "IP families of pods and Services, IPv4 first; default: those of the networks; cannot change.",
+        "IP families, IPv4 first; default: those of the networks; cannot change.",
         default=None,
         min_length=1,
         max_length=2,
@@ -264,9 +264,10 @@ class ClusterNetwork(ApiModel):
             return given
         families = given.get("ipFamilies", given.get("ip_families"))
         own = list(families) if isinstance(families, list | tuple) else []
-        made = {**(IPV6_NETWORKS if own == [IPV6] else DEFAULT_NETWORKS), **(SECOND_NETWORKS if len(own) > 1 else {})}
+        made: dict[str, Any] = dict(IPV6_NETWORKS if own == [IPV6] else DEFAULT_NETWORKS)
+        made |= SECOND_NETWORKS if len(own) > 1 else {}
         names = {"ipv6_pods": "ipv6Pods", "ipv6_services": "ipv6Services"}
-        made |= {names.get(name, name): value for name, value in given.items() if value is not None}
+        made |= {names.get(str(name), name): value for name, value in given.items() if value is not None}
         vxlan = made.get("vxlan", {})
         return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
 

@@ -177,6 +177,11 @@ QUOTED = 'write it as text: "1.30"'
 MAPPINGS = {field.variable: field for field in SETTINGS if field.path.endswith((".config", ".extraArgs", ".checksums"))}
 
 
+def of_other_runtimes(runtime: str) -> frozenset[str]:
+    """Return the variables of runtimes that a cluster does not have: no field sets them, and nobody reads them."""
+    return frozenset(field.variable for field in (*SETTINGS, *VERSIONS) if field.runtime not in ("", runtime))
+
+
 def own_playbooks(cd: ClusterDeployment) -> bool:
     """Tell whether somebody else's playbooks are run, whose variables may mean something else."""
     return bool(cd.spec.playbooks.image) or cd.spec.playbooks.product is not None
@@ -184,9 +189,13 @@ def own_playbooks(cd: ClusterDeployment) -> bool:
 
 def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield what is wrong with `spec.variables`, and with the numbers of the settings that they are merged with."""
-    packaged = not own_playbooks(cd)
+    packaged, others = not own_playbooks(cd), of_other_runtimes(cd.spec.runtime.name)
     for name, value in cd.spec.variables.items():
-        if name in MAPPINGS:
+        if name in others and (wrong := _value_mistake(name, value, packaged=packaged)):
+            yield wrong
+        elif name in others:
+            continue
+        elif name in MAPPINGS:
             yield from _merged(f"spec.variables.{name}", MAPPINGS[name].path, value)
         elif wrong := _name_mistake(name, packaged=packaged) or _value_mistake(name, value, packaged=packaged):
             yield wrong

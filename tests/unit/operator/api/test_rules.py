@@ -19,6 +19,7 @@ from harness.operator.api.rules import (
     WITHOUT_FIELD,
     SpecField,
     component_mistakes,
+    of_other_runtimes,
     read,
     variable_mistakes,
 )
@@ -141,6 +142,7 @@ FINE = {  # where the form's example is no value, or one that the playbooks do n
     "cluster_encryption_key": "A" * 43 + "=",
     "cluster_checksums": {},
     "cluster_pause_version": "3.10",
+    "cluster_containerd_version": "2.4.2",
     "cluster_crio_version": "1.34.1",
     "cluster_crictl_version": "1.36.0",
 }
@@ -153,21 +155,34 @@ def said(name: str, value: object, **spec: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted({*KNOWN, *OPERATORS_OWN} - MAPPINGS.keys()))
 def test_a_variable_that_something_else_stands_for_is_refused_with_the_field(name: str) -> None:
-    (text,) = said(name, "1")
+    runtime = KNOWN[name].runtime if name in KNOWN else ""
+    (text,) = said(name, "1", runtime={"name": runtime or "containerd"})
     assert text.startswith(f"spec.variables.{name}: ")
     if name in KNOWN and name not in OPERATORS_OWN:
         path = KNOWN[name].path
         assert ("spec.addons" if path.startswith("addons") else f"spec.{path}") in text
 
 
+@pytest.mark.parametrize("runtime", ["containerd", "crio"])
+def test_a_variable_of_a_runtime_that_a_cluster_does_not_have_may_stay(runtime: str) -> None:
+    others = of_other_runtimes(runtime)
+    assert len(others) == 4
+    assert all(runtime not in name for name in others)
+    for name in others:
+        fine = FINE[name] if name in FINE else yaml.safe_load(FORMS[name].example)
+        assert said(name, fine, runtime={"name": runtime}) == []
+        assert len(said(name, WRONG, runtime={"name": runtime})) == 1
+
+
 @pytest.mark.parametrize("name", sorted(MAPPINGS))
 def test_a_variable_that_is_merged_with_a_field_is_a_mapping_and_keeps_its_rules(name: str) -> None:
-    assert said(name, {"a": "1"}) == []
-    assert said(name, ["a"]) == [
+    runtime = {"name": MAPPINGS[name].runtime or "containerd"}
+    assert said(name, {"a": "1"}, runtime=runtime) == []
+    assert said(name, ["a"], runtime=runtime) == [
         f"spec.variables.{name}: it is merged with spec.{MAPPINGS[name].path}, and is not a mapping: write KEY: VALUE"
     ]
     wrong = {"--a": "1"} if MAPPINGS[name].path.endswith(".extraArgs") else {"a": {"b": -1}}
-    assert len(said(name, wrong)) == 1
+    assert len(said(name, wrong, runtime=runtime)) == 1
 
 
 @pytest.mark.parametrize("name", sorted({*known_variables()} - KNOWN.keys() - OPERATORS_OWN.keys()))
