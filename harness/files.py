@@ -1,6 +1,9 @@
-"""Files: atomic writes, locks, YAML that we write, and files that people name, read up to a size.
+"""Files: atomic writes, locks, work folders, YAML that we write, and files that people name, read up to a size.
 
 A FIFO or a terminal would be waited for without an end, a device read without one.
+
+Caches (artifacts, disk images, node images, what products need) share the work folders: a lock per entry keeps
+processes from making the same thing twice, and its holder removes what killed processes left.
 """
 
 from __future__ import annotations
@@ -9,9 +12,10 @@ import codecs
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import yaml
@@ -200,3 +204,31 @@ def read_text(path: Path, *, largest: int = LARGEST) -> str:
         raise BadInput(
             f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
+
+
+LOCK = ".lock-"
+TEMPORARY = ".tmp-"
+
+
+def hold(root: Path, name: str, waiting: Callable[[], None]) -> AbstractContextManager[None]:
+    """Lock an entry of a cache folder, which is made as needed; `waiting` is called when another process has it."""
+    root.mkdir(parents=True, exist_ok=True)
+    return locked(root / f"{LOCK}{name}", waiting=waiting)
+
+
+@contextmanager
+def working(root: Path, name: str) -> Iterator[Path]:
+    """Yield the path of a folder to make and to make an entry in; only for the holder of the entry's lock."""
+    for left in half_done(root, name):
+        shutil.rmtree(left, ignore_errors=True)
+    work = root / f"{TEMPORARY}{name}-{os.getpid()}"
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def half_done(root: Path, name: str) -> list[Path]:
+    """Return the folders in which an entry was or is being made, one for each process."""
+    found = sorted(root.glob(f"{TEMPORARY}{name}-*"))
+    return [folder for folder in found if folder.name.rpartition("-")[0] == f"{TEMPORARY}{name}"]

@@ -1,4 +1,4 @@
-"""Pressure: how busy a host or a machine is by its own account, and whether anything could be in time there.
+"""Pressure: how busy a host or a machine is by its own account, whether anything could be in time there; free memory.
 
 Load and pressure stall information are averages that the kernel keeps, so they tell of the minutes before a failure
 when they are read after it (proc_loadavg(5); docs.kernel.org, "PSI - Pressure Stall Information"). Machines of the
@@ -111,3 +111,9 @@ def this_host() -> Pressure:
             text = (PROC / kind).read_text(encoding="ascii")
             stalls += [f"{kind} {line}" for line in text.splitlines()]
     return Pressure("this host", len(os.sched_getaffinity(0)), os.getloadavg(), _stalled("\n".join(stalls)))
+
+
+def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Return how much of this host's memory is free or can be freed at once, in MiB."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
+    return int(fields["MemAvailable"].split()[0]) // 1024

@@ -31,8 +31,8 @@ from harness.artifacts.catalogue import (
     own_path,
 )
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref, Source
-from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.files import hold, working
 
 ASK_SECONDS = 30.0  # pkg-config reads one file
 GENERATED = "modules"  # in the cache: wrapper modules of versions that projects add

@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.gitlab.access import SERVER, TOKEN
 from harness.gitlab.child import common
+from harness.gitlab.job import NUMBER
 from harness.gitlab.limits import minutes
-from harness.gitlab.variables import NUMBER
 from harness.history.origin import time_of
 from harness.infra.findings import Finding, raise_if_any
 

@@ -22,8 +22,7 @@ from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, curated_path, load_curated
 from harness.validate.expected import ExpectedGuest, expected_of, plugins
 from harness.validate.facts.cluster import ClusterView, view_of
-from harness.validate.facts.files import MachineFiles, files_of
-from harness.validate.facts.keys import MachineKeys, keys_of
+from harness.validate.facts.files import MachineFiles, MachineKeys, files_of, keys_of
 from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
 from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from harness.validate.findings import Mismatch, NotJudged, eventually

@@ -29,7 +29,7 @@ FOLDED = (
 
 # What a newcomer asks: the path to open, and what has to be defined there.
 QUESTIONS = {
-    "Where is a provider added?": ("harness/providers/registry.py", "named"),
+    "Where is a provider added?": ("harness/providers/__init__.py", "named"),
     "Where is an option of `vmatrix run` defined?": ("harness/spec/options.py", "RunRequest"),
     "Where is a setting defined, with its option and its help?": ("harness/spec/settings.py", "Settings"),
     "Where are settings merged?": ("harness/spec/settings.py", "load_settings"),
@@ -60,7 +60,7 @@ QUESTIONS = {
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),
     "Where is it said why an image of a spec is missing?": ("harness/artifacts/e2e_images.py", "listed"),
-    "Where is it decided that a figure is slower?": ("harness/validate/performance/comparison.py", "slower"),
+    "Where is it decided that a figure is slower?": ("harness/validate/performance/figures.py", "slower"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/existing.py", "find"),
     "Where is a disk image imported?": ("harness/cell/golden.py", "ensure_golden"),

@@ -17,7 +17,7 @@ from harness.paths import packaged_dir
 from harness.spec.base import Model, Name
 from harness.spec.loader import load_file, load_layered
 from harness.spec.models import DiskImage
-from harness.spec.models.images import ImagesFile
+from harness.spec.models.artifacts import ImagesFile
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
 BUILDER = 2

@@ -25,9 +25,8 @@ from harness.artifacts.catalogue import Catalogue, ReleaseRecipe, fill
 from harness.artifacts.recipe import Ref
 from harness.artifacts.refs import program
 from harness.artifacts.store import FILES, Artifact
-from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
-from harness.files import sha256_of, write_atomically
+from harness.files import hold, sha256_of, working, write_atomically
 from harness.spec.models import ProductArtifacts
 from harness.spec.models.product import ARCHIVES, ServedProgram
 

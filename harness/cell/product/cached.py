@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.artifacts.workdir import LOCK, hold
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
-from harness.files import write_atomically
+from harness.files import LOCK, hold, write_atomically
 from harness.model import Cell, Phase
 from harness.paths import cache_dir
 from harness.proc import CommandFailed, run

@@ -18,7 +18,7 @@ from harness.cell.product.declared_wait import PodWatch
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.errors import BadInput, ProductError
 from harness.files import read_text
-from harness.infra.cluster.storage import LOCAL_PATH
+from harness.infra.cluster.kubevirt import LOCAL_PATH
 from harness.kube.client import Cluster, Json, named, resource_of
 from harness.kube.objects import dig, is_condition
 from harness.kube.resources import CRD, DEPLOYMENT, NAMESPACE, STORAGE_CLASS, Resource

@@ -1,4 +1,4 @@
-"""The infra cluster's network: its plugin, what enforces NetworkPolicies there, and the networks and MTU that it takes.
+"""The infra cluster's network: its plugin, what enforces NetworkPolicies, the networks and MTU left for guests.
 
 Covers what a kubeconfig may look at: nodes, the kubernetes Service, kubeadm's, flannel's and Cilium's ConfigMaps,
 Calico's and Kubernetes' own objects. What RBAC denies, or is not there, is left out; whoever asks is told what could
@@ -8,17 +8,25 @@ be read.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 from harness import yaml_text
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.infra.findings import Finding
+from harness.infra.guest_facts import VIRTUAL
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, KUBEVIRT, NODE, POD, SERVICE, SERVICE_CIDR
+from harness.spec import lines
+from harness.spec.base import VARIABLE
+from harness.spec.variables import SET_BY_THE_RUN
+from harness.urls import PORTS
 
 VXLAN_KERNEL_PORT = 8472  # Linux's own default, and flannel's
 VXLAN_IANA_PORT = 4789  # https://www.rfc-editor.org/rfc/rfc7348; Calico's default
@@ -329,3 +337,87 @@ def _collisions(outer: Outer, guests: Mapping[str, str]) -> Iterator[Finding]:
             "machines have pod addresses, so guests could not reach each other, the mirror or the API",
             HOW.format(name=VARIABLES.get(what, what), value=free),
         )
+
+
+POD_NETWORK, SERVICE_NETWORK = "cluster_pod_cidr", "cluster_service_cidr"
+NETWORKS = {POD_NETWORK: "pod network", SERVICE_NETWORK: "service network"}
+VXLAN_PORT = "cluster_vxlan_port"
+
+
+def read_vars(file: Path | None) -> dict[str, Any]:
+    """Return the variables of a file of the user; none without a file.
+
+    Raises:
+        BadInput: it cannot be read, is not YAML or not a mapping, or has a variable that no cell could have.
+    """
+    if file is None:
+        return {}
+    document, problems = lines.read(file)
+    content = {} if document.content is None else document.content
+    if not problems and not isinstance(content, Mapping):
+        problems = [document.problem((), "not `name: value` pairs")]
+    if not problems:
+        problems = [document.problem((name,), wrong) for name, wrong in _mistakes(content)]
+    if problems:
+        raise BadInput(
+            "guest_vars: " + "\n".join(str(problem) for problem in problems),
+            hint="it is a YAML file of playbook variables; docs/playbooks.md lists them",
+        )
+    return dict(content)
+
+
+def _mistakes(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that no cell could have, and why."""
+    for name, value in variables.items():
+        if not re.fullmatch(VARIABLE, str(name)):
+            yield name, "no name of a variable: letters, digits and underscores"
+        elif name in SET_BY_THE_RUN:
+            yield name, f"vmatrix sets it itself: {SET_BY_THE_RUN[name]}; remove it"
+        elif name in NETWORKS:
+            try:
+                ip_network(str(value))
+            except ValueError as error:
+                yield name, f"{error}; write it as 10.244.0.0/16"
+        elif name == VXLAN_PORT and not (isinstance(value, int) and value in PORTS):
+            yield name, f"{value!r} is no port"
+
+
+def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the guests' networks by what they are for: those of a file of the user, else the product's own.
+
+    Args:
+        product: the product's directory, whose group_vars/all.yml or group_vars/all/main.yml has the defaults.
+        given: the user's variables.
+    """
+    folder = product / "group_vars"
+    file = next((path for path in (folder / "all.yml", folder / "all" / "main.yml") if path.is_file()), None)
+    variables = _values(file) if file is not None else {}
+    both = {**variables, **given}
+    return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
+
+
+class _Tagless(yaml_text.LOADER):  # type: ignore[misc, valid-type] # one of two
+    """Reads Ansible's own tags, such as !vault, as nothing."""
+
+
+_Tagless.add_multi_constructor("!", lambda *_: None)
+
+
+def _values(file: Path) -> Mapping[str, Any]:
+    """Return what a file of the product says in plain YAML; nothing, where only Ansible can read it."""
+    try:
+        found = yaml_text.document(read_text(file), file, loader=_Tagless)
+    except BadInput:
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def variables(cluster: Cluster, given: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the variables of guests: facts of virtual machines, a VXLAN port beside the cluster's own, the user's.
+
+    Raises:
+        ApiFailure, Unreachable: the cluster cannot be asked.
+    """
+    if VXLAN_PORT in given:
+        return {**VIRTUAL.variables(), **given}
+    return {**VIRTUAL.variables(), VXLAN_PORT: read_outer(cluster, outer).vxlan_port(), **given}

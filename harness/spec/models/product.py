@@ -24,9 +24,9 @@ from harness.spec.base import (
     Variable,
     Variables,
 )
+from harness.spec.models.axes import Topology
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 from harness.spec.models.product_declared import DeclaredOptions, DeclaredPhase
-from harness.spec.models.topologies import Topology
 from harness.spec.phase_environment import PREFIX
 
 

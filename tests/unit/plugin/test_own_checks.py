@@ -20,7 +20,7 @@ from harness.events import Recorder
 from harness.paths import PROJECT, packaged_dir
 from harness.plugin.own_checks import OwnChecks, Uncollected
 from harness.spec.suites import own_suites
-from tests.unit.plugin.test_unreached import run
+from tests.unit.plugin.test_single_process import run
 from tests.unit.programs import VMATRIX, run_loaded
 
 SECONDS = 300.0  # against hanging: a call collects a few hundred checks
