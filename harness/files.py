@@ -162,7 +162,7 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         largest: its largest size, in bytes.
 
     Raises:
-        BadInput: it is no regular file, larger, or cannot be read.
+        BadInput: it is not a regular file, larger, or cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO is opened without its writer
@@ -187,7 +187,7 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
 
 
 def refuse_irregular(path: Path, seen: os.stat_result) -> None:
-    """Refuse what is no regular file."""
+    """Refuse what is not a regular file."""
     kind = stat.S_IFMT(seen.st_mode)
     if kind != stat.S_IFREG:
         raise BadInput(f"{path} is {KINDS.get(kind, 'no regular file')}", hint="name a regular file")

@@ -189,7 +189,7 @@ class MirrorHandler(BaseHTTPRequestHandler):
             self.connection.sendfile(content)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log what was not found; what was found is no news."""
+        """Log what was not found; what was found is not news."""
         if code != HTTPStatus.OK:
             super().log_request(code, size)
 

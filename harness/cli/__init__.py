@@ -189,7 +189,7 @@ def every_command() -> Any:
 
 
 def _command(words: list[str]) -> Any:
-    """Return what a command line calls. What is loaded for it stays, so it is no garbage to search for."""
+    """Return what a command line calls. What is loaded for it stays, so it is not garbage to search for."""
     with unsearched():
         from harness.cli.root import program
 

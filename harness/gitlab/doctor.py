@@ -147,7 +147,7 @@ def token_findings(environment: Mapping[str, str], *, now: float | None = None) 
     claims = _claims(environment.get(TOKEN, ""))
     if claims is None:
         yield Finding(
-            f"{TOKEN} is not set, or is no token", "the infra cluster refuses the job", f"add {WISH} to the job"
+            f"{TOKEN} is not set, or is not a token", "the infra cluster refuses the job", f"add {WISH} to the job"
         )
         return
     heard = claims.get("aud")

@@ -226,7 +226,7 @@ def read_product(path: Path) -> dict[str, str]:
     hint = f"it needs {', '.join(REQUIRED)}; it may have {', '.join(OPTIONAL)}"
     raw = yaml_text.document(read_text(path), path, hint=hint)
     if not isinstance(raw, dict):
-        raise BadInput(f"{path} is no mapping", hint=hint, paths=[path])
+        raise BadInput(f"{path} is not a mapping", hint=hint, paths=[path])
     wrong = [f"`{name}` is missing" for name in REQUIRED if not raw.get(name)]
     wrong += [f"`{name}` is unknown" for name in raw if name not in (*REQUIRED, *OPTIONAL)]
     if raw.get("type") and str(raw["type"]).lower() not in TYPES:

@@ -40,10 +40,10 @@ def refuse_matrix(folder: Path, known: Collection[str]) -> None:
     """
     if not folder.is_dir():
         if folder.is_symlink():
-            said = f"{folder} is a link to {os.readlink(folder)}, which is no folder"
+            said = f"{folder} is a link to {os.readlink(folder)}, which is not a folder"
             raise BadInput(said, hint="correct or remove the link")
         if folder.exists():
-            raise BadInput(f"{folder} is no folder", hint="it is the folder of the matrix; move the file away")
+            raise BadInput(f"{folder} is not a folder", hint="it is the folder of the matrix; move the file away")
         return
     stems = {Path(name).stem for name in known}
     for file in sorted(folder.iterdir()):

@@ -408,8 +408,8 @@ def settle(
 ) -> ClusterView:
     """Look at a cluster until it has settled, or until the deadline; return the last look either way.
 
-    It has settled when nothing is wrong that could still change; what cannot is no reason to wait. A cluster that never
-    settles is not an error here: the checks judge the last look.
+    It has settled when nothing is wrong that could still change; what cannot is not a reason to wait. A cluster that
+    never settles is not an error here: the checks judge the last look.
 
     Args:
         namespaces: those of the cluster's own pods; None: all but those of users and checks.

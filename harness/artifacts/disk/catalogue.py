@@ -86,7 +86,7 @@ class DiskRecipe:
         """Return a hash over everything that decides what the image contains, but for the packages' versions."""
         digest = hashlib.sha256()
         facts: list[object] = [self.suite, self.packages, self.mask, self.exclude, self.remove, size_gib, BUILDER]
-        if self.enable or self.bootable:  # what most recipes lack is no part of their keys
+        if self.enable or self.bootable:  # what most recipes lack is not part of their keys
             facts += [self.enable, self.kernel_arguments, self.bootable]
         digest.update(json.dumps(facts).encode())
         for tree in self.files:

@@ -247,7 +247,7 @@ def _chosen(catalogue: Catalogue, ref: Ref, entry: ServedProgram) -> LaidOut:
         files = {"": (ref, names[0])}
     else:
         raise BadInput(
-            f"product.yml: artifacts: {ref.name} has the files {', '.join(names)}, and {path} is no archive",
+            f"product.yml: artifacts: {ref.name} has the files {', '.join(names)}, and {path} is not an archive",
             hint=f"let the path end with {' or '.join(ARCHIVES)}",
         )
     checksums = fill(entry.checksums, *_named(ref)) if entry.checksums else f"{path}.sha256"

@@ -232,7 +232,9 @@ def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path,
     for obj in flat:
         meta = obj.get("metadata") if isinstance(obj, Mapping) else None
         if not isinstance(meta, Mapping) or not all((meta.get("name"), obj.get("apiVersion"), obj.get("kind"))):
-            raise BadInput(f"{name} has something that is no object with apiVersion, kind and metadata.name", hint=HINT)
+            raise BadInput(
+                f"{name} has something that is not an object with apiVersion, kind and metadata.name", hint=HINT
+            )
     return flat
 
 

@@ -379,7 +379,7 @@ def _mistakes(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             except ValueError as error:
                 yield name, f"{error}; write it as 10.244.0.0/16"
         elif name == VXLAN_PORT and not (isinstance(value, int) and value in PORTS):
-            yield name, f"{value!r} is no port"
+            yield name, f"{value!r} is not a port"
 
 
 def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:

@@ -298,7 +298,7 @@ class Contents:
     unread: list[str] = field(default_factory=list)  # digests of layers that were too large, or are of another kind
 
     def add(self, layer: bytes) -> None:
-        """Look into a layer above those before. Raises tarfile.TarError, OSError, EOFError where it is no archive."""
+        """Look into a layer above those before. Raises tarfile.TarError, OSError, EOFError: it is not an archive."""
         with tarfile.open(fileobj=io.BytesIO(layer), mode="r|*") as stream:
             for entry in stream:
                 name = entry.name.removeprefix("./").strip("/")

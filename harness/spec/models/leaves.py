@@ -77,7 +77,7 @@ class EtcdLeaves(Model):
         description="API servers use the member on their own machine, or every member; else either is right",
     )
     unit: Text | None = Field(
-        default=None, description="systemd unit of an etcd that is no static pod; else that of the running process"
+        default=None, description="systemd unit of an etcd that is not a static pod; else that of the running process"
     )
 
 

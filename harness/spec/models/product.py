@@ -254,7 +254,7 @@ class ProductPhase(CommandPhase, DeclaredPhase):
 
     @property
     def program(self) -> str | None:
-        """Return the file that is run, relative to the product's directory; None where it is no file of the product."""
+        """Return the file that is run, relative to the product's directory; None if it is not the product's."""
         if self.command is None:
             return self.playbook if self.playbook is not None else self.apply
         program = self.command[0]

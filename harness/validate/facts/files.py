@@ -175,7 +175,7 @@ def keys_of(raw: Mapping[str, Any]) -> MachineKeys:
 def _kubeconfig(path: str, one: Mapping[str, str]) -> Kubeconfig:
     try:
         held = certificate_of(path, one["certificate"]) if one["certificate"] else None
-    except ValueError:  # what it holds is no certificate, which is a finding and not the machine's fault
+    except ValueError:  # what it holds is not a certificate, which is a finding and not the machine's fault
         held = None
     try:
         form = yaml.safe_load(one["form"]) or {}

@@ -1,8 +1,8 @@
 """Calibration beside measurements: how long machines take for fixed work, and the bench that they share.
 
 Machines do fixed work just before and just after each measurement. A figure that is twice as large on a host that is
-twice as slow is no slower cluster. Machines are calibrated one after the other: they may share a host, and would slow
-each other down.
+twice as slow is not a slower cluster. Machines are calibrated one after the other: they may share a host, and would
+slow each other down.
 """
 
 from __future__ import annotations

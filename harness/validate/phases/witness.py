@@ -53,7 +53,7 @@ class PhaseRecord:
 
     before: the guest when the phase began.  availability: of the addresses requested during it, by name.
     client: the machine that sent the requests.  seconds: how long the phase took.
-    unrequested: why no request was sent, where that is no trouble.
+    unrequested: why no request was sent, where that is as it should be.
     single: whether the workload had only one node.  api: where the client reaches the API on itself.
     states: each machine's state before a restart, by name.  writer: writes all through a phase that cuts the power.
     former: what the API accepted before a phase that replaces its authorities.
@@ -135,7 +135,7 @@ def local_api(expected: ExpectedGuest, before: Observation | None, machine: str)
         return LocalApi(why=NO_KUBELET)
     if _is_local(urlsplit(server).hostname or ""):
         return LocalApi(server.rstrip("/"), ca)
-    return LocalApi(why=f"its kubelet uses {server}, which is no address of its own")
+    return LocalApi(why=f"its kubelet uses {server}, which is not an address of its own")
 
 
 def _is_local(host: str) -> bool:

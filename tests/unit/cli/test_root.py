@@ -193,7 +193,7 @@ def test_a_word_that_is_no_command_is_refused() -> None:
 def test_options_before_the_command_count(tmp_path: Any) -> None:
     words = ["--project", str(tmp_path / "nope"), "list"]
     done = subprocess.run([sys.executable, "-c", LOADED_BY, *words], capture_output=True, text=True, check=True)
-    assert "nope is no project" in done.stderr
+    assert "nope is not a project" in done.stderr
 
 
 def options(command: Any, *names: str) -> list[tuple[str, Any, Any]]:

@@ -65,7 +65,7 @@ WRONG = {
     "test_nowhere.py": ("def test_nowhere(tmp_path): pass\n", "1: test_nowhere looks at no cell; ask for a fixture"),
     "test_local.py": (
         "def test_local(host, api): pass\n",
-        "1: test_local: testinfra's fixture `host` is no machine",
+        "1: test_local: testinfra's fixture `host` is not a machine",
     ),
     "test_xfail.py": (
         "import pytest\n@pytest.mark.xfail\ndef test_xfail(api): pass\n",

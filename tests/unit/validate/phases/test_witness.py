@@ -219,8 +219,8 @@ def test_a_product_that_says_wins() -> None:
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        ("https://10.222.1.2:6443", "its kubelet uses https://10.222.1.2:6443, which is no address of its own"),
-        ("https://api.example.org", "which is no address of its own"),
+        ("https://10.222.1.2:6443", "its kubelet uses https://10.222.1.2:6443, which is not an address of its own"),
+        ("https://api.example.org", "which is not an address of its own"),
         ("", "no process named kubelet runs"),
     ],
 )
