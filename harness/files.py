@@ -170,9 +170,9 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         if error.filename is None:
             error.filename = str(path)
         raise system.of(error) or BadInput(f"{path} cannot be read: {error}") from error
-    seen = os.fstat(handle)
+    status = os.fstat(handle)
     try:
-        refuse_irregular(path, seen)
+        refuse_irregular(path, status)
     except BadInput:
         os.close(handle)
         raise
@@ -180,15 +180,15 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         content = file.read(largest + 1)
     if len(content) > largest:
         raise BadInput(
-            f"{path} has {max(seen.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
+            f"{path} has {max(status.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
             hint="is it the right file?",
         )
     return content
 
 
-def refuse_irregular(path: Path, seen: os.stat_result) -> None:
+def refuse_irregular(path: Path, status: os.stat_result) -> None:
     """Refuse what is not a regular file."""
-    kind = stat.S_IFMT(seen.st_mode)
+    kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise BadInput(f"{path} is {KINDS.get(kind, 'no regular file')}", hint="name a regular file")
 
@@ -230,5 +230,5 @@ def working(root: Path, name: str) -> Iterator[Path]:
 
 def half_done(root: Path, name: str) -> list[Path]:
     """Return the folders in which an entry was or is being made, one for each process."""
-    found = sorted(root.glob(f"{TEMPORARY}{name}-*"))
-    return [folder for folder in found if folder.name.rpartition("-")[0] == f"{TEMPORARY}{name}"]
+    folders = sorted(root.glob(f"{TEMPORARY}{name}-*"))
+    return [folder for folder in folders if folder.name.rpartition("-")[0] == f"{TEMPORARY}{name}"]

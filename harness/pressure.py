@@ -84,10 +84,10 @@ def of_text(where: str, text: str) -> Pressure | None:
     """Read what READ prints; None where it is not that."""
     lines = text.splitlines()
     try:
-        processors, (one, five, fifteen) = int(lines[0]), map(float, lines[1].split()[:3])
+        processors, (last_minute, five, fifteen) = int(lines[0]), map(float, lines[1].split()[:3])
     except (IndexError, ValueError):
         return None
-    return Pressure(where, processors, (one, five, fifteen), _stalled(text), _stolen(TIMES.findall(text)))
+    return Pressure(where, processors, (last_minute, five, fifteen), _stalled(text), _stolen(TIMES.findall(text)))
 
 
 def _stalled(text: str) -> dict[str, float]:
@@ -98,7 +98,7 @@ def _stolen(times: Sequence[str]) -> float | None:
     """Return the percentage of the time between two readings that was stolen."""
     if len(times) < 2:
         return None
-    first, last = ([int(one) for one in text.split()][:OF_THE_PROCESSOR] for text in (times[0], times[-1]))
+    first, last = ([int(number) for number in text.split()][:OF_THE_PROCESSOR] for text in (times[0], times[-1]))
     every = sum(last) - sum(first)
     return 100 * (last[STEAL] - first[STEAL]) / every if len(last) > STEAL and every > 0 else None
 

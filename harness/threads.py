@@ -97,7 +97,7 @@ def _watch_beginnings(seconds: float, look: float) -> None:
         with suppress(MemoryError):
             now = time.monotonic()
             waiting = [id(thread) for thread in threading.enumerate() if thread.ident is None]
-            since = {one: since.get(one, now) for one in waiting}
+            since = {beginning: since.get(beginning, now) for beginning in waiting}
             if any(now - first >= seconds for first in since.values()):
                 os.write(2, NO_MEMORY)
                 os._exit(EXIT_INFRA)

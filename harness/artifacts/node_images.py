@@ -61,8 +61,8 @@ def node_programs(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
 def node_container_images(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
     """Return the container images that a node has from the start: the control plane's and the storage's."""
     of_tests = IMAGE_PREFIX + "e2e-test-images/"
-    wanted = refs.images(catalogue, version, {refs.PLUGIN: "none"})
-    needed = [ref for ref in wanted if not ref.name.startswith(of_tests) or ref.name == BUSYBOX]
+    all_images = refs.images(catalogue, version, {refs.PLUGIN: "none"})
+    needed = [ref for ref in all_images if not ref.name.startswith(of_tests) or ref.name == BUSYBOX]
     return (*needed, refs.newest(catalogue, PROVISIONER))
 
 
@@ -79,9 +79,9 @@ def places(files: Mapping[str, Path]) -> dict[str, Path]:
     return {**kubernetes, **runtime, **plugins, "/usr/local/sbin/runc": files["runc"]}
 
 
-def node_texts(version: str, wanted: tuple[Ref, ...]) -> dict[str, str]:
+def node_texts(version: str, images: tuple[Ref, ...]) -> dict[str, str]:
     """Return the files that are written into a node, by their absolute path in it."""
-    tags = {ref.name: ref.version for ref in wanted}
+    tags = {ref.name: ref.version for ref in images}
     storage = STORAGE.read_text(encoding="utf-8")
     values = {"registry": REPOSITORY, "busybox": tags[BUSYBOX], "provisioner": tags[PROVISIONER]}
     for name, value in values.items():
@@ -122,8 +122,8 @@ def kind_files(version: str, limits: ArtifactLimits) -> Path:
     """
     hint = "check that the Go module proxy (GOPROXY) can be reached"
     with proc.failing_as_infra(f"the sources of kind {version} could not be downloaded", hint=hint):
-        found = go_toolchain.find_go("1.21", limits).download(f"{MODULE}@v{version}")
-    folder = Path(found["Dir"]) / "images/base/files"
+        module = go_toolchain.find_go("1.21", limits).download(f"{MODULE}@v{version}")
+    folder = Path(module["Dir"]) / "images/base/files"
     if not folder.is_dir():
         raise InfraError(f"kind {version} has no files in images/base/files", paths=[folder.parent])
     return folder
@@ -267,8 +267,8 @@ class NodeImages:
             BadInput: the version is not in the catalogue, or this is not root.
             InfraError: it could not be made; nothing but a log stays behind.
         """
-        if (found := self.cached(version)) is not None:
-            return found
+        if (made := self.cached(version)) is not None:
+            return made
         catalogue = self.store.catalogue
         self.store.ensure((*node_programs(catalogue, version), *node_container_images(catalogue, version)), progress)
         with hold(self.root, version, lambda: say("waiting for another process that builds the node image")):
@@ -284,20 +284,20 @@ class NodeImages:
     def _key(self, version: str) -> str:
         """Return a digest of all that goes in, but for the versions of Debian's packages."""
         catalogue = self.store.catalogue
-        wanted = node_container_images(catalogue, version)
-        artifacts = (*node_programs(catalogue, version), *wanted)
+        images = node_container_images(catalogue, version)
+        artifacts = (*node_programs(catalogue, version), *images)
         facts = {
             "format": FORMAT,
             "debian": load_recipe(self.recipes, RECIPE).key(size_gib=0),
             "kind": catalogue.versions(KIND)[0],
             "artifacts": {str(ref): self._directory(ref) for ref in artifacts},
-            "texts": node_texts(version, wanted),
+            "texts": node_texts(version, images),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     def _directory(self, ref: Ref) -> str:
-        found = self.store.cached(ref)
-        return found.directory.name if found is not None else ""
+        artifact = self.store.cached(ref)
+        return artifact.directory.name if artifact is not None else ""
 
     def _make(self, image: NodeImage, say: Say) -> None:
         if os.geteuid() != 0:
@@ -328,11 +328,11 @@ class NodeImages:
             build.root_file_system(debian, root, log, mirror=self.mirror, seconds=self.store.limits.install)
         held = self.store.ensure(node_programs(catalogue, version))
         programs = {name: path for artifact in held.values() for name, path in artifact.files.items()}
-        wanted = node_container_images(catalogue, version)
-        pause = next(reference(ref) for ref in wanted if ref.name == "image/pause")
-        arrange(root, files, places(programs), node_texts(version, wanted), pause=pause)
-        say(f"adding {len(wanted)} container images (about 30 s)")
-        layouts = {reference(ref): a.directory / FILES for ref, a in self.store.ensure(wanted).items()}
+        images = node_container_images(catalogue, version)
+        pause = next(reference(ref) for ref in images if ref.name == "image/pause")
+        arrange(root, files, places(programs), node_texts(version, images), pause=pause)
+        say(f"adding {len(images)} container images (about 30 s)")
+        layouts = {reference(ref): a.directory / FILES for ref, a in self.store.ensure(images).items()}
         short = work / "c"  # sockets are made in there, whose paths may have 108 bytes
         short.mkdir()
         preload(root, layouts, containerd=programs["containerd"], ctr=programs["ctr"], work=short, log=log)

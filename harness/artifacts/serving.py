@@ -54,8 +54,8 @@ class Supply:
         Raises:
             BadInput: the infra cluster has no such program.  InfraError: it could not be made.
         """
-        found = {ref.name: ref for ref in refs.host(self.store.catalogue, self.infra_version)}
-        ref = found.get(name, Ref(name, self.infra_version))
+        programs = {ref.name: ref for ref in refs.host(self.store.catalogue, self.infra_version)}
+        ref = programs.get(name, Ref(name, self.infra_version))
         return self.store.obtain(ref.name, ref.version, self.progress).file(name)
 
     def mirror(self, address: str) -> ServiceCommand:
@@ -137,10 +137,10 @@ HINT = "vmatrix artifacts serve"
 
 def missing_artifacts(mirror: Mirror, refs: Iterable[Ref]) -> list[Ref]:
     """Return which programs and images guests would not find there."""
-    wanted = list(dict.fromkeys(refs))
+    unique = list(dict.fromkeys(refs))
     has_files = trouble(f"{mirror.http}/healthz") is None
     has_images = _registry_answers(mirror.registry)
-    return [ref for ref in wanted if not (_image(mirror, ref, has_images) or _program(mirror, ref, has_files))]
+    return [ref for ref in unique if not (_image(mirror, ref, has_images) or _program(mirror, ref, has_files))]
 
 
 def disk_image(images_url: str, name: str, key: str) -> CachedImage | None:
@@ -150,10 +150,10 @@ def disk_image(images_url: str, name: str, key: str) -> CachedImage | None:
         images_url: the address below which the mirror has disk images.
     """
     try:
-        found = CachedImage(**json.loads(text(f"{images_url}/{name}.json", hint=HINT)))
+        image = CachedImage(**json.loads(text(f"{images_url}/{name}.json", hint=HINT)))
     except (InfraError, ValueError, TypeError):  # not vmatrix's mirror, or not in reach
         return None
-    return found if (found.name, found.key) == (name, key) else None
+    return image if (image.name, image.key) == (name, key) else None
 
 
 def _image(mirror: Mirror, ref: Ref, answers: bool) -> bool:

@@ -45,48 +45,50 @@ def bisect_commits(
     chosen = choose(project.spec, project.settings, [cell])
     if len(chosen) > 1:
         raise BadInput(f"{cell!r} is {len(chosen)} cells", hint="name one: `vmatrix list` shows their ids")
-    (one,) = chosen
+    (selected,) = chosen
     records = open_store(project.settings, os.environ).load().records
     repository = Repository.of(project.directory)
     if good is None or bad is None:
         own = repository.ancestors("HEAD")  # those that are none, or unknown to a shallow clone, come first
         by_commit = sorted(records, key=lambda record: own.get(record.where.commit, -1))
-        good, bad = good_and_bad(by_commit, one.cell.id, good, bad)
-    found = bisected(
+        good, bad = good_and_bad(by_commit, selected.cell.id, good, bad)
+    bisection = bisected(
         repository,
-        one.cell.id,
+        selected.cell.id,
         (good, bad),
         project.settings.runs,
         [*options_of(given)],
         lambda line: out.print(line, markup=False),
     )
-    tell(found, repository, first_failure_at(records, one.cell.id, found.revisions[-1]))
-    raise typer.Exit(0 if len(found.open) == 1 else EXIT_NOTHING_SELECTED)
+    tell(bisection, repository, first_failure_at(records, selected.cell.id, bisection.revisions[-1]))
+    raise typer.Exit(0 if len(bisection.open) == 1 else EXIT_NOTHING_SELECTED)
 
 
-def tell(found: Bisection, repository: Repository, known: str = "") -> None:
+def tell(bisection: Bisection, repository: Repository, known: str = "") -> None:
     """Print what was tried, and the commit; or those that could not be told apart.
 
     Args:
         known: what failed first at the bad revision that was given, by the history.
     """
-    for line in ordered(found, [repository.revision(one).title.partition(" ")[2] for one in found.revisions]):
+    for line in ordered(bisection, [repository.revision(name).title.partition(" ")[2] for name in bisection.revisions]):
         out.print(line, markup=False)
-    if len(found.open) > 1:
-        out.print(f"one of these {len(found.open)} commits, which could not be told apart:", markup=False)
-    for name in found.open:
+    if len(bisection.open) > 1:
+        out.print(f"one of these {len(bisection.open)} commits, which could not be told apart:", markup=False)
+    for name in bisection.open:
         commit = repository.revision(name)
         out.print(f"{commit.title}\n  commit {commit.name}\n  author {commit.author}, {commit.date}", markup=False)
-    tried = found.trials.get(found.open[-1])
-    said = tried.said if tried is not None else known if found.open[-1] == found.revisions[-1] else ""
-    if said:
-        out.print(f"  first failure: {said}", markup=False)
-    for later in found.otherwise:
+    tried = bisection.trials.get(bisection.open[-1])
+    outcome = tried.said if tried is not None else known if bisection.open[-1] == bisection.revisions[-1] else ""
+    if outcome:
+        out.print(f"  first failure: {outcome}", markup=False)
+    for later in bisection.otherwise:
         title = repository.revision(later).title
         out.print(
-            f"warning: {title} failed first in {': '.join(found.trials[later].failed)}", style="yellow", markup=False
+            f"warning: {title} failed first in {': '.join(bisection.trials[later].failed)}",
+            style="yellow",
+            markup=False,
         )
-    if found.otherwise:
+    if bisection.otherwise:
         out.print("  so this may be another fault, or a check that is not steady: run the commit again", markup=False)
 
 
@@ -122,24 +124,24 @@ def suspect(
     """
     project = project_of(given)
     spec, settings = project.spec, project.settings
-    results = [find_run(settings.runs, one) for one in runs_of]
+    results = [find_run(settings.runs, name) for name in runs_of]
     if run or bisect:
         if len(results) > 1:
             raise BadInput("--run and --bisect are about one run", hint="name the run that the cells are added to")
         pursuit = Pursuit(project, results[0].run, [*options_of(given)], lambda line: out.print(line, markup=False))
         if code := pursue(pursuit, most if run else 0, bisect=bisect):
             raise typer.Exit(code)
-        results = [find_run(settings.runs, one.run) for one in results]
+        results = [find_run(settings.runs, result.run) for result in results]
     durations = Durations.load(settings, os.environ)
-    found = follow_up(spec, profile_of(spec, settings), results, lambda cell: durations.expected(cell).seconds)
-    for line in (line for one in found.failures for line in lines_of(one)):
+    following = follow_up(spec, profile_of(spec, settings), results, lambda cell: durations.expected(cell).seconds)
+    for line in (line for result in following.failures for line in lines_of(result)):
         out.print(line, markup=False)
-    if found.cell is not None:
+    if following.cell is not None:
         into = ["--into", results[0].run]
-        next_run = ["vmatrix", "run", found.cell.id, *into, *providers.of(settings).options(settings)]
+        next_run = ["vmatrix", "run", following.cell.id, *into, *providers.of(settings).options(settings)]
         out.print(f"next: {shlex.join(next_run)}", markup=False)
-    elif found.failures or results[0].further:
-        for line in found.why or ("no further cell would tell more",):
+    elif following.failures or results[0].further:
+        for line in following.why or ("no further cell would tell more",):
             out.print(line, markup=False)
     else:
         out.print("no failure that a passed cell could be compared with", markup=False)

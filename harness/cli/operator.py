@@ -93,14 +93,14 @@ def list_backups(
 ) -> None:
     """List the EtcdBackups of a namespace, the newest of each cluster first."""
     where = namespace or usual_namespace(kubeconfig)
-    found = commands.rows(open_usual(kubeconfig), where, cluster, datetime.now(UTC))
+    backups = commands.rows(open_usual(kubeconfig), where, cluster, datetime.now(UTC))
     if as_json:
-        out.print_json(json.dumps([one.json() for one in found]))
+        out.print_json(json.dumps([backup.json() for backup in backups]))
         return
-    if not found:
+    if not backups:
         out.print(f"there is no EtcdBackup in namespace {where}", markup=False)
         return
-    show_rows(out, HEADINGS, [_cells(one) for one in found], whole=("name", "location"))
+    show_rows(out, HEADINGS, [_cells(backup) for backup in backups], whole=("name", "location"))
 
 
 @backup_app.command("show")
@@ -109,12 +109,12 @@ def show_backup(
 ) -> None:
     """Show one EtcdBackup: how it is, and what was found out about its snapshot."""
     where = namespace or usual_namespace(kubeconfig)
-    found = commands.row_of(commands.backup_named(open_usual(kubeconfig), where, name), datetime.now(UTC)).json()
+    backup = commands.row_of(commands.backup_named(open_usual(kubeconfig), where, name), datetime.now(UTC)).json()
     if as_json:
-        out.print_json(json.dumps(found))
+        out.print_json(json.dumps(backup))
         return
-    said = {key.replace("_", " "): value for key, value in found.items() if value not in (None, "")}
-    typer.echo(yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=200), nl=False)
+    fields = {key.replace("_", " "): value for key, value in backup.items() if value not in (None, "")}
+    typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=200), nl=False)
 
 
 @backup_app.command("get")
@@ -143,11 +143,20 @@ def copy_backup(
     typer.echo(f"{target}: {size} bytes, as verified; it contains every secret of the cluster")
 
 
-def _cells(one: commands.BackupRow) -> tuple[str, ...]:
-    size = f"{one.size_bytes / 2**20:.1f}" if one.size_bytes is not None else ""
-    keys = str(one.keys) if one.keys is not None else ""
-    place = one.location if one.phase == "Verified" or not one.said else one.said
-    return (one.name, one.cluster, one.phase, one.origin, commands.age_text(one.age_seconds), size, keys, place)
+def _cells(backup: commands.BackupRow) -> tuple[str, ...]:
+    size = f"{backup.size_bytes / 2**20:.1f}" if backup.size_bytes is not None else ""
+    keys = str(backup.keys) if backup.keys is not None else ""
+    place = backup.location if backup.phase == "Verified" or not backup.said else backup.said
+    return (
+        backup.name,
+        backup.cluster,
+        backup.phase,
+        backup.origin,
+        commands.age_text(backup.age_seconds),
+        size,
+        keys,
+        place,
+    )
 
 
 app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
@@ -182,12 +191,12 @@ def explain(
         raise BadInput("--kubeconfig needs --against CLUSTER", hint="name the cluster to compare the file with")
     source = Path("/dev/stdin") if str(file) == "-" else file
     compared = Against(against, kubeconfig) if against is not None else None
-    found = outlooks(source, namespace or usual_namespace(kubeconfig), compared, datetime.now(UTC))
+    clusters = outlooks(source, namespace or usual_namespace(kubeconfig), compared, datetime.now(UTC))
     if as_json:
-        out.print_json(json.dumps([one.json() for one in found]))
+        out.print_json(json.dumps([cluster.json() for cluster in clusters]))
         return
-    for one in found:
-        _show(one)
+    for cluster in clusters:
+        _show(cluster)
 
 
 @app.command()
@@ -211,31 +220,31 @@ def releases(
     out.print(others)
 
 
-def _show(one: ClusterOutlook) -> None:
+def _show(cluster: ClusterOutlook) -> None:
     """Print what is to do for one cluster, with the reasons."""
-    wanted = one.desired
-    meta = wanted.wish.metadata
-    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {wanted.spec.version}", markup=False)
+    desired = cluster.desired
+    meta = desired.wish.metadata
+    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {desired.spec.version}", markup=False)
     machines = folding("machine", "address", "set", "groups")
-    for host in wanted.hosts:
+    for host in desired.hosts:
         machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))
-    out.print("machines, assumed as the sets ask:" if one.assumed else "machines:")
+    out.print("machines, assumed as the sets ask:" if cluster.assumed else "machines:")
     out.print(machines)
-    out.print("to do:" if one.steps else "to do: nothing")
-    for number, step in enumerate(one.steps, 1):
+    out.print("to do:" if cluster.steps else "to do: nothing")
+    for number, step in enumerate(cluster.steps, 1):
         disruptive = ", disruptive" if step.disruptive else ""
         out.print(f"  {number}. {step.operation}{disruptive}: {step.why}", markup=False)
         out.print(f"     machines: {', '.join(step.machines) or 'none yet'}", markup=False)
-    out.print(f"now: {_now(one)}", markup=False)
+    out.print(f"now: {_now(cluster)}", markup=False)
 
 
-def _now(one: ClusterOutlook) -> str:
-    if isinstance(one.verdict, CurrentOperation):
-        return f"{one.verdict.operation} begins"
-    if isinstance(one.verdict, Wait):
-        later = one.verdict.again_seconds
+def _now(cluster: ClusterOutlook) -> str:
+    if isinstance(cluster.verdict, CurrentOperation):
+        return f"{cluster.verdict.operation} begins"
+    if isinstance(cluster.verdict, Wait):
+        later = cluster.verdict.again_seconds
         again = f" (again in {later:.0f} s)" if later is not None else ""
-        return f"waits: {one.verdict.reason}: {one.verdict.message}{again}"
+        return f"waits: {cluster.verdict.reason}: {cluster.verdict.message}{again}"
     return "nothing begins"
 
 
@@ -276,12 +285,12 @@ def image(
     name = f"{pushing.REPOSITORY}:{made.ref.version}"
     if push:
         login = pushing.Login(user, password)
-        for one in images:
-            tags = [one.ref.version, *(tag or [] if one is made else [])]
-            pushing.push(one, push.rstrip("/"), tags, store, login=login, insecure=insecure)
+        for artifact in images:
+            tags = [artifact.ref.version, *(tag or [] if artifact is made else [])]
+            pushing.push(artifact, push.rstrip("/"), tags, store, login=login, insecure=insecure)
     if publish:
-        for one in images:
-            pushing.publish(one, store)
+        for artifact in images:
+            pushing.publish(artifact, store)
     plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}", markup=False)
     plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB", markup=False)
     plain_out.print(f"digest     {made.facts['digest']}", markup=False)

@@ -110,9 +110,9 @@ def loaded(name: str) -> Any:
     """Return a command, or a group of commands, as its module has it."""
     module = _imported(f"harness.cli.{MODULES[name]}")
     if name in GROUPS:
-        found: Any = typer.main.get_group(module.app)
-        found.name = name
-        return found
+        group: Any = typer.main.get_group(module.app)
+        group.name = name
+        return group
     app = CommandSet()
     app.callback()(lambda: None)
     module.register(app)
@@ -199,6 +199,6 @@ def name_project(
     ] = False,
 ) -> None:
     """Name the project and its product for all commands, and for the pytest call that `vmatrix run` becomes."""
-    for variable, given in ((PROJECT, project), (PRODUCT, product_file)):
-        if given is not None:
-            os.environ[variable] = str(given.resolve())
+    for variable, path in ((PROJECT, project), (PRODUCT, product_file)):
+        if path is not None:
+            os.environ[variable] = str(path.resolve())

@@ -125,10 +125,10 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
     parts = common(child.prefix)
     parts[f".{child.prefix}vmatrix-inherit"] = {"inherit": inherit}
     pipeline |= parts
-    times = Counter(one.cell for one in cells)
-    for one in cells:
-        name = f"{one.cell} {one.tier}" if times[one.cell] > 1 else one.cell
-        pipeline[child.prefix + name] = _job(child, one)
+    times = Counter(job.cell for job in cells)
+    for job in cells:
+        name = f"{job.cell} {job.tier}" if times[job.cell] > 1 else job.cell
+        pipeline[child.prefix + name] = _job(child, job)
     pipeline[child.prefix + REPORT] = {
         "extends": f".{child.prefix}history",
         "stage": REPORT,
@@ -141,27 +141,27 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
 def common(prefix: str = "") -> dict[str, Any]:
     """Return the jobs' common parts, as GitLab makes them of the file and the prefix."""
     _, body = yaml.safe_load_all(INTERPOLATION.sub(lambda _: prefix, COMMON.read_text(encoding="utf-8")))
-    found: dict[str, Any] = body
-    return found
+    document: dict[str, Any] = body
+    return document
 
 
-def _job(child: Child, one: CellJob) -> dict[str, Any]:
+def _job(child: Child, cell_job: CellJob) -> dict[str, Any]:
     folder = f"{child.prefix}{ENVIRONMENTS}" + (f"/mr-{child.merge_request}" if child.merge_request else "")
     return {
         "extends": f".{child.prefix}cell",
         "stage": CELLS,
-        "timeout": f"{one.times.job}m",
+        "timeout": f"{cell_job.times.job}m",
         "variables": {
-            "MATRIX_CELL": one.cell,
-            "MATRIX_TIER": one.tier,
-            "MATRIX_WHY": one.why.replace("$", "$$"),
-            "RUNNER_SCRIPT_TIMEOUT": f"{one.times.script}m",
-            "RUNNER_AFTER_SCRIPT_TIMEOUT": f"{one.times.after}m",
+            "MATRIX_CELL": cell_job.cell,
+            "MATRIX_TIER": cell_job.tier,
+            "MATRIX_WHY": cell_job.why.replace("$", "$$"),
+            "RUNNER_SCRIPT_TIMEOUT": f"{cell_job.times.script}m",
+            "RUNNER_AFTER_SCRIPT_TIMEOUT": f"{cell_job.times.after}m",
         },
         # To be seen in GitLab's list of environments, no more: `access` deploys nothing, so that no newer pipeline
         # outdates a cell's job, and what takes cells away is their expiry and `vmatrix reap`.
         "environment": {
-            "name": f"{folder}/{one.cell}",
+            "name": f"{folder}/{cell_job.cell}",
             "action": "access",
             "auto_stop_in": f"{child.expiry_hours:g} hours",
         },
@@ -280,12 +280,12 @@ def on_change(spec: Spec, changes: Changes) -> dict[str, str]:
 
 def changed_checks(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the modules of checks among changed files, by their suite."""
-    found: dict[str, tuple[str, ...]] = {}
+    modules: dict[str, tuple[str, ...]] = {}
     for path in paths:
         if known := CHECKS.fullmatch(path):
             suite = known["shipped"] or known["own"] or OWN
-            found[suite] = (*found.get(suite, ()), known["module"])
-    return found
+            modules[suite] = (*modules.get(suite, ()), known["module"])
+    return modules
 
 
 def _scheduled(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
@@ -299,9 +299,9 @@ def _scheduled(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
             weekly[0], f"all of tiers {', '.join(weekly)}: the weekly schedule", also=tuple(weekly[1:])
         )
     if pipeline.schedule != NIGHTLY:
-        said = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
+        problem = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
         raise BadInput(
-            f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {said}",
+            f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {problem}",
             hint=f"set it to {NIGHTLY}, {WEEKLY} or {REAP} in the schedule (Build > Pipeline schedules)",
         )
     return PipelineScope(tiers.nightly, f"all of tier {tiers.nightly}: the nightly schedule")

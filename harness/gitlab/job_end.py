@@ -196,12 +196,12 @@ def _remove_left(context: JobContext, console: Console) -> VmatrixError | None:
             cluster,
             selector,
             seconds=timeouts.teardown,
-            on_gone=lambda found: console.print(f"gone: {found.what}", markup=False),
+            on_gone=lambda leftover: console.print(f"gone: {leftover.what}", markup=False),
             on_wait=partial(console.print, markup=False),
         )
     except VmatrixError as error:
         return error
-    for cell in {found.cell for found in gone}:
+    for cell in {leftover.cell for leftover in gone}:
         context.files.remove_secrets(cell)
     return None
 

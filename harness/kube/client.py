@@ -120,8 +120,8 @@ class Cluster(Api):
         except ApiFailure as failure:
             if not failure.exists:
                 raise
-        found = self.get(resource, meta["name"], meta.get("namespace"))
-        return found if found is not None else self.create(resource, body)
+        existing = self.get(resource, meta["name"], meta.get("namespace"))
+        return existing if existing is not None else self.create(resource, body)
 
     def apply(self, resource: Resource, body: Json, *, manager: str = FIELD_MANAGER, force: bool = True) -> Json:
         """Apply an object server-side; `force`: take over fields that others hold, which else is a 409 ApiFailure."""
@@ -253,23 +253,26 @@ class ServedKinds:
 
     def of(self, api_version: str, kind: str) -> Resource | None:
         """Return how a kind is served, None when it is not."""
-        found = self._known.get((api_version, kind)) or resource_of(self._cluster, api_version, kind)
-        if found is not None:
-            self._known[api_version, kind] = found
-        return found
+        resource = self._known.get((api_version, kind)) or resource_of(self._cluster, api_version, kind)
+        if resource is not None:
+            self._known[api_version, kind] = resource
+        return resource
 
     def preferred(self, group: str, kind: str) -> Resource | None:
         """Return how a kind of a group is served in whatever version, None when it is not."""
         if not group:
             return self.of("v1", kind)
         try:
-            said = self._cluster.object("GET", f"/apis/{group}")
+            group_entry = self._cluster.object("GET", f"/apis/{group}")
         except ApiFailure as failure:
             if failure.not_found:
                 return None
             raise
-        versions = (one["groupVersion"] for one in (said["preferredVersion"], *said["versions"]))
-        return next((found for version in versions if (found := self.of(version, kind)) is not None), None)
+        versions = (
+            version_entry["groupVersion"]
+            for version_entry in (group_entry["preferredVersion"], *group_entry["versions"])
+        )
+        return next((resource for version in versions if (resource := self.of(version, kind)) is not None), None)
 
 
 def named(obj: Json) -> str:
@@ -371,5 +374,5 @@ def _silence(timeout: urllib3.Timeout) -> object:
     return timeout.read_timeout if timeout.total is None else timeout.total
 
 
-def _seconds(given: object, usual: float) -> float:
-    return float(given) if isinstance(given, int | float) else usual
+def _seconds(limit: object, usual: float) -> float:
+    return float(limit) if isinstance(limit, int | float) else usual

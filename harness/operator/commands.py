@@ -72,12 +72,12 @@ class BackupRow:
 
 def row_of(backup: Json, now: datetime) -> BackupRow:
     """Return an EtcdBackup as a row; its age is that of its data."""
-    one = EtcdBackup.model_validate(backup)
-    status, labels = one.status, one.metadata.labels
+    model = EtcdBackup.model_validate(backup)
+    status, labels = model.status, model.metadata.labels
     refusal = next((c.message for c in status.conditions if c.type == VERIFIED and c.status == "False"), "")
     return BackupRow(
-        one.metadata.name,
-        one.spec.cluster,
+        model.metadata.name,
+        model.spec.cluster,
         status.phase or "Pending",
         "schedule" if SCHEDULED_LABEL in labels else "upgrade" if BEFORE_LABEL in labels else "person",
         status.location or "",
@@ -94,10 +94,10 @@ def row_of(backup: Json, now: datetime) -> BackupRow:
 
 def rows(cluster: Cluster, namespace: str, of: str | None, now: datetime) -> list[BackupRow]:
     """Return the EtcdBackups of a namespace, or of one of its clusters: by cluster, the newest first."""
-    found = [row_of(one, now) for one in cluster.list(ETCD_BACKUP, namespace).items]
-    wanted = [one for one in found if of in (None, one.cluster)]
-    newest_first = sorted(wanted, key=lambda one: (one.taken or "~", one.name), reverse=True)
-    return sorted(newest_first, key=lambda one: one.cluster)
+    all_rows = [row_of(row, now) for row in cluster.list(ETCD_BACKUP, namespace).items]
+    rows_of_cluster = [row for row in all_rows if of in (None, row.cluster)]
+    newest_first = sorted(rows_of_cluster, key=lambda row: (row.taken or "~", row.name), reverse=True)
+    return sorted(newest_first, key=lambda row: row.cluster)
 
 
 def backup_named(cluster: Cluster, namespace: str, name: str) -> Json:
@@ -106,11 +106,11 @@ def backup_named(cluster: Cluster, namespace: str, name: str) -> Json:
     Raises:
         BadInput: there is none of the name.
     """
-    found = cluster.get(ETCD_BACKUP, name, namespace)
-    if found is None:
-        known = ", ".join(sorted(one["metadata"]["name"] for one in cluster.list(ETCD_BACKUP, namespace).items))
+    backup = cluster.get(ETCD_BACKUP, name, namespace)
+    if backup is None:
+        known = ", ".join(sorted(other["metadata"]["name"] for other in cluster.list(ETCD_BACKUP, namespace).items))
         raise BadInput(f"there is no EtcdBackup {name} in namespace {namespace}", hint=f"there are: {known or 'none'}")
-    return found
+    return backup
 
 
 COPY_SECONDS = 3600  # after which a pod ends by itself whose command was killed
@@ -129,27 +129,27 @@ def copy_snapshot(cluster: Cluster, namespace: str, name: str, target: Path, ima
         BadInput: there is no such snapshot, or the file is there.
         InfraError: no pod can read the claim, or what it read is not what was verified.
     """
-    found = backup_named(cluster, namespace, name)
-    one = row_of(found, parse_time(found["metadata"]["creationTimestamp"]))
-    if one.phase != VERIFIED:
-        why = f": {one.said}" if one.said else ""
-        raise BadInput(f"EtcdBackup {name} is {one.phase}{why}", hint="`vmatrix operator backup list` shows others")
+    backup = backup_named(cluster, namespace, name)
+    row = row_of(backup, parse_time(backup["metadata"]["creationTimestamp"]))
+    if row.phase != VERIFIED:
+        why = f": {row.said}" if row.said else ""
+        raise BadInput(f"EtcdBackup {name} is {row.phase}{why}", hint="`vmatrix operator backup list` shows others")
     if target.exists():
         raise BadInput(f"{target} is there already", hint="remove it, or name another file with --to")
     if not target.absolute().parent.is_dir():
         raise BadInput(f"there is no folder {target.absolute().parent}", hint="create it first")
-    store, _, file = one.location.rpartition(":")
-    where = EtcdBackup.model_validate(found).status.s3
+    store, _, file = row.location.rpartition(":")
+    where = EtcdBackup.model_validate(backup).status.s3
     part = target.with_name(f"{target.name}.part")
     try:
         if where is not None:
             _read_bucket(cluster, namespace, where, file, part)
         else:
-            pod = _pod(namespace, name, store, image or _image_of(cluster, namespace, one.cluster))
+            pod = _pod(namespace, name, store, image or _image_of(cluster, namespace, row.cluster))
             _read_claim(cluster, pod, file, part)
-        if not is_whole(part) or (one.sha256 and sha256_of(part) != one.sha256):
+        if not is_whole(part) or (row.sha256 and sha256_of(part) != row.sha256):
             raise InfraError(
-                f"what was read of {one.location} is not the snapshot that was verified",
+                f"what was read of {row.location} is not the snapshot that was verified",
                 hint="try again; if it is the same, the volume has damaged it: restore another EtcdBackup",
             )
         part.replace(target)
@@ -161,7 +161,7 @@ def copy_snapshot(cluster: Cluster, namespace: str, name: str, target: Path, ima
 def _read_bucket(cluster: Cluster, namespace: str, where: S3Destination, file: str, target: Path) -> None:
     """Write an object to a new file, opened with the keys of the destination's Secrets."""
     secrets = {name: cluster.get(SECRET, name, namespace) for name in where.secrets}
-    if absent := [name for name, found in secrets.items() if found is None]:
+    if absent := [name for name, value in secrets.items() if value is None]:
         raise BadInput(f"there is no Secret {', '.join(absent)} in namespace {namespace}", hint="the bucket needs it")
     with tempfile.TemporaryDirectory() as folder:
         for name, key, path in secret_files(where):
@@ -261,8 +261,8 @@ def _output(cluster: Cluster, namespace: str, name: str, command: list[str]) -> 
             elif data[0] == END:
                 end = json.loads(data[1:])
                 if end.get("status") != "Success":
-                    said = told.decode("utf-8", "replace").strip() or end.get("message", "")
-                    raise InfraError(f"the snapshot cannot be read: {said}", hint="see the volume of the claim")
+                    output = told.decode("utf-8", "replace").strip() or end.get("message", "")
+                    raise InfraError(f"the snapshot cannot be read: {output}", hint="see the volume of the claim")
                 return
 
 
@@ -291,8 +291,12 @@ def declared_in(file: Path, revision: str, namespace: str) -> Json:
     Raises:
         BadInput: the file has none or several, or what is wrong with it.
     """
-    found = [one for one in yaml_text.documents(read_text(file), file) if isinstance(one, dict)]
-    ours = [one for one in found if (one.get("apiVersion"), one.get("kind")) == (DELIVERY.api_version, DELIVERY.kind)]
+    objects = [entry for entry in yaml_text.documents(read_text(file), file) if isinstance(entry, dict)]
+    ours = [
+        entry
+        for entry in objects
+        if (entry.get("apiVersion"), entry.get("kind")) == (DELIVERY.api_version, DELIVERY.kind)
+    ]
     if len(ours) != 1:
         hint = f"it needs one object with apiVersion: {DELIVERY.api_version} and kind: {DELIVERY.kind}"
         raise BadInput(f"{file} has {len(ours) or 'no'} objects of kind {DELIVERY.kind}", hint=hint)
@@ -305,7 +309,7 @@ def declared_in(file: Path, revision: str, namespace: str) -> Json:
         body = {**body, "metadata": {"namespace": namespace, **meta}}
     mistakes = read_delivery(body)[1]
     if mistakes:
-        text = "\n".join(f"{file}: {one.text}" for one in mistakes)
+        text = "\n".join(f"{file}: {entry.text}" for entry in mistakes)
         raise BadInput(text.partition("\n")[0], detail=text.partition("\n")[2], hint="correct the file")
     return dict(body)
 
@@ -327,17 +331,20 @@ def deliver(cluster: Cluster, body: Json, *, seconds: float, show: Callable[[str
     generation, told = made["metadata"]["generation"], [""]
 
     def ready() -> DeliveryStatus | NotYet:
-        found = cluster.get(DELIVERY, meta["name"], meta["namespace"])
-        if found is None:
+        answer = cluster.get(DELIVERY, meta["name"], meta["namespace"])
+        if answer is None:
             raise InfraError(f"Delivery {meta['name']} was deleted meanwhile", hint="see who deletes it")
-        state = condition(found, "Ready") or {"reason": "Observing", "message": "the operator has not seen it yet"}
+        state = condition(answer, "Ready") or {
+            "reason": "Observing",
+            "message": "the operator has not seen it yet",
+        }
         line = f"{state['reason']}: {state['message']}"
-        if (found.get("status") or {}).get("observedGeneration", 0) < generation:
+        if (answer.get("status") or {}).get("observedGeneration", 0) < generation:
             return NotYet("the operator has not seen it yet")
         if line != told[0]:
             told[0] = line
             show(line)
-        delivery = Delivery.model_validate(found)
+        delivery = Delivery.model_validate(answer)
         _refuse_mistakes(delivery)
         if delivery.status.reconciled != asked:
             return NotYet(line)
@@ -350,9 +357,9 @@ def deliver(cluster: Cluster, body: Json, *, seconds: float, show: Callable[[str
 
 
 def _refuse_mistakes(delivery: Delivery) -> None:
-    for one in delivery.status.conditions:
-        if (one.type, one.status) == (ACCEPTED, "False"):
-            raise BadInput(f"Delivery {delivery.metadata.name}: {one.message}", hint="correct the object")
+    for state in delivery.status.conditions:
+        if (state.type, state.status) == (ACCEPTED, "False"):
+            raise BadInput(f"Delivery {delivery.metadata.name}: {state.message}", hint="correct the object")
 
 
 def _refuse_failure(delivery: Delivery, revision: str) -> None:

@@ -52,11 +52,11 @@ def impossible_by_reason(plan: TierPlan) -> dict[tuple[str, ...], list[Combinati
     Nothing where an axis has no value left: then no cell can have anything, and that is said instead.
     """
     impossibles = plan.proof.impossible if plan.proof is not None and not plan.goal.emptied else ()
-    found = {frozenset(i.combination.values) for i in impossibles}
+    unreachable = {frozenset(i.combination.values) for i in impossibles}
     grouped: dict[tuple[str, ...], list[Combination]] = {}
     for impossible in impossibles:
         values = frozenset(impossible.combination.values)
-        if not any(smaller < values for smaller in found):
+        if not any(smaller < values for smaller in unreachable):
             grouped.setdefault(impossible.why, []).append(impossible.combination)
     return {why: list(dict.fromkeys(combinations)) for why, combinations in grouped.items()}
 
@@ -93,9 +93,15 @@ def _overview(plans: Sequence[TierPlan]) -> str:
 def _over_nights(plans: Sequence[TierPlan]) -> Iterator[str]:
     """Yield what several nights cover of the tiers that have other cells every night."""
     rows = [
-        (p.infra, p.tier, found.possible, _share(found.week, found.possible), _share(found.month, found.possible))
+        (
+            p.infra,
+            p.tier,
+            figures.possible,
+            _share(figures.week, figures.possible),
+            _share(figures.month, figures.possible),
+        )
         for p in plans
-        if (found := p.figures).possible and found.week and found.month
+        if (figures := p.figures).possible and figures.week and figures.month
     ]
     if rows:
         yield NIGHTS
@@ -172,10 +178,10 @@ def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, secon
         for plan in plans
         for key, message in _excess(spec, plan, seconds)
     ]
-    for found, broken in _broken(plans):
-        cell = dict(found.cells[broken.number].values)
-        if cell in spec.tiers[found.tier].pinned:
-            at = ("tiers", found.tier, "pinned", spec.tiers[found.tier].pinned.index(cell))
+    for plan_of_tier, broken in _broken(plans):
+        cell = dict(plan_of_tier.cells[broken.number].values)
+        if cell in spec.tiers[plan_of_tier.tier].pinned:
+            at = ("tiers", plan_of_tier.tier, "pinned", spec.tiers[plan_of_tier.tier].pinned.index(cell))
             problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
     if {(p.tier, p.infra) for p in plans} == {(tier, infra) for tier in spec.tiers for infra in spec.infras}:
         problems += unmatched(spec.quarantine, {c.id: c.values for p in plans for c in p.cells}, directory)
@@ -212,7 +218,7 @@ def refuse_long(plans: Sequence[TierPlan]) -> None:
 
 
 def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
-    return ((found, broken) for found in plans if found.proof is not None for broken in found.proof.broken)
+    return ((plan, broken) for plan in plans if plan.proof is not None for broken in plan.proof.broken)
 
 
 def _excess(spec: Spec, plan: TierPlan, seconds: Callable[[Cell], float]) -> Iterator[tuple[str, str]]:

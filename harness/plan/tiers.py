@@ -81,10 +81,10 @@ def triples(spec: Spec, tier: str, infra: str, enough: int, first: date = FIRST)
     goal = goal_of(spec, tier, infra)
     pinned = runnable(spec, tier, infra)
     nights = list(_nights(goal, pinned, (first + timedelta(days=n) for n in range(MONTH)), enough))
-    wanted = replace(goal, cover=TRIPLES)
-    (count,) = verify(wanted, [*pinned, *(cell for rows in nights for cell in rows)]).counts
-    ((_, combinations),) = wanted_by_kind(wanted)
-    week = covered_by(wanted, [*pinned, *(cell for rows in nights[:WEEK] for cell in rows)], combinations)
+    over_nights = replace(goal, cover=TRIPLES)
+    (count,) = verify(over_nights, [*pinned, *(cell for rows in nights for cell in rows)]).counts
+    ((_, combinations),) = wanted_by_kind(over_nights)
+    week = covered_by(over_nights, [*pinned, *(cell for rows in nights[:WEEK] for cell in rows)], combinations)
     return {"possible": count.feasible, "week": len(week), "month": count.covered}
 
 

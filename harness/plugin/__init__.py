@@ -29,12 +29,12 @@ from harness.plugin.fixtures import (
     inventory,
     life,
     mirror,
+    monitor,
     phase,
     probes,
     timeouts,
     view,
     waivers,
-    witness,
 )
 from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
@@ -59,12 +59,12 @@ __all__ = [
     "inventory",
     "life",
     "mirror",
+    "monitor",
     "phase",
     "probes",
     "timeouts",
     "view",
     "waivers",
-    "witness",
 ]
 
 

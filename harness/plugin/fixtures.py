@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from harness.model import Cell, GuestCluster, Mirror
     from harness.session import Cells
     from harness.spec.models import Timeouts
-    from harness.validate.phases.witness import Witness
+    from harness.validate.phases.monitor import PhaseMonitor
 
 
 @pytest.fixture(scope="session")
 def cell(request: pytest.FixtureRequest) -> Cell:
     """The cell of the check."""
-    found: Cell = request.param
-    return found
+    parameter: Cell = request.param
+    return parameter
 
 
 @pytest.fixture(scope="session")
 def phase(request: pytest.FixtureRequest) -> int:
     """The index of the phase after which the check runs."""
-    found: int = request.param
-    return found
+    parameter: int = request.param
+    return parameter
 
 
 @pytest.fixture(scope="session")
 def cells(request: pytest.FixtureRequest) -> Cells:
     """The cells of this process."""
-    found = request.config.stash.get(CELLS, None)
-    if found is None:
+    opened = request.config.stash.get(CELLS, None)
+    if opened is None:
         raise pytest.UsageError("these checks need cells: pass --tier TIER or --cell CELL")
-    return found
+    return opened
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +49,9 @@ def life(cell: Cell, cells: Cells) -> Life:
 
 
 @pytest.fixture(scope="session")
-def witness(cell: Cell, cells: Cells) -> Witness:
+def monitor(cell: Cell, cells: Cells) -> PhaseMonitor:
     """What was observed during the cell's phases: the state before each, the answers during it."""
-    return cells.witness(cell)
+    return cells.monitor(cell)
 
 
 @pytest.fixture(scope="session")

@@ -174,7 +174,7 @@ class SingleProcess:
         try:
             live = self.run.start()
             tell_unused(self.run, own)
-            here = {found.id for item in session.items if (found := cell_of(item)) is not None}
+            here = {its_cell.id for item in session.items if (its_cell := cell_of(item)) is not None}
             self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
             self.waiting = Waiting.on(self.run.site, self.run.plan, live.on_waiting)
         except VmatrixError as error:
@@ -190,8 +190,8 @@ class SingleProcess:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         """Leave out the items of a cell that is not to begin any more."""
-        found = cell_of(item)
-        return True if found is not None and self.cells.stopped and not self.cells.begun(found) else None
+        cell = cell_of(item)
+        return True if cell is not None and self.cells.stopped and not self.cells.begun(cell) else None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -225,8 +225,8 @@ def refuse(run: Run, error: VmatrixError) -> bool:
 def tell_unused(run: Run, own: OwnChecks | None) -> None:
     """Say which of the project's own checks have nothing to look at in this run: it may be meant so, or not."""
     for name in own.unused if own is not None else ():
-        said = f"not run: {name}: its condition `when` holds after no phase of these cells"
-        run.console.print(said, markup=False)
+        line = f"not run: {name}: its condition `when` holds after no phase of these cells"
+        run.console.print(line, markup=False)
 
 
 def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:

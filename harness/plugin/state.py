@@ -60,11 +60,11 @@ def planned(config: pytest.Config) -> RunPlan:
             sent: dict[str, Any] = getattr(config, "workerinput")[WORKER_INPUT]  # noqa: B009 - set by xdist
             config.stash[PLAN] = plan_from(sent)
         else:
-            given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+            values = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
             command = shlex.join(["pytest", *config.invocation_params.args])
             planning = plan_checks if config.getoption("own_checks") else plan_run
             cells, resolved = tuple(config.getoption("cell")), config.stash.get(RESOLVED, None)
-            config.stash[PLAN] = planning(RunRequest.of(given, cells=cells, command=command, resolved=resolved))
+            config.stash[PLAN] = planning(RunRequest.of(values, cells=cells, command=command, resolved=resolved))
     return config.stash[PLAN]
 
 
@@ -73,12 +73,12 @@ def _existing(config: pytest.Config) -> Recheck | ForeignCheck:
     from harness.session.given_cluster import given_cluster, plan_foreign
     from harness.session.recheck import plan_recheck
 
-    given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+    values = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
     if config.getoption("inventory"):
-        where = given_cluster(given, config.getoption("inventory"), config.getoption("facts"))
+        where = given_cluster(values, config.getoption("inventory"), config.getoption("facts"))
         config.stash[EXISTING] = plan_foreign(where, config.getoption("suite"))
         return config.stash[EXISTING]
-    project = project_of(given, config.stash.get(RESOLVED, None))
+    project = project_of(values, config.stash.get(RESOLVED, None))
     cell, run = config.getoption("recheck"), config.getoption("recheck_run")
     config.stash[EXISTING] = plan_recheck(project, cell, config.getoption("suite"), run)
     return config.stash[EXISTING]

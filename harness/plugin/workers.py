@@ -39,8 +39,8 @@ def items_of(cells: Iterable[str], collection: Sequence[str]) -> dict[str, list[
     Raises:
         NothingSelected: no cell has an item.  BadInput: the items of a cell do not end as its life does.
     """
-    found = {cell: _items(cell, collection) for cell in cells}
-    begun = {cell: items for cell, items in found.items() if items}
+    items_by_cell = {cell: _items(cell, collection) for cell in cells}
+    begun = {cell: items for cell, items in items_by_cell.items() if items}
     if not begun:
         raise NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
     for cell, items in begun.items():

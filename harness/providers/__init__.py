@@ -25,8 +25,8 @@ def named(name: str) -> Definition:
     name = str(current_provider(name, "--provider"))
     if name not in names():
         raise BadInput(f"provider {name!r} does not exist", hint=f"use --provider {' or '.join(names())}")
-    found = import_module(f"harness.providers.{name}").PROVIDER
-    return cast("Definition", found)
+    definition = import_module(f"harness.providers.{name}").PROVIDER
+    return cast("Definition", definition)
 
 
 def of(settings: Settings) -> Definition:
@@ -127,6 +127,6 @@ def __getattr__(name: str) -> Any:
     if name not in LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{LATER[name]}")
-    found = getattr(module, "NAME" if name == "KUBECONFIG" else name)
-    globals()[name] = found
-    return found
+    value = getattr(module, "NAME" if name == "KUBECONFIG" else name)
+    globals()[name] = value
+    return value

@@ -98,11 +98,11 @@ def _not_passed(case: Xml.Element, failure: Step | CheckResult, text: str, *, ta
     first = (failure.summary or failure.outcome) if isinstance(failure, Step) else failure.headline
     rest = f"\n{text}" if text != first else ""
     if not counts:
-        said = f"attempt {failure.attempt} {failure.outcome}{whose}: {first}"
-        _add(case, "skipped", said, said + rest)
+        message = f"attempt {failure.attempt} {failure.outcome}{whose}: {first}"
+        _add(case, "skipped", message, message + rest)
     elif failure.quarantine:
-        said = f"quarantined: {failure.quarantine}{whose}: {first}"
-        _add(case, "skipped", said, said + rest)
+        message = f"quarantined: {failure.quarantine}{whose}: {first}"
+        _add(case, "skipped", message, message + rest)
     else:
         default = "product" if tag == "failure" else failure.outcome
         _add(case, tag, first, text).set("type", _clean(failure.blame or default))
@@ -110,10 +110,10 @@ def _not_passed(case: Xml.Element, failure: Step | CheckResult, text: str, *, ta
 
 def _ending(cell: CellResult) -> list[Xml.Element]:
     """Return a case that says how a cell ended of which no step or check says so."""
-    said = words.came_to(cell, cell.last_attempt)
+    message = words.came_to(cell, cell.last_attempt)
     if cell.outcome == Outcome.NOT_STARTED:
         case = _case(cell.id, "cell", 0.0)
-        _add(case, "skipped", said, said)
+        _add(case, "skipped", message, message)
         return [case]
     told = any(
         e.outcome in (Outcome.UNFINISHED, Outcome.INTERRUPTED) for e in cell.steps_of(cell.last_attempt) if e.top
@@ -134,12 +134,12 @@ def _named(name: str, stage: str, attempt: int, *, counts: bool) -> str:
 
 def _make_unique(cases: list[Xml.Element]) -> None:
     """Number the cases of the same class and name from the second on: a step may be tried twice in an attempt."""
-    seen: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for case in cases:
         key = case.attrib["classname"], case.attrib["name"]
-        seen[key] += 1
-        if seen[key] > 1:
-            case.set("name", f"{key[1]} #{seen[key]}")
+        counts[key] += 1
+        if counts[key] > 1:
+            case.set("name", f"{key[1]} #{counts[key]}")
 
 
 def _case(classname: str, name: str, seconds: float) -> Xml.Element:
@@ -236,27 +236,27 @@ def read_product(path: Path) -> dict[str, str]:
     return {str(name): str(value) for name, value in raw.items()}
 
 
-def write_submission(found: Submission, product: Mapping[str, str], output: Path) -> Path:
+def write_submission(submission: Submission, product: Mapping[str, str], output: Path) -> Path:
     """Write the four files into a new directory; return it.
 
     Raises:
         BadInput: not every spec of the set passed, or the directory exists.
     """
-    specs = refuse_unfit(found)
+    specs = refuse_unfit(submission)
     try:
         output.mkdir(parents=True)
     except FileExistsError as error:
         raise BadInput(f"{output} exists", hint="name a directory that does not exist") from error
-    shutil.copyfile(found.checks / REPORT, output / REPORT)
-    shutil.copyfile(found.checks / LOG, output / E2E_LOG)
+    shutil.copyfile(submission.checks / REPORT, output / REPORT)
+    shutil.copyfile(submission.checks / LOG, output / E2E_LOG)
     text = yaml.safe_dump(dict(product), sort_keys=False, allow_unicode=True)
     (output / PRODUCT_FILE).write_text(text, encoding="utf-8")
-    values = ", ".join(f"{axis} {value}" for axis, value in found.values.items())
+    values = ", ".join(f"{axis} {value}" for axis, value in submission.values.items())
     readme = TEXT.format(
         **{name: product[name] for name in ("name", "version", "description")},
-        kubernetes=found.kubernetes,
-        cell=found.cell,
-        run=found.run,
+        kubernetes=submission.kubernetes,
+        cell=submission.cell,
+        run=submission.run,
         values=values,
         specs=specs,
     )
@@ -264,25 +264,26 @@ def write_submission(found: Submission, product: Mapping[str, str], output: Path
     return output
 
 
-def refuse_unfit(found: Submission) -> int:
+def refuse_unfit(submission: Submission) -> int:
     """Refuse a run that reviewers would refuse; return how many specs passed.
 
     Raises:
         BadInput: specs of the set did not pass, or the log does not say so.
     """
-    names = load_upstream(minor_of(found.kubernetes)).of(CERTIFICATION)
+    names = load_upstream(minor_of(submission.kubernetes)).of(CERTIFICATION)
     if not names:
         raise BadInput(
-            f"the set of Kubernetes {found.kubernetes} is not known",
-            hint=f"vmatrix conformance list {found.kubernetes} > matrix/conformance/upstream/MINOR.yml",
+            f"the set of Kubernetes {submission.kubernetes} is not known",
+            hint=f"vmatrix conformance list {submission.kubernetes} > matrix/conformance/upstream/MINOR.yml",
         )
-    verdicts = read_verdicts(found.checks / REPORT, names)
+    verdicts = read_verdicts(submission.checks / REPORT, names)
     others = [name for name, verdict in verdicts.items() if verdict.outcome is not SpecOutcome.PASSED]
-    log = found.checks / LOG
+    log = submission.checks / LOG
     if others:
         more = f" and {len(others) - MOST_NAMES} more" if len(others) > MOST_NAMES else ""
+        listed = "; ".join(others[:MOST_NAMES])
         raise BadInput(
-            f"{len(others)} of {len(names)} specs of {found.cell} did not pass: {'; '.join(others[:MOST_NAMES])}{more}",
+            f"{len(others)} of {len(names)} specs of {submission.cell} did not pass: {listed}{more}",
             hint="only a run of the whole set in which every spec passed is a proof; the cell's summary says more",
             paths=[log],
         )

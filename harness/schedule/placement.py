@@ -75,12 +75,14 @@ class Rules:
 def rules_of(cluster: Cluster) -> Rules:
     """Return the settings of the cluster's KubeVirt; the defaults where there is none or it may not be read."""
     try:
-        found = cluster.list(KUBEVIRT).items
+        installations = cluster.list(KUBEVIRT).items
     except ApiFailure as failure:
         if not (failure.forbidden or failure.not_found):
             raise
-        found = []
-    configuration: Mapping[str, Any] = ((found[0].get("spec") or {}).get("configuration") or {}) if found else {}
+        installations = []
+    configuration: Mapping[str, Any] = (
+        ((installations[0].get("spec") or {}).get("configuration") or {}) if installations else {}
+    )
     developer: Mapping[str, Any] = configuration.get("developerConfiguration") or {}
     return Rules(
         cpu_allocation_ratio=int(developer.get("cpuAllocationRatio") or Rules.cpu_allocation_ratio),
@@ -106,7 +108,7 @@ def need_of(cells: Sequence[Cell], rules: Rules | None = None) -> Need:
     demands = {cell.id: demand_of(cell, rules) for cell in cells}
     cell = max(cells, key=lambda c: demands[c.id].memory_mib)
     demand = demands[cell.id]
-    pods = [pod for one in demands.values() for pod in one.pods]
+    pods = [pod for of_cell in demands.values() for pod in of_cell.pods]
     return Need(
         what=f"the plan's largest cell {cell.id}",
         memory_mib=demand.memory_mib,
@@ -148,9 +150,9 @@ class Limits:
     machines: int | None = None
     cells: int | None = None
 
-    def refusal(self, held: Sequence[Demand], wanted: Demand) -> str:
+    def refusal(self, held: Sequence[Demand], asked: Demand) -> str:
         """Return which cap a further cell would break, "" when none."""
-        every = (*held, wanted)
+        every = (*held, asked)
         caps: tuple[tuple[str, float | None, Callable[[Demand], float]], ...] = (
             ("MiB of memory", self.memory_mib, lambda demand: demand.memory_mib),
             ("CPUs", self.cpus, lambda demand: demand.cpus),

@@ -247,12 +247,12 @@ def compile_all(root: Path, folders: Sequence[tuple[Path, str]], log: Path) -> N
     Raises:
         InfraError: no interpreter there, or a file does not compile.
     """
-    found = sorted(root.glob("usr/bin/python3.*[0-9]"))
+    interpreters = sorted(root.glob("usr/bin/python3.*[0-9]"))
     loaders = sorted([*root.glob("usr/lib/ld-linux-*"), *root.glob("usr/lib/*-linux-gnu*/ld-linux-*")])
-    if not found or not loaders:
+    if not interpreters or not loaders:
         raise InfraError(f"no Python interpreter of Debian's in {root}", paths=[log])
     libraries = ":".join(str(path) for path in sorted(root.glob("usr/lib/*-linux-gnu*")))
-    python: list[str | Path] = [loaders[0], "--library-path", libraries, found[0], "-s"]
+    python: list[str | Path] = [loaders[0], "--library-path", libraries, interpreters[0], "-s"]
     env = {"PYTHONHOME": str(root / "usr"), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": ""}
     for folder, there in folders:
         words: list[str | Path] = [
@@ -304,10 +304,10 @@ def install_wheels(lock: Path, python: str, target: Path, log: Path, seconds: fl
 
 
 def _uv(python: str) -> list[str] | None:
-    found = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    program = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     platform = f"{PYTHON_ARCHITECTURES[architecture()]}-manylinux_2_{GLIBC}"
     options = ["--quiet", "--python-version", python, "--python-platform", platform, "--link-mode", "copy"]
-    return [found, "pip", "install", *options] if found else None
+    return [program, "pip", "install", *options] if program else None
 
 
 def _pip(python: str) -> list[str] | None:
@@ -375,7 +375,7 @@ class Stack:
             "format": FORMAT,
             "image": self.image.model_dump(),
             "sources": sources.our_digest(),
-            "inputs": {str(ref): found for ref, (found, _) in self.inputs.items()},
+            "inputs": {str(ref): digest for ref, (digest, _) in self.inputs.items()},
             "arch": architecture(),
         }
 

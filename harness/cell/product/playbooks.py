@@ -72,12 +72,12 @@ def _uv() -> str | None:
 
 def _all(requirements: Path) -> Iterator[Path]:
     """Yield a requirements file and those that it reads."""
-    found, ahead = set[Path](), [requirements.absolute()]
+    files, ahead = set[Path](), [requirements.absolute()]
     while ahead:
         file = ahead.pop()
-        if file in found:
+        if file in files:
             continue
-        found.add(file)
+        files.add(file)
         yield file
         (content,) = cached.contents([file])
         named = OTHERS.findall(content.decode(errors="replace"))
@@ -104,8 +104,8 @@ def is_collection(archive: Path) -> bool:
 
 def collections_folder(requirements: Path, offline: Path | None, programs: Path) -> Path:
     """Return where the collections and roles are, or will be; `programs` is the folder of ansible-galaxy."""
-    given = [f"{path.name} {path.stat().st_size}" for path in archives(offline)]
-    return cached.entry("galaxy", *cached.contents([requirements]), str(programs), str(offline), *given)
+    sizes = [f"{path.name} {path.stat().st_size}" for path in archives(offline)]
+    return cached.entry("galaxy", *cached.contents([requirements]), str(programs), str(offline), *sizes)
 
 
 def collections_settings(folder: Path) -> dict[str, Path]:
@@ -130,15 +130,15 @@ class _Installation:
         asked = _read(self.requirements)
         for kind, path in (("collection", "collections"), ("role", "roles")):
             (self.folder / path).mkdir(parents=True)
-            wanted = asked.get(path + "", [])
-            if not wanted:
+            entries = asked.get(path + "", [])
+            if not entries:
                 continue
             if self.offline is None:
                 self._run(kind, "-r", str(self.requirements))
             elif kind == "collection":
-                self._run(kind, "--offline", *self._collections(wanted))
+                self._run(kind, "--offline", *self._collections(entries))
             else:
-                self._roles(wanted)
+                self._roles(entries)
 
     def _run(self, kind: str, *words: str, file: Path | None = None) -> None:
         into = self.folder / f"{kind}s"
@@ -153,27 +153,27 @@ class _Installation:
             hint = "`ansible.requirements` in product.yml; `ansible.offline` names a folder with the archives"
             raise cached.refused(f"{self.requirements} cannot be installed", failure, hint=hint) from failure
 
-    def _collections(self, wanted: list[Any]) -> Iterator[str]:
+    def _collections(self, entries: list[Any]) -> Iterator[str]:
         """Yield the archives of all collections of the folder; the requirements' own must be among them."""
-        found = [path for path in archives(self.offline) if is_collection(path)]
-        for name in (str(one.get("name", "") if isinstance(one, Mapping) else one) for one in wanted):
+        collections = [path for path in archives(self.offline) if is_collection(path)]
+        for name in (str(entry.get("name", "") if isinstance(entry, Mapping) else entry) for entry in entries):
             begins = f"{name.replace('.', '-').partition(':')[0]}-"
-            if not any(path.name.startswith(begins) for path in found):
+            if not any(path.name.startswith(begins) for path in collections):
                 raise self._lacks(f"no archive {begins}VERSION{ARCHIVE}")
-        yield from (str(path.absolute()) for path in found)
+        yield from (str(path.absolute()) for path in collections)
 
-    def _roles(self, wanted: list[Any]) -> None:
+    def _roles(self, entries: list[Any]) -> None:
         others = [path for path in archives(self.offline) if not is_collection(path)]
-        found = []
-        for one in wanted:
-            given = one if isinstance(one, Mapping) else {"src": one}
-            name = str(given.get("name") or given.get("src")).rpartition("/")[2].removesuffix(".git")
+        roles = []
+        for entry in entries:
+            role = entry if isinstance(entry, Mapping) else {"src": entry}
+            name = str(role.get("name") or role.get("src")).rpartition("/")[2].removesuffix(".git")
             fitting = [p for p in others if p.name == name + ARCHIVE or p.name.startswith(f"{name}-")]
             if not fitting:
                 raise self._lacks(f"no archive {name}{ARCHIVE} or {name}-VERSION{ARCHIVE}")
-            found.append({"src": f"file://{fitting[-1].absolute()}", "name": name})
+            roles.append({"src": f"file://{fitting[-1].absolute()}", "name": name})
         file = self.folder / "roles.yml"
-        file.write_text(yaml.safe_dump({"roles": found}), encoding="utf-8")
+        file.write_text(yaml.safe_dump({"roles": roles}), encoding="utf-8")
         self._run("role", "-r", str(file))
 
     def _lacks(self, what: str) -> BadInput:
@@ -184,12 +184,14 @@ class _Installation:
 def _read(requirements: Path) -> Mapping[str, list[Any]]:
     """Return the file's collections and roles; a list alone is of roles, as ansible-galaxy reads it."""
     (content,) = cached.contents([requirements])
-    found = yaml_text.document(content.decode(errors="replace"), requirements, hint="ansible-galaxy's requirements.yml")
-    if isinstance(found, list):
-        return {"roles": found}
-    if not isinstance(found, Mapping):
+    document = yaml_text.document(
+        content.decode(errors="replace"), requirements, hint="ansible-galaxy's requirements.yml"
+    )
+    if isinstance(document, list):
+        return {"roles": document}
+    if not isinstance(document, Mapping):
         raise BadInput(f"{requirements} has neither collections nor roles", hint="ansible-galaxy's requirements.yml")
-    return {key: list(found.get(key) or []) for key in ("collections", "roles")}
+    return {key: list(document.get(key) or []) for key in ("collections", "roles")}
 
 
 def inputs_of(environment: Environment, log: Path, *, changes: bool = False) -> PlaybookInputs:
@@ -212,11 +214,13 @@ def inputs_of(environment: Environment, log: Path, *, changes: bool = False) -> 
 
 def changes_of(events: Path, log: Path) -> tuple[str, ...]:
     """Return what a playbook changed: its tasks, or where our plugin was not loaded, how many by Ansible's recap."""
-    found = changed_by(events)
-    if found is not None:
-        return found
+    recaps = changed_by(events)
+    if recaps is not None:
+        return recaps
     told = recap(log.read_text(encoding="utf-8", errors="replace"))
-    return tuple(f"{one.changed} tasks on {one.host}, by Ansible's recap" for one in told if one.changed)
+    return tuple(
+        f"{of_host.changed} tasks on {of_host.host}, by Ansible's recap" for of_host in told if of_host.changed
+    )
 
 
 @dataclass(frozen=True)
@@ -236,12 +240,12 @@ class Playbooks:
 
     def entries(self) -> tuple[Path, ...]:
         """Return the environment, and the folder of collections and roles."""
-        options, found = self._options, list[Path]()
+        options, paths = self._options, list[Path]()
         if options.install is not None:
-            found.append(environment_folder(self._path(options.install)))
+            paths.append(environment_folder(self._path(options.install)))
         if options.requirements is not None:
-            found.append(collections_folder(self._path(options.requirements), self._offline, self._programs))
-        return tuple(found)
+            paths.append(collections_folder(self._path(options.requirements), self._offline, self._programs))
+        return tuple(paths)
 
     def command(self, phase: str, machines: Environment) -> str:
         """Return the ansible-playbook command of a phase."""
@@ -251,19 +255,19 @@ class Playbooks:
             argv = [Path(argv[0]).name, *argv[1:]]
         return f"ANSIBLE_CONFIG={call.config_for(playbook)} {pasteable(argv)}"
 
-    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+    def run(self, phase: PhaseRun) -> PhaseOutcome:
         """Run the playbook of a phase."""
-        playbook = self._playbook(wanted.phase.name)
-        inputs = inputs_of(wanted.environment, wanted.log, changes=wanted.again)
+        playbook = self._playbook(phase.phase.name)
+        inputs = inputs_of(phase.environment, phase.log, changes=phase.again)
         touched = run_playbook(
             inputs,
             playbook,
-            timeout=wanted.timeout,
-            log=wanted.log,
-            listener=Listener(task=wanted.on_task),
-            call=self._call(wanted.phase.name),
+            timeout=phase.timeout,
+            log=phase.log,
+            listener=Listener(task=phase.on_task),
+            call=self._call(phase.phase.name),
         )
-        changed = changes_of(inputs.events, wanted.log) if wanted.again else ()
+        changed = changes_of(inputs.events, phase.log) if phase.again else ()
         return PhaseOutcome(playbook.name, touched, changed)
 
     def _call(self, phase: str) -> AnsibleCall:

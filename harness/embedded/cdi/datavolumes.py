@@ -136,12 +136,12 @@ class SizeDetection:
             message = "The size detection pod is not finished yet"
             self._context.events.normal(dv, "SizeDetectionPodNotReady", message, component=COMPONENT)
             return None
-        found = str(dig(container_of(pod), "state", "terminated", "message"))
+        text = str(dig(container_of(pod), "state", "terminated", "message"))
         meta = source["metadata"]
-        noted = {VIRTUAL_SIZE: found, SOURCE_CAPACITY: capacity}
+        noted = {VIRTUAL_SIZE: text, SOURCE_CAPACITY: capacity}
         patch = {"metadata": {"uid": meta["uid"], "annotations": noted}}
         self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
-        return int(found)
+        return int(text)
 
     def _create(self, dv: Json, source: Json) -> None:
         try:

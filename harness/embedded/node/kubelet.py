@@ -187,8 +187,8 @@ class Kubelet:
     def _run(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
         network = self._addresses.network(namespace, on_host=self._guests.networks())
-        given = self._addresses.address(pod, network)
-        addresses = failures.addresses(self._context.faults, pod, (given, str(ipv6_address(IPv4Address(given)))))
+        address = self._addresses.address(pod, network)
+        addresses = failures.addresses(self._context.faults, pod, (address, str(ipv6_address(IPv4Address(address)))))
         self._write(pod, pods.running(pod, addresses=addresses, host_address=self._context.host_address))
 
     def _end_with_instance(self, pod: Json) -> None:
@@ -313,18 +313,18 @@ class LogHandler(AnsweringHandler):
         if words[3] != CONSOLE_CONTAINER:  # nothing runs in a launcher's other containers here
             self.answer(200, b"", "text/plain")
             return
-        found = self._console(words[1], words[2])
-        if found is None or not found.is_file():
+        console = self._console(words[1], words[2])
+        if console is None or not console.is_file():
             self.answer(404, f"pod {words[1]}/{words[2]} has no log here\n".encode(), "text/plain")
             return
         query = parse_qs(parts.query)
-        wanted = query.get("tailLines")
-        lines = int(wanted[0]) if wanted else None
+        tail_lines = query.get("tailLines")
+        lines = int(tail_lines[0]) if tail_lines else None
         if query.get("follow") == ["true"]:
-            self._follow(found, lines)
+            self._follow(console, lines)
             return
         try:
-            self.answer(200, tail(found, lines), "text/plain")
+            self.answer(200, tail(console, lines), "text/plain")
         except OSError as error:
             self.answer(500, f"{error}\n".encode(), "text/plain")
 
@@ -379,8 +379,8 @@ def _to_last(handle: BinaryIO, lines: int | None) -> None:
         return
     end = handle.seek(0, os.SEEK_END)
     handle.seek(max(0, end - TAIL_CHUNK))
-    wanted = handle.read(end - handle.tell()).splitlines(keepends=True)[-lines:] if lines else []
-    handle.seek(end - sum(map(len, wanted)))
+    last_lines = handle.read(end - handle.tell()).splitlines(keepends=True)[-lines:] if lines else []
+    handle.seek(end - sum(map(len, last_lines)))
 
 
 class Stats:
@@ -411,7 +411,7 @@ class Stats:
 
     def _pod(self, pod: Json) -> Json:
         meta = pod["metadata"]
-        found = self._guests.memory(instance_uid(pod))
+        memory = self._guests.memory(instance_uid(pod))
         vmis = self._vmis.list(meta["namespace"])
         spec: Json = next((vmi["spec"] for vmi in vmis if vmi["metadata"]["uid"] == instance_uid(pod)), {})
         disks = {
@@ -419,12 +419,12 @@ class Stats:
             for volume in spec.get("volumes") or []
             if (name := claim_name(volume)) and (size := self._disk(volume, meta["namespace"])) is not None
         }
-        return of_pod(meta, found, disks)
+        return of_pod(meta, memory, disks)
 
     def _disk(self, volume: Json, namespace: str) -> int | None:
-        claim, found = partial(self._claims.get, namespace), partial(self._volumes.get, "")
+        claim, volume_of = partial(self._claims.get, namespace), partial(self._volumes.get, "")
         try:
-            file: Path = status.disk_file(volume, claim, found, self._context.disks)
+            file: Path = status.disk_file(volume, claim, volume_of, self._context.disks)
         except status.Unbootable:
             return None
         return disk_bytes(file)

@@ -122,8 +122,8 @@ def _stop_request(vmi: Json) -> Json:
 
 def _switch_operations(vm: Json, *, wanted: bool) -> list[Json]:
     """Return the patch that switches a machine on or off in its spec."""
-    given = dig(vm, "spec", "runStrategy")
-    key, value = ("runStrategy", "Always" if wanted else "Halted") if given is not None else ("running", wanted)
+    strategy = dig(vm, "spec", "runStrategy")
+    key, value = ("runStrategy", "Always" if wanted else "Halted") if strategy is not None else ("running", wanted)
     path = f"/spec/{key}"
     return [
         {"op": "test", "path": path, "value": dig(vm, "spec", key)},
@@ -231,13 +231,13 @@ def _set_paused(cluster: Cluster, guests: Guests, vmi: Json, options: Mapping[st
     meta = vmi["metadata"]
     guests.pause(meta["uid"], paused=paused)
     for _ in range(TRIES):
-        found = existing(cluster, VMI, meta["namespace"], meta["name"])
-        conditions = without_condition(dig(found, "status", "conditions") or [], PAUSED)
+        instance = existing(cluster, VMI, meta["namespace"], meta["name"])
+        conditions = without_condition(dig(instance, "status", "conditions") or [], PAUSED)
         if paused:
             message = "VMI was paused by user"
             conditions.append(new_condition(PAUSED, "True", "PausedByUser", message, datetime.now(UTC)))
         try:
-            cluster.replace(VMI, {**found, "status": {**found["status"], "conditions": conditions}})
+            cluster.replace(VMI, {**instance, "status": {**instance["status"], "conditions": conditions}})
         except ApiFailure as failure:
             if not failure.conflict:
                 raise errors.internal(failure.message) from failure

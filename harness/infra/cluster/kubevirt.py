@@ -68,7 +68,7 @@ def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> I
         if emulated:
             yield _ignored_emulation(offering)
         return
-    said = '{"spec":{"configuration":{"developerConfiguration":{"useEmulation":true}}}}'
+    kubevirt_patch = '{"spec":{"configuration":{"developerConfiguration":{"useEmulation":true}}}}'
     if able and emulated:
         yield Finding(
             "no node has /dev/kvm; KubeVirt emulates processors (useEmulation)",
@@ -80,7 +80,7 @@ def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> I
         yield Finding(
             f"no node has {KVM}, and KubeVirt does not emulate processors",
             "every machine stays ErrorUnschedulable",
-            f"enable (nested) virtualisation on the nodes, or: {patch} '{said}'",
+            f"enable (nested) virtualisation on the nodes, or: {patch} '{kubevirt_patch}'",
         )
 
 
@@ -101,17 +101,19 @@ def _image_volume(kubevirt: Json, developer: Mapping[str, Any], minor: int, patc
     Seen with KubeVirt 1.9 on Kubernetes below 1.35; machines of cells have no such disk, those of others may.
     """
     version = (kubevirt.get("status") or {}).get("observedKubeVirtVersion", "")
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    on = found is not None and (int(found[1]), int(found[2])) >= IMAGE_VOLUME_DEFAULT
+    match = re.match(r"v?(\d+)\.(\d+)", version)
+    on = match is not None and (int(match[1]), int(match[2])) >= IMAGE_VOLUME_DEFAULT
     on = (on or IMAGE_VOLUME in (developer.get("featureGates") or [])) and IMAGE_VOLUME not in (
         developer.get("disabledFeatureGates") or []
     )
     if on and 0 < minor < IMAGE_VOLUME_SINCE:
-        said = '{"spec":{"configuration":{"developerConfiguration":{"disabledFeatureGates":["ImageVolume"]}}}}'
+        kubevirt_patch = (
+            '{"spec":{"configuration":{"developerConfiguration":{"disabledFeatureGates":["ImageVolume"]}}}}'
+        )
         yield Finding(
             f"KubeVirt {version} has the gate {IMAGE_VOLUME} on, and Kubernetes is 1.{minor}",
             f"before 1.{IMAGE_VOLUME_SINCE} disks in container images stay empty; cells do not use any",
-            f"{patch} '{said}'",
+            f"{patch} '{kubevirt_patch}'",
             fatal=False,
         )
 
@@ -125,10 +127,10 @@ ACCESS_MODE = "ReadWriteOnce"  # of machines' disks, vm-templates/disk.yml.j2
 PROPERTIES = '{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"}]}}'
 
 
-def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
+def check_storage(cluster: Cluster, asked: str | None) -> Iterator[Finding]:
     """Yield what keeps disks from being made in the storage class of the settings (None: the cluster's default)."""
     classes = cluster.list(STORAGE_CLASS).items
-    name = wanted or _default_class(classes)
+    name = asked or _default_class(classes)
     if name is None:
         yield Finding(
             "no default storage class exists",
@@ -136,8 +138,8 @@ def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
             f"kubectl annotate storageclass NAME {DEFAULT_CLASS}=true",
         )
         return
-    found = next((c for c in classes if c["metadata"]["name"] == name), None)
-    if found is None:
+    storage_class = next((c for c in classes if c["metadata"]["name"] == name), None)
+    if storage_class is None:
         there = ", ".join(sorted(c["metadata"]["name"] for c in classes)) or "none"
         yield Finding(
             f"storage class {name} does not exist",
@@ -148,7 +150,7 @@ def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
     profile = (cluster.get(STORAGE_PROFILE, name) or {}).get("status") or {}
     yield from _profile(profile, name)
     yield from _cloning(cluster, profile, name)
-    yield from _binding(cluster, found)
+    yield from _binding(cluster, storage_class)
 
 
 def _default_class(classes: Sequence[Json]) -> str | None:
@@ -166,8 +168,8 @@ def _profile(status: Mapping[str, Any], name: str) -> Iterator[Finding]:
             "CDI does not know which access mode a disk gets",
             patch,
         )
-    elif not any(ACCESS_MODE in (one.get("accessModes") or []) for one in sets):
-        modes = sorted({mode for one in sets for mode in one.get("accessModes") or []})
+    elif not any(ACCESS_MODE in (claim_set.get("accessModes") or []) for claim_set in sets):
+        modes = sorted({mode for claim_set in sets for mode in claim_set.get("accessModes") or []})
         yield Finding(
             f"the StorageProfile of storage class {name} has {', '.join(modes)} and not {ACCESS_MODE}",
             f"machines' disks request {ACCESS_MODE}",

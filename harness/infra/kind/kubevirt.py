@@ -58,13 +58,13 @@ def documents(text: str, *, source: str) -> list[Json]:
         InfraError: it is not YAML, or something in it is not a Kubernetes object.
     """
     try:
-        found = yaml_text.documents(text, source)
+        bodies = yaml_text.documents(text, source)
     except BadInput as error:
         raise InfraError(error.summary) from error
-    wrong = [d for d in found if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
-    if wrong or not found:
+    wrong = [d for d in bodies if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
+    if wrong or not bodies:
         raise InfraError(f"{source} contains {'something that is not a' if wrong else 'no'} Kubernetes object")
-    return found
+    return bodies
 
 
 def apply(cluster: Cluster, objects: list[Json], stretch: float = 1.0) -> None:
@@ -103,15 +103,15 @@ def _wait_established(cluster: Cluster, name: str, stretch: float) -> None:
     until(established, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.2)
 
 
-def planned(wanted: Releases, texts: Mapping[str, str]) -> Installed:
+def planned(chosen: Releases, texts: Mapping[str, str]) -> Installed:
     """Return what an installation of these releases comes to. `texts`: of the manifests, by URL."""
     operators = [
         f"{body['metadata']['namespace']}/{body['metadata']['name']}"
-        for release in (wanted.kubevirt, wanted.cdi)
+        for release in (chosen.kubevirt, chosen.cdi)
         for body in documents(texts[release.operator.url], source=release.operator.name)
         if body["kind"] == DEPLOYMENT.kind
     ]
-    return Installed(wanted.kubevirt.version, wanted.cdi.version, tuple(operators))
+    return Installed(chosen.kubevirt.version, chosen.cdi.version, tuple(operators))
 
 
 def problems(cluster: Cluster, made: Made) -> list[str]:
@@ -123,11 +123,13 @@ def problems(cluster: Cluster, made: Made) -> list[str]:
     if made.installed is None:
         return ["the installation of KubeVirt and CDI did not come to its end"]
     versions = ((KUBEVIRT, "KubeVirt", made.installed.kubevirt), (CDI, "CDI", made.installed.cdi))
-    found: list[str] = []
+    mistakes: list[str] = []
     for resource, product, version in versions:
-        seen = [observed(body) for body in cluster.list(resource).items]
-        found += [f"{product} is {it or 'of no version yet'}, not {version}" for it in seen if it != version]
-    return [*found, *_operators(cluster, made.installed.operators)]
+        observed_versions = [observed(body) for body in cluster.list(resource).items]
+        mistakes += [
+            f"{product} is {it or 'of no version yet'}, not {version}" for it in observed_versions if it != version
+        ]
+    return [*mistakes, *_operators(cluster, made.installed.operators)]
 
 
 def observed(body: Json) -> str:
@@ -153,7 +155,7 @@ CONTAINERD_SINCE = (2, 1)  # CRI image volumes: https://github.com/containerd/co
 CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
 
 
-def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: float) -> None:
+def install(cluster: Cluster, chosen: Releases, *, emulation: bool, seconds: float) -> None:
     """Install KubeVirt and CDI, wait until both are available, and complete the storage profiles.
 
     Raises:
@@ -161,24 +163,24 @@ def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: flo
         InfraError: a manifest cannot be downloaded or has another checksum.
         TimedOut: one of them did not become available; with its conditions and the pods that are not ready.
     """
-    texts = fetch(wanted)
+    texts = fetch(chosen)
     settings = kubevirt_settings(emulation=emulation, image_volume=image_volumes(cluster))
     stretch = seconds / KindLimits.kubevirt
-    _put(cluster, wanted.kubevirt, texts, settings, stretch)
-    _put(cluster, wanted.cdi, texts, {}, stretch)
+    _put(cluster, chosen.kubevirt, texts, settings, stretch)
+    _put(cluster, chosen.cdi, texts, {}, stretch)
     deadline = Deadline.after(seconds)
-    for resource, release in ((KUBEVIRT, wanted.kubevirt), (CDI, wanted.cdi)):
+    for resource, release in ((KUBEVIRT, chosen.kubevirt), (CDI, chosen.cdi)):
         wait_available(cluster, resource, release.version, deadline)
     complete_profiles(cluster, stretch)
 
 
-def fetch(wanted: Releases) -> dict[str, str]:
+def fetch(chosen: Releases) -> dict[str, str]:
     """Return every manifest's text by its URL, each downloaded at most once.
 
     Raises BadInput when one has no recorded checksum; InfraError when one cannot be downloaded or has another checksum.
     """
-    releases.require_pinned(wanted)
-    return {m.url: releases.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
+    releases.require_pinned(chosen)
+    return {m.url: releases.obtain(m) for r in (chosen.kubevirt, chosen.cdi) for m in r.manifests}
 
 
 def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json, stretch: float) -> None:
@@ -211,8 +213,8 @@ def mounts_images(node: Mapping[str, Any]) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.search(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.search(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def merged(body: Json, more: Json) -> Json:
@@ -237,14 +239,14 @@ def wait_available(cluster: Cluster, resource: Resource, version: str, deadline:
     """
 
     def available() -> bool | NotYet:
-        for found in cluster.list(resource).items:
-            status = found.get("status") or {}
+        for body in cluster.list(resource).items:
+            status = body.get("status") or {}
             conditions = {c["type"]: c for c in status.get("conditions") or []}
-            seen = observed(found)
+            observed_version = observed(body)
             if (conditions.get("Available") or {}).get("status") != "True":
                 return NotYet(_said(conditions) or f"phase {status.get('phase', 'unknown')}")
-            if seen != version:
-                return NotYet(f"it is {seen or 'of no version yet'}")
+            if observed_version != version:
+                return NotYet(f"it is {observed_version or 'of no version yet'}")
             return True
         return NotYet(f"no {resource.kind} exists")
 
@@ -275,10 +277,10 @@ def complete_profiles(cluster: Cluster, stretch: float = 1.0) -> None:
     Raises:
         TimedOut: CDI made no profile of one of them.
     """
-    for found in cluster.list(STORAGE_CLASS).items:
-        if found.get("provisioner") != LOCAL_PATH:
+    for storage_class in cluster.list(STORAGE_CLASS).items:
+        if storage_class.get("provisioner") != LOCAL_PATH:
             continue
-        name = found["metadata"]["name"]
+        name = storage_class["metadata"]["name"]
         profile = until(
             lambda name=name: cluster.get(STORAGE_PROFILE, name) or NotYet("it does not exist"),  # type: ignore[misc]
             deadline=Deadline.after(PROFILE_SECONDS * stretch),
@@ -354,8 +356,8 @@ def ensure_account(cluster: Cluster, admin: Path, target: Path) -> None:
 
 def _token(cluster: Cluster) -> str:
     def token() -> str | NotYet:
-        found = cluster.get(SECRET, ACCOUNT, NAMESPACE) or {}
-        encoded = (found.get("data") or {}).get("token")
+        secret = cluster.get(SECRET, ACCOUNT, NAMESPACE) or {}
+        encoded = (secret.get("data") or {}).get("token")
         return base64.b64decode(encoded).decode() if encoded else NotYet("the secret has none")
 
     return until(token, deadline=Deadline.after(TOKEN_SECONDS), what=f"account {ACCOUNT} to have a token", interval=0.2)
@@ -371,16 +373,16 @@ def keep_apart(cluster: Cluster, nodes: Collection[str]) -> None:
     for node in nodes:
         cluster.merge(NODE, node, {"metadata": {"labels": {RUNS_PODS: "true"}}, "spec": {"unschedulable": None}})
     for resource in (DEPLOYMENT, DAEMON_SET):
-        for found in cluster.list(resource).items:
-            patch = _staying(found)
+        for body in cluster.list(resource).items:
+            patch = _staying(body)
             if patch is not None:
-                meta = found["metadata"]
+                meta = body["metadata"]
                 cluster.merge(resource, meta["name"], patch, meta["namespace"])
-    for found in cluster.list(STORAGE_CLASS).items:
-        annotations = found["metadata"].get("annotations") or {}
-        if annotations.get(DEFAULT_CLASS) == "true" and "vmatrix" not in str(found.get("provisioner")):
+    for body in cluster.list(STORAGE_CLASS).items:
+        annotations = body["metadata"].get("annotations") or {}
+        if annotations.get(DEFAULT_CLASS) == "true" and "vmatrix" not in str(body.get("provisioner")):
             cluster.merge(
-                STORAGE_CLASS, found["metadata"]["name"], {"metadata": {"annotations": {DEFAULT_CLASS: "false"}}}
+                STORAGE_CLASS, body["metadata"]["name"], {"metadata": {"annotations": {DEFAULT_CLASS: "false"}}}
             )
 
 

@@ -76,15 +76,15 @@ def private_key(pem: bytes, password: bytes) -> PrivateKey:
         label, content = _unarmoured(pem)
         if label in ENCRYPTED:
             der = _decrypted(json.loads(content), password)
-            found = serialization.load_der_private_key(der, None)
+            key = serialization.load_der_private_key(der, None)
         else:
-            found = serialization.load_pem_private_key(pem, password if b"ENCRYPTED" in pem else None)
+            key = serialization.load_pem_private_key(pem, password if b"ENCRYPTED" in pem else None)
     except (ValueError, TypeError, KeyError, binascii.Error, UnicodeDecodeError) as error:
         hint = f"check {KEY} and {PASSWORD} of build.signingSecretRef; `cosign generate-key-pair` writes both"
         raise BadKey(f"the signing key cannot be read: {error}", hint=hint) from error
-    if not isinstance(found, PrivateKey):
+    if not isinstance(key, PrivateKey):
         raise BadKey("the signing key is of an algorithm that cosign does not have", hint="use one of ECDSA P-256")
-    return found
+    return key
 
 
 def _unarmoured(pem: bytes) -> tuple[str, bytes]:
@@ -212,11 +212,11 @@ def verify(
     repository, digest = oci.opened(
         image, docker_config=docker_config, insecure=insecure, deadline=Deadline.after(seconds)
     )
-    found = repository.manifest(signature_tag(digest))
-    if found is None:
+    manifest = repository.manifest(signature_tag(digest))
+    if manifest is None:
         hint = "images that this Delivery builds are signed; was the signature deleted?"
         raise SignatureMissing(f"{image} is not signed", hint=hint)
-    signatures = _signatures(found[0])
+    signatures = _signatures(manifest[0])
     for place, mark in signatures:
         try:
             payload = repository.blob(place, largest=LARGEST_PAYLOAD)
@@ -315,13 +315,13 @@ class Contents:
 
     def _remove(self, path: str) -> None:
         inner = path if path.endswith("/") else f"{path}/"
-        for name in [one for one in self.packages if one == path or one.startswith(inner)]:
+        for name in [package for package in self.packages if package == path or package.startswith(inner)]:
             del self.packages[name]
 
     def all(self) -> list[Package]:
         """Return every package once, in order."""
-        found = {package for packages in self.packages.values() for package in packages}
-        return sorted(found, key=lambda one: (one.kind, one.name, one.version))
+        everything = {package for packages in self.packages.values() for package in packages}
+        return sorted(everything, key=lambda one: (one.kind, one.name, one.version))
 
 
 def _kind(name: str) -> str:
@@ -374,8 +374,14 @@ def sbom(contents: Contents, image: str, made: str) -> dict[str, Any]:
             **({"properties": unread} if unread else {}),
         },
         "components": [
-            {"type": "library", "name": one.name, "version": one.version, "purl": one.purl, "bom-ref": one.purl}
-            for one in contents.all()
+            {
+                "type": "library",
+                "name": package.name,
+                "version": package.version,
+                "purl": package.purl,
+                "bom-ref": package.purl,
+            }
+            for package in contents.all()
         ],
     }
 
@@ -392,7 +398,7 @@ def provenance(
     name, _, digest = image.partition("@")
     git = {"uri": f"git+{asked['source']['git']}", "digest": {"gitCommit": revision}}
     images = [
-        {"uri": f"pkg:docker/{one.partition('@')[0]}", "digest": {"sha256": one.rpartition(":")[2]}} for one in bases
+        {"uri": f"pkg:docker/{base.partition('@')[0]}", "digest": {"sha256": base.rpartition(":")[2]}} for base in bases
     ]
     return {
         "_type": "https://in-toto.io/Statement/v1",

@@ -91,37 +91,37 @@ def worse_of(nights: Sequence[Night], tagged: Iterable[Record] = ()) -> tuple[Wo
             for key, now in counts.items()
             if now[0] and earlier.get(key, (0, 0))[1]
         ),
-        key=lambda one: (one.p, one.check, one.axis, one.value),
+        key=lambda test: (test.p, test.check, test.axis, test.value),
     )
     number = max(1, sum(key in earlier for key in counts))
-    kept = max((n for n, one in enumerate(tests, 1) if one.p <= FALSE_SHARE * n / number), default=0)
+    kept = max((n for n, test in enumerate(tests, 1) if test.p <= FALSE_SHARE * n / number), default=0)
     return tuple(_few(tests[:kept]))[:MOST_WORSE]
 
 
-def _few(found: Sequence[Worse]) -> list[Worse]:
+def _few(rates: Sequence[Worse]) -> list[Worse]:
     shown: dict[str, int] = {}
     few = []
-    for one in found:
-        shown[one.check] = shown.get(one.check, 0) + 1
-        few += [one] if shown[one.check] <= MOST_OF_CHECK else []
+    for rate in rates:
+        shown[rate.check] = shown.get(rate.check, 0) + 1
+        few += [rate] if shown[rate.check] <= MOST_OF_CHECK else []
     return few
 
 
 def _counts(records: Iterable[Record]) -> dict[tuple[str, str, str], tuple[int, int]]:
     """Return in how many cell runs each check failed and was judged, by axis, value and title."""
-    found: dict[tuple[str, str, str], tuple[int, int]] = {}
+    counts: dict[tuple[str, str, str], tuple[int, int]] = {}
     for record in records:
         letters: dict[str, set[str]] = {}
         for row in record.checks.rows:
             if row.attempt == record.last_attempt:
                 for title, letter in zip(record.checks.names, row.results, strict=True):
                     letters.setdefault(title, set()).add(letter)
-        for title, seen in letters.items():
-            bad = bool(seen & set(BAD))
-            for axis, value in record.axes.items() if bad or "p" in seen else ():
-                failed, judged = found.get((axis, value, title), (0, 0))
-                found[axis, value, title] = failed + bad, judged + 1
-    return found
+        for title, outcomes in letters.items():
+            bad = bool(outcomes & set(BAD))
+            for axis, value in record.axes.items() if bad or "p" in outcomes else ():
+                failed, judged = counts.get((axis, value, title), (0, 0))
+                counts[axis, value, title] = failed + bad, judged + 1
+    return counts
 
 
 def week_of(nights: Sequence[Night], possible: frozenset[Pair] | None) -> Week | None:
@@ -208,8 +208,10 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
     records = tuple(records)
     nights = nights_of(selected(records, selection, now))
     log = failure_log_of(nights)
-    seen = sorted({cell for night in nights for cell in night.cells})  # those that only the history knows come last
-    ids = dict.fromkeys([*(planned.cells or ()), *seen])
+    cells_of_nights = sorted(
+        {cell for night in nights for cell in night.cells}
+    )  # those that only the history knows come last
+    ids = dict.fromkeys([*(planned.cells or ()), *cells_of_nights])
     cells = tuple(cell_story(cell, nights, log, planned) for cell in ids)
     last = nights[-1] if nights else None
     return Analysis(
@@ -231,8 +233,8 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
         known={
             (cell, night, f.key): log.known(cell, f, night)
             for cell, by_night in log.by_cell.items()
-            for night, found in by_night.items()
-            for f in found
+            for night, symptoms in by_night.items()
+            for f in symptoms
         },
     )
 
@@ -241,22 +243,22 @@ def _suspects(nights: tuple[Night, ...], planned: Planned) -> tuple[Explained, .
     if not nights:
         return ()
     rates = flake_rates(nights[:-1][-WINDOW:])
-    seen = of_night(nights[-1])
-    return tuple(worth_showing(explained(seen, together=planned.together, flakes=rates, goal=planned.goal)))
+    last_night = of_night(nights[-1])
+    return tuple(worth_showing(explained(last_night, together=planned.together, flakes=rates, goal=planned.goal)))
 
 
 def _idle(nights: tuple[Night, ...], planned: Planned) -> tuple[str, ...]:
-    seen = [{name for record in night.cells.values() for name in record.symptoms} for night in nights]
-    return tuple(idle(planned.symptoms, seen))
+    names = [{name for record in night.cells.values() for name in record.symptoms} for night in nights]
+    return tuple(idle(planned.symptoms, names))
 
 
 def selected(records: Iterable[Record], selection: RecordFilter, now: datetime) -> list[Record]:
     """Return the records that are looked at."""
-    found = [r for r in records if _wanted(r, selection, now) or key_of(r) == selection.focus]
+    chosen = [r for r in records if _wanted(r, selection, now) or key_of(r) == selection.focus]
     if selection.focus is None:
-        return found
-    begun = min((r.started for r in found if key_of(r) == selection.focus), default="")
-    return [r for r in found if r.started < begun or key_of(r) == selection.focus]
+        return chosen
+    begun = min((r.started for r in chosen if key_of(r) == selection.focus), default="")
+    return [r for r in chosen if r.started < begun or key_of(r) == selection.focus]
 
 
 def _wanted(record: Record, selection: RecordFilter, now: datetime) -> bool:

@@ -32,12 +32,12 @@ Links = dict[str, list[dict[str, dict[str, str]]]]
 
 def links(analysis: Analysis, *, url: str = "") -> Links:
     """Return the links, the new failures first; no section without any. `url` is of the published report, if any."""
-    found = [("vmatrix report", url)]
+    rows = [("vmatrix report", url)]
     for cell in sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", c.id)):
         if (record := cell.last) is not None:
             label = f"{record.outcome}: {cell.id} ({record.blame or 'quarantined'}, {cell.news})"
-            found += [(label, record.where.job_url), (f"changed since {cell.id} passed", _changed(analysis, cell))]
-    links = dict.fromkeys(link for link in found if link[1].startswith(("https://", "http://")))
+            rows += [(label, record.where.job_url), (f"changed since {cell.id} passed", _changed(analysis, cell))]
+    links = dict.fromkeys(link for link in rows if link[1].startswith(("https://", "http://")))
     entries = [{"external_link": {"label": label, "url": target}} for label, target in list(links)[:MOST]]
     return {SECTION: entries} if entries else {}
 
@@ -179,15 +179,15 @@ class ReportHandler(BaseHTTPRequestHandler):
             return
         name = self.path.partition("?")[0].removeprefix("/") or "index.html"
         try:
-            found = self.files().get(name)
+            content = self.files().get(name)
         except VmatrixError as error:
             self._answer(500, "text/plain; charset=utf-8", f"{error.summary}\n{error.hint}\n".encode())
             return
-        if found is None:
+        if content is None:
             self._answer(404, "text/plain; charset=utf-8", b"the report has no such file\n")
             return
         ending = name[name.rfind(".") :] if "." in name else ""
-        self._answer(200, KINDS.get(ending, "application/octet-stream"), found)
+        self._answer(200, KINDS.get(ending, "application/octet-stream"), content)
 
     def _answer(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)

@@ -51,12 +51,12 @@ def _whole(document: Mapping[str, Any]) -> Document:
 
 
 def _shorter(document: Mapping[str, Any]) -> Document:
-    said = f"To keep this file small, messages are cut to {SHORTER} characters; report.json has the full text."
-    return {**document, "messages": _cut(document, SHORTER), "left_out": [said]}
+    note = f"To keep this file small, messages are cut to {SHORTER} characters; report.json has the full text."
+    return {**document, "messages": _cut(document, SHORTER), "left_out": [note]}
 
 
 def _recent_steps(document: Mapping[str, Any]) -> Document:
-    said = (
+    note = (
         f"To keep this file small, messages are cut to {SHORT} characters, and durations of steps and figures to the "
         f"last {STEP_NIGHTS} {document.get('unit', 'night')}s; report.json has all data."
     )
@@ -68,7 +68,7 @@ def _recent_steps(document: Mapping[str, Any]) -> Document:
         }
         for cell in document["cells"]
     ]
-    return {**document, "cells": cells, "messages": _cut(document, SHORT), "left_out": [said]}
+    return {**document, "cells": cells, "messages": _cut(document, SHORT), "left_out": [note]}
 
 
 def _recent_failures(document: Mapping[str, Any]) -> Document:
@@ -78,13 +78,13 @@ def _recent_failures(document: Mapping[str, Any]) -> Document:
         {**cell, "failures": [f for f in cell["failures"] if f["night"] >= oldest], "passed_checks": []}
         for cell in smaller["cells"]
     ]
-    said = (
+    note = (
         f"For failures before the last {FAILURE_NIGHTS} {document.get('unit', 'night')}s only the outcome is kept; "
         "checks that never failed are not listed."
     )
     used = _used_messages(document, cells)
     messages = [text if number in used else "" for number, text in enumerate(smaller["messages"])]
-    return {**smaller, "cells": cells, "messages": messages, "left_out": [*smaller["left_out"], said]}
+    return {**smaller, "cells": cells, "messages": messages, "left_out": [*smaller["left_out"], note]}
 
 
 REDUCTIONS: tuple[Callable[[Mapping[str, Any]], Document], ...] = (_whole, _shorter, _recent_steps, _recent_failures)
@@ -239,9 +239,9 @@ def _script() -> str:
 def _asset(name: str, *, checked: bool = True) -> str:
     """Return a file of the page; newlines as a browser sees them, for the hash."""
     text = (ASSETS / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    found = [end for end in ENDS if checked and end in text.lower()]
-    if found:
-        raise ValueError(f"{name} holds {found[0]!r}, which would end the element that it is put into")
+    endings = [end for end in ENDS if checked and end in text.lower()]
+    if endings:
+        raise ValueError(f"{name} holds {endings[0]!r}, which would end the element that it is put into")
     return text
 
 

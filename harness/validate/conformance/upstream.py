@@ -96,13 +96,13 @@ class Selection:
             variables: those of a phase.
         """
         listed = tuple(names)
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for name, pattern in self.needs.items():
             asked_for = name.startswith(ASKED_FOR)
             if not variables.get(name, not asked_for):
                 why = f"{'the cell does' if asked_for else 'the machines do'} not have what it needs ({name})"
-                found |= {spec: why for spec in listed if re.search(pattern, spec)}
-        return found
+                reasons |= {spec: why for spec in listed if re.search(pattern, spec)}
+        return reasons
 
 
 def upstream_path(minor: str) -> Path:
@@ -142,8 +142,13 @@ def load_selection() -> Selection:
     try:
         raw = yaml_text.document(read_text(path), path)
         areas, labels, names = (dict(raw[key]) for key in ("areas", "without_labels", "without_names"))
-        found = Selection(areas, labels, names, dict(raw.get("needs") or {}))
-        for pattern in (*found.areas.values(), *found.without_labels, *found.without_names, *found.needs.values()):
+        selection = Selection(areas, labels, names, dict(raw.get("needs") or {}))
+        for pattern in (
+            *selection.areas.values(),
+            *selection.without_labels,
+            *selection.without_names,
+            *selection.needs.values(),
+        ):
             re.compile(pattern)
     except (KeyError, TypeError, ValueError, re.error) as error:
         raise BadInput(
@@ -152,7 +157,7 @@ def load_selection() -> Selection:
             "it may have `needs` (variable: expression)",
             paths=[path],
         ) from error
-    return found
+    return selection
 
 
 def chosen(listed: Iterable[ListedSpec], selection: Selection) -> dict[str, tuple[str, ...]]:
@@ -205,8 +210,8 @@ def listed_specs(e2e_test: Path) -> tuple[ListedSpec, ...]:
         report = Path(folder) / "specs.json"
         argv = ["--ginkgo.dry-run", f"--ginkgo.json-report={report}", "--ginkgo.silence-skips"]
         _asked(e2e_test, argv, folder, "specs")
-        found = json.loads(report.read_text(encoding="utf-8"))
-    return tuple(_specs(found))
+        suites = json.loads(report.read_text(encoding="utf-8"))
+    return tuple(_specs(suites))
 
 
 def listed_images(e2e_test: Path) -> frozenset[str]:
@@ -216,8 +221,8 @@ def listed_images(e2e_test: Path) -> frozenset[str]:
         InfraError: it does not run, or lists none.
     """
     with TemporaryDirectory() as folder:
-        said = _asked(e2e_test, ["--list-images"], folder, "images")
-    images = frozenset(line.partition("/")[2] for line in said.split() if "/" in line)
+        output = _asked(e2e_test, ["--list-images"], folder, "images")
+    images = frozenset(line.partition("/")[2] for line in output.split() if "/" in line)
     if not images:
         raise InfraError(f"{e2e_test} --list-images lists none")
     return images
@@ -231,7 +236,7 @@ def _asked(e2e_test: Path, words: list[str], folder: str, what: str) -> str:
 
 
 def _specs(report: list[dict[str, Any]]) -> Iterator[ListedSpec]:
-    for spec in (one for suite in report for one in suite["SpecReports"] or ()):
+    for spec in (entry for suite in report for entry in suite["SpecReports"] or ()):
         if spec["LeafNodeType"] != SPEC:
             continue
         texts = [*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]]
@@ -318,8 +323,8 @@ def run_whole(
 
 def differences(listed: Iterable[str], own: Iterable[str]) -> list[str]:
     """Return how a set's file differs from what e2e.test lists itself, in lines; none, if they are the same."""
-    known, found = set(listed), set(own)
-    return [*_told("not in the file", found - known), *_told("not in e2e.test", known - found)]
+    known, listed_now = set(listed), set(own)
+    return [*_told("not in the file", listed_now - known), *_told("not in e2e.test", known - listed_now)]
 
 
 def judged(verdict: SpecVerdict, missing: Mapping[str, str]) -> SpecVerdict:
@@ -358,15 +363,15 @@ def unjudged(verdict: SpecVerdict) -> str | None:
     return verdict.text if verdict.outcome is SpecOutcome.NOT_RUN else None
 
 
-def refuse_unpushed(found: WholeRun) -> None:
+def refuse_unpushed(whole_run: WholeRun) -> None:
     """Refuse a mirror that lacks images which vmatrix makes.
 
     Raises:
         InfraError: naming them. Specs that need them have failed, and say nothing about the product.
     """
-    if found.unpushed:
+    if whole_run.unpushed:
         raise InfraError(
-            f"the mirror lacks {', '.join(found.unpushed)}",
+            f"the mirror lacks {', '.join(whole_run.unpushed)}",
             hint="a run of a tier with this suite has them; on an existing cluster, push them to the mirror",
         )
 

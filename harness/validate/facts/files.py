@@ -95,8 +95,8 @@ def files_of(raw: Mapping[str, Any]) -> MachineFiles:
         files={path: FileRights(*row) for path, row in raw["files"].items()},
         newer=raw["newer"],
         executables={
-            name: RunningFile(one["runs"], one["own"], one["found"] or "", one["same"])
-            for name, one in raw["executables"].items()
+            name: RunningFile(executable["runs"], executable["own"], executable["found"] or "", executable["same"])
+            for name, executable in raw["executables"].items()
         },
         os_release=raw["os_release"],
         listening=tuple(OpenSocket(*row) for row in raw["listening"]),
@@ -160,7 +160,7 @@ def keys_of(raw: Mapping[str, Any]) -> MachineKeys:
     return MachineKeys(
         pairs=raw["pairs"],
         counts=raw["counts"],
-        kubeconfigs={path: _kubeconfig(path, one) for path, one in raw["kubeconfigs"].items()},
+        kubeconfigs={path: _kubeconfig(path, content) for path, content in raw["kubeconfigs"].items()},
         authority=raw["authority"],
         accounts=raw["accounts"],
         pair=(raw["pair"]["link"], raw["pair"]["certificate"], raw["pair"]["key"]),
@@ -172,13 +172,13 @@ def keys_of(raw: Mapping[str, Any]) -> MachineKeys:
     )
 
 
-def _kubeconfig(path: str, one: Mapping[str, str]) -> Kubeconfig:
+def _kubeconfig(path: str, content: Mapping[str, str]) -> Kubeconfig:
     try:
-        held = certificate_of(path, one["certificate"]) if one["certificate"] else None
+        held = certificate_of(path, content["certificate"]) if content["certificate"] else None
     except ValueError:  # what it holds is not a certificate, which is a finding and not the machine's fault
         held = None
     try:
-        form = yaml.safe_load(one["form"]) or {}
+        form = yaml.safe_load(content["form"]) or {}
     except yaml.YAMLError:
         form = {}
-    return Kubeconfig(one["server"], one["authority"], held, form if isinstance(form, dict) else {})
+    return Kubeconfig(content["server"], content["authority"], held, form if isinstance(form, dict) else {})

@@ -60,11 +60,11 @@ def calibrate(hosts: Mapping[str, Any], timeouts: Timeouts) -> Calibration:
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    given = {"rounds": ROUNDS, "folder": DISK}
-    found: dict[str, Mapping[str, float]] = {}
+    arguments = {"rounds": ROUNDS, "folder": DISK}
+    figures: dict[str, Mapping[str, float]] = {}
     for name, host in hosts.items():
-        found |= run_on_each({name: host}, CALIBRATION, _read, timeouts, given={name: given})
-    return Calibration(found)
+        figures |= run_on_each({name: host}, CALIBRATION, _read, timeouts, given={name: arguments})
+    return Calibration(figures)
 
 
 def beside(calibrated: Callable[[], Calibration], measure: Callable[[], T]) -> tuple[T, Calibration]:
@@ -106,18 +106,18 @@ def idle_usage(hosts: Mapping[str, Any], timeouts: Timeouts, more: tuple[str, ..
     Raises:
         InfraError: a machine does not answer.
     """
-    given = {"seconds": SECONDS, "names": list(more)}
+    arguments = {"seconds": SECONDS, "names": list(more)}
     limit = timeouts.machine_program + SECONDS
-    return run_on_each(hosts, USAGE, usage_of, timeouts, given=dict.fromkeys(hosts, given), seconds=limit)
+    return run_on_each(hosts, USAGE, usage_of, timeouts, given=dict.fromkeys(hosts, arguments), seconds=limit)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
     """Return a machine's usage."""
-    cpu = sum(float(one["cpu"]) for one in raw.values()) * 1000
+    cpu = sum(float(process["cpu"]) for process in raw.values()) * 1000
     return Usage(
-        mib=sum(float(one["kib"]) for one in raw.values()) / 1024,
+        mib=sum(float(process["kib"]) for process in raw.values()) / 1024,
         cpu=cpu,
-        programs={name: float(one["kib"]) / 1024 for name, one in raw.items()},
+        programs={name: float(process["kib"]) / 1024 for name, process in raw.items()},
     )
 
 

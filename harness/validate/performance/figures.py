@@ -125,7 +125,7 @@ def carried_in(properties: Mapping[str, Any]) -> tuple[Figure, ...]:
 
 
 def _is_figure(row: object) -> bool:
-    if not isinstance(row, list | tuple) or [type(one) for one in row[:2]] != [str, str] or len(row) != 4:
+    if not isinstance(row, list | tuple) or [type(value) for value in row[:2]] != [str, str] or len(row) != 4:
         return False
     return all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) and n >= 0 for n in row[2:])
 
@@ -220,8 +220,8 @@ def band(past: Sequence[float], figures: int) -> Band | None:
         return None
     recent = [math.log(amount) for amount in past[-PAST:]]
     count, middle = len(recent), median(recent)
-    above = sorted(one - middle for one in recent if one >= middle)
-    both = sorted(abs(one - middle) for one in recent)
+    above = sorted(figure - middle for figure in recent if figure >= middle)
+    both = sorted(abs(figure - middle) for figure in recent)
     spread = max(LEAST_SPREAD, *(quantile(of, SHARE) / OF_NORMAL for of in (both, above)))
     chance = (1.0 / (BUDGET * max(1, figures))) ** (1.0 / NOW)
     edge = student(chance, DEGREES * (count - 1)) * spread * math.sqrt(1.0 + 1.0 / count)
@@ -309,8 +309,8 @@ class Comparison:
     @property
     def told(self) -> str:
         """Return one line for reports."""
-        parts = [f"slower: {one.told}" for one in self.slower]
-        parts += [f"over the SLO of {amount(one.name, most)}: {one.told}" for one, most in self.over]
+        parts = [f"slower: {slow.told}" for slow in self.slower]
+        parts += [f"over the SLO of {amount(slow.name, most)}: {slow.told}" for slow, most in self.over]
         young = f"{self.young} have fewer than {FEWEST + NOW - 1} runs before this one" if self.young else ""
         parts += [f"{self.compared} figures compared", *([young] if young else [])]
         return "; ".join(parts)
@@ -325,10 +325,10 @@ def compare(now: Mapping[Key, Figure], past: History) -> Comparison:
     series = {key: [*(run[key] for run in past if key in run), figure] for key, figure in now.items()}
     enough = {key: figures for key, figures in series.items() if len(figures) >= FEWEST + NOW}
     usual = {key: _usual(figures, len(enough)) for key, figures in enough.items()}
-    found = [slow for key in enough if (slow := _slow(enough[key], len(enough), *usual[key])) is not None]
+    slow_figures = [slow for key in enough if (slow := _slow(enough[key], len(enough), *usual[key])) is not None]
     over = [(figure, most) for figure in now.values() if (most := over_slo(figure)) is not None]
     return Comparison(
-        slower=tuple(sorted(found, key=lambda slow: -slow.ratio)),
+        slower=tuple(sorted(slow_figures, key=lambda slow: -slow.ratio)),
         over=tuple(over),
         compared=len(enough),
         young=len(now) - len(enough),
@@ -342,32 +342,32 @@ def _usual(figures: Sequence[Figure], together: int) -> tuple[Band, bool]:
     A figure that does not follow its machines' speed only gets the calibration's noise by it.
     """
     before = figures[:-NOW][-PAST:]
-    plain = band([took(one) for one in before], together)
+    plain = band([took(figure) for figure in before], together)
     assert plain is not None  # noqa: S101 - there are enough
-    if not all(one.calibration > 0 for one in figures):
+    if not all(figure.calibration > 0 for figure in figures):
         return plain, False
-    steady = band([calibrated(one) for one in before], together)
+    steady = band([calibrated(figure) for figure in before], together)
     assert steady is not None  # noqa: S101 - there are enough
     return (steady, True) if steady.noise < plain.noise else (plain, False)
 
 
 def _slow(figures: Sequence[Figure], together: int, usual: Band, by_calibration: bool) -> SlowFigure | None:
     """Return how slow a figure is; None where it is not slower by more than its noise, or its machines are."""
-    plain, steady = [took(one) for one in figures], [calibrated(one) for one in figures]
-    found = slower(steady if by_calibration else plain, together)
-    if found is None:
+    plain, steady = [took(figure) for figure in figures], [calibrated(figure) for figure in figures]
+    change = slower(steady if by_calibration else plain, together)
+    if change is None:
         return None
     if not by_calibration and min(_ratios(steady)) <= NOTICED and figures[-1].calibration > 0:
         return None  # the machines took longer for their fixed work, too, and that is a figure of its own
-    value = sorted(one.value for one in figures[:-NOW][-PAST:])
+    value = sorted(figure.value for figure in figures[:-NOW][-PAST:])
     middle = value[len(value) // 2]
     last = sorted(_ratios(plain))[NOW // 2]
-    return SlowFigure(figures[-1], found.ratio, last, usual, middle, by_calibration)
+    return SlowFigure(figures[-1], change.ratio, last, usual, middle, by_calibration)
 
 
 def _ratios(amounts: Sequence[float]) -> list[float]:
     before = sorted(amounts[:-NOW][-PAST:])
-    return [amount_ / before[len(before) // 2] for amount_ in amounts[-NOW:]]
+    return [value / before[len(before) // 2] for value in amounts[-NOW:]]
 
 
 def by_key(figures: Iterable[Figure]) -> dict[Key, Figure]:

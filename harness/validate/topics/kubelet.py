@@ -37,7 +37,7 @@ def kubelet_configurations(api: Cluster, expected: ExpectedGuest) -> dict[str, M
 
 def asked_kubelets(api: Cluster, expected: ExpectedGuest) -> tuple[dict[str, Mapping[str, Any]], dict[str, str]]:
     """Return the configuration that each running kubelet reports, and why others do not, by node."""
-    found, silent = {}, {}
+    configurations, silent = {}, {}
     for name in expected.nodes:
         try:
             answer = api.send("GET", f"/api/v1/nodes/{name}/proxy/configz")
@@ -45,10 +45,10 @@ def asked_kubelets(api: Cluster, expected: ExpectedGuest) -> tuple[dict[str, Map
             silent[name] = f"no answer of the API server: {error.summary}"
             continue
         if answer.code == OK and isinstance(answer.body, dict):
-            found[name] = answer.body["kubeletconfig"]
+            configurations[name] = answer.body["kubeletconfig"]
         else:
             silent[name] = f"{answer.code}: {words_of(answer.body)}"
-    return found, silent
+    return configurations, silent
 
 
 def wrong_kubelet_settings(
@@ -64,20 +64,20 @@ def wrong_kubelet_settings(
             that the product says; where the product does not say, also one on the node itself (NodeLocal DNSCache).
         silent: why kubelets did not report theirs, by node.
     """
-    said = expected.leaves.dns.kubelet_address
-    address = dns_address if said in (None, SERVICE_ADDRESS) else said
-    wanted = {**KUBELET_SETTINGS, "clusterDomain": expected.dns_domain, **expected.kubelet_config}
+    dns_setting = expected.leaves.dns.kubelet_address
+    address = dns_address if dns_setting in (None, SERVICE_ADDRESS) else dns_setting
+    expected_settings = {**KUBELET_SETTINGS, "clusterDomain": expected.dns_domain, **expected.kubelet_config}
     patched = patched_settings(expected.variables)
 
     def judge(name: str, running: Mapping[str, Any]) -> Iterator[Mismatch]:
-        for path, value in wanted.items():
+        for path, value in expected_settings.items():
             if path.partition(".")[0] in patched:  # another check looks at it
                 continue
             there = value_at({**OMITTED, **running}, path)
             yield from [] if same_setting(value, there) else differs(f"{name} kubelet", path, value, there)
-        given = running.get("clusterDNS") or []
-        on_node = said is None and len(given) == 1 and ipaddress.ip_address(given[0]).is_link_local
-        yield from [] if on_node else differs(f"{name} kubelet", "clusterDNS", [address], given)
+        dns_servers = running.get("clusterDNS") or []
+        on_node = dns_setting is None and len(dns_servers) == 1 and ipaddress.ip_address(dns_servers[0]).is_link_local
+        yield from [] if on_node else differs(f"{name} kubelet", "clusterDNS", [address], dns_servers)
 
     why = silent or {}
     said_why = [Mismatch(f"{name} kubelet", "its configuration", why[name]) for name in expected.nodes if name in why]
@@ -105,44 +105,46 @@ def strange_static_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mism
     if patches_of_others(expected.variables):
         return [unjudged("the static pods' containers", "the cell has patches, which change them", whole=True)]
     pods = by_name(view.system_pods)
-    found: list[Mismatch] = []
-    for program, wanted in static_by_view(view, expected).items():
+    mismatches: list[Mismatch] = []
+    for program, static in static_by_view(view, expected).items():
         changed = sorted(JUDGED & touched(patches_of(program, expected.variables)))
         if changed:
-            found.append(unjudged(f"the static pods of {program}", f"a patch changes {', '.join(changed)}"))
+            mismatches.append(unjudged(f"the static pods of {program}", f"a patch changes {', '.join(changed)}"))
             continue
-        for node in expected.control_plane if wanted else ():
+        for node in expected.control_plane if static else ():
             name = f"{program}-{node}"
             there = pods.get(name)
-            found += _judge(program, there, expected) if there else [Mismatch(f"pod {name}", "to exist", "none")]
-    return found
+            mismatches += _judge(program, there, expected) if there else [Mismatch(f"pod {name}", "to exist", "none")]
+    return mismatches
 
 
 def _judge(program: str, pod: Json, expected: ExpectedGuest) -> Iterator[Mismatch]:
     spec, where = pod["spec"], f"pod {pod['metadata']['name']}"
     containers = [*spec.get("initContainers", ()), *spec["containers"]]
-    yield from same_set(where, "containers", [program], [one["name"] for one in containers])
+    yield from same_set(where, "containers", [program], [container["name"] for container in containers])
     yield from differs(where, "hostNetwork", True, spec.get("hostNetwork", False))
     yield from differs(where, "priorityClassName", PRIORITY, spec.get("priorityClassName"))
-    for one in containers:
-        if one["name"] == program:
-            yield from _container(f"{where} {program}", one)
+    for container in containers:
+        if container["name"] == program:
+            yield from _container(f"{where} {program}", container)
     audited = program == "kube-apiserver" and expected.variables.get(AUDIT)
     asked = [str(volume["hostPath"]) for volume in volumes_of(program, expected.variables)]
     known = (*FOLDERS, *asked, *((LOGS,) if audited else ()))
     folders = [volume["hostPath"]["path"] for volume in spec.get("volumes", ()) if "hostPath" in volume]
-    strange = [path for path in folders if not any(PurePath(path).is_relative_to(one) for one in known)]
+    strange = [path for path in folders if not any(PurePath(path).is_relative_to(container) for container in known)]
     yield from differs(where, "folders of the machine that kubeadm does not give it", [], strange)
 
 
-def _container(where: str, one: Json) -> Iterator[Mismatch]:
+def _container(where: str, container: Json) -> Iterator[Mismatch]:
     for probe in PROBES:
-        if probe not in one:
+        if probe not in container:
             yield Mismatch(where, f"a {probe}", "none")
     # kubeadm hands on the proxies of its own environment
     names = [
-        str(variable["name"]) for variable in one.get("env", ()) if not variable["name"].lower().endswith("_proxy")
+        str(variable["name"])
+        for variable in container.get("env", ())
+        if not variable["name"].lower().endswith("_proxy")
     ]
     yield from differs(where, "variables of the environment", [], names)
-    security: dict[str, Any] = one.get("securityContext") or {}
+    security: dict[str, Any] = container.get("securityContext") or {}
     yield from differs(where, "privileged", False, security.get("privileged", False))

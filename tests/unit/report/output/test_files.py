@@ -11,13 +11,13 @@ import pytest
 
 from harness.errors import BadInput
 from harness.report.output import files
-from harness.report.output.files import Files, server
+from harness.report.output.files import Contents, server
 
 FILES = {"index.html": b"<p>report</p>", "report.json": b"{}", "badge-coverage.svg": b"<svg/>"}
 
 
 @contextmanager
-def serving(made: list[Files]) -> Iterator[HTTPConnection]:
+def serving(made: list[Contents]) -> Iterator[HTTPConnection]:
     """Serve these files, the first of them for each time that they are made."""
     running = server(lambda: made.pop(0) if len(made) > 1 else made[0], 0)
     thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
@@ -78,7 +78,7 @@ def test_it_is_made_anew_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_is_wrong_with_the_history_is_said() -> None:
-    def broken() -> Files:
+    def broken() -> Contents:
         raise BadInput("cannot read the history x", hint="name another")
 
     running = server(broken, 0)

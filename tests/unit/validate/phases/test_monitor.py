@@ -1,4 +1,4 @@
-"""The witness sees, marks and asks; what goes wrong there ends no phase, and the check that needs it fails with it."""
+"""The monitor sees, marks and asks; what goes wrong there ends no phase, and the check that needs it fails with it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness.errors import HarnessBug, InfraError, ProductError
 from harness.model import Cell, Environment, Machine, Phase
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.phases import witness as module
+from harness.validate.phases import monitor as module
 from harness.validate.phases.availability import send_requests
-from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, client_of, leaves_bare, local_api
+from harness.validate.phases.monitor import KEEPS_ANSWERING, PhaseMonitor, client_of, leaves_bare, local_api
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.foreign import SAID, UNSAID
 from tests.unit.validate.moments import moment
@@ -41,9 +41,11 @@ class Silent:
         """Answer at once."""
 
 
-def witness(*phases: Phase) -> Witness:
+def monitor(*phases: Phase) -> PhaseMonitor:
     cell = Cell("c", {}, "s", phases, (), {})
-    return Witness(cell, "mirror:5000", TIMEOUTS, guests.OURS, lambda _: (), lambda *_: HERE, lambda _: nullcontext())
+    return PhaseMonitor(
+        cell, "mirror:5000", TIMEOUTS, guests.OURS, lambda _: (), lambda *_: HERE, lambda _: nullcontext()
+    )
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     marks: dict[str, str] = {}
     monkeypatch.setattr(module, "Inspection", Silent)
     monkeypatch.setattr(module, "observe", lambda _: moment())
-    monkeypatch.setattr("harness.validate.phases.witness.leave_mark", lambda _, name, mark: marks.update({name: mark}))
+    monkeypatch.setattr("harness.validate.phases.monitor.leave_mark", lambda _, name, mark: marks.update({name: mark}))
     return marks
 
 
@@ -61,7 +63,7 @@ def environment(directory: Path) -> Environment:
 
 
 def test_before_a_phase_the_guest_is_seen_and_marked(marked: dict[str, str], tmp_path: Path) -> None:
-    seen = witness(DEPLOY, Phase("backup"))
+    seen = monitor(DEPLOY, Phase("backup"))
     with seen.watch(0, environment(tmp_path), None):
         assert seen.record(0).before is None
     with seen.watch(1, environment(tmp_path), guests.guest()):
@@ -77,7 +79,7 @@ def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
         raise InfraError("cannot log in to w-0")
 
     monkeypatch.setattr(module, "observe", fail)
-    seen = witness(DEPLOY, UPGRADE)
+    seen = monitor(DEPLOY, UPGRADE)
     passed = False
     with seen.watch(1, environment(tmp_path), guests.guest()):
         passed = True
@@ -92,9 +94,9 @@ def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
 
 def test_a_phase_that_nobody_watched_has_no_record() -> None:
     with pytest.raises(HarnessBug, match="got no request"):
-        witness(DEPLOY, UPGRADE).record(1).of(module.WORKLOAD)
+        monitor(DEPLOY, UPGRADE).record(1).of(module.WORKLOAD)
     with pytest.raises(HarnessBug, match="was not looked at before"):
-        witness(DEPLOY, UPGRADE).record(1).guest_before()
+        monitor(DEPLOY, UPGRADE).record(1).guest_before()
 
 
 def test_questions_stop_when_the_phase_fails(
@@ -106,8 +108,8 @@ def test_questions_stop_when_the_phase_fails(
         def stop(self) -> None:
             stopped.append(True)
 
-    monkeypatch.setattr(Witness, "_start_requests", lambda *_: Endless())
-    seen = witness(DEPLOY, UPGRADE)
+    monkeypatch.setattr(PhaseMonitor, "_start_requests", lambda *_: Endless())
+    seen = monitor(DEPLOY, UPGRADE)
     with pytest.raises(KeyboardInterrupt), seen.watch(1, environment(tmp_path), guests.guest()):
         raise KeyboardInterrupt
     assert stopped == [True]
@@ -121,9 +123,9 @@ def test_a_phase_that_fails_says_what_was_answered_meanwhile(
         asking = send_requests(
             ROOT, HERE, {module.WORKLOAD: (f"http://127.0.0.1:{port}/", "")}, tmp_path / "log", TIMEOUTS
         )
-        monkeypatch.setattr(Witness, "_start_requests", lambda *_: asking)
+        monkeypatch.setattr(PhaseMonitor, "_start_requests", lambda *_: asking)
         asking.wait_for_success(Deadline.after(30), what="it to answer")
-        watched = witness(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())
+        watched = monitor(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())
         with pytest.raises(ProductError) as raised, watched:
             raise failure
     first, told = raised.value.detail.splitlines()
@@ -169,27 +171,29 @@ class Pen:
 
 
 @pytest.fixture
-def cut(marked: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Witness:
+def cut(marked: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> PhaseMonitor:
     monkeypatch.setattr(module, "Writer", Pen)
-    monkeypatch.setattr(Witness, "states_of", lambda _, names, *, with_files: {name: {"n": {}} for name in names})
-    return witness(DEPLOY, Phase("power-loss", restart="power-cut", restarts=("w-0",)))
+    monkeypatch.setattr(PhaseMonitor, "states_of", lambda _, names, *, with_files: {name: {"n": {}} for name in names})
+    return monitor(DEPLOY, Phase("power-loss", restart="power-cut", restarts=("w-0",)))
 
 
-def test_machines_that_restart_are_looked_at_and_a_power_cut_is_written_through(cut: Witness, tmp_path: Path) -> None:
+def test_machines_that_restart_are_looked_at_and_a_power_cut_is_written_through(
+    cut: PhaseMonitor, tmp_path: Path
+) -> None:
     with cut.watch(1, environment(tmp_path), guests.guest()):
         assert Pen.last.said == ["start"]
     assert Pen.last.said == ["start", "stop"]
     assert list(cut.record(1).states) == ["w-0"]
 
 
-def test_the_writes_end_with_a_phase_that_fails(cut: Witness, tmp_path: Path) -> None:
+def test_the_writes_end_with_a_phase_that_fails(cut: PhaseMonitor, tmp_path: Path) -> None:
     with pytest.raises(ProductError), cut.watch(1, environment(tmp_path), guests.guest()):
         raise ProductError("no")
     assert Pen.last.said == ["start", "stop"]
 
 
 def test_why_nothing_could_be_written_is_told_where_it_is_missed(
-    cut: Witness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cut: PhaseMonitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Pen) -> None:
         raise InfraError("the API refuses")

@@ -1,4 +1,4 @@
-"""Witness: watches a cell's phases: the guest before each, addresses that must answer during it, data that must last.
+"""Monitor of a cell's phases: the guest before each, addresses that must answer during it, data that must last.
 
 Nothing that goes wrong here ends a phase. The error is kept, and the check that needs what is missing fails with it.
 """
@@ -124,12 +124,12 @@ NO_KUBELET = "no process named kubelet runs, and product.yml does not name the a
 
 def local_api(expected: ExpectedGuest, before: Observation | None, machine: str) -> LocalApi:
     """Return the address on one machine; without a URL where there is none that is the machine's own."""
-    said = expected.leaves.local_api
+    setting = expected.leaves.local_api
     facts = before.facts.get(machine) if before is not None else None
     kubelet = facts.kubelet if facts is not None else {}
-    ca = said.ca or kubelet.get("ca") or kubelet.get("kubeconfig", "")
-    if said.address is not None:
-        return LocalApi(f"https://{said.address}", ca)
+    ca = setting.ca or kubelet.get("ca") or kubelet.get("kubeconfig", "")
+    if setting.address is not None:
+        return LocalApi(f"https://{setting.address}", ca)
     server = kubelet.get("server", "")
     if not server:
         return LocalApi(why=NO_KUBELET)
@@ -151,8 +151,8 @@ KEEPS_ANSWERING = "keeps-answering"  # the value of a phase's `workload` in scen
 
 
 @dataclass
-class Witness:
-    """Watches the phases of one cell.
+class PhaseMonitor:
+    """Observes the guest before, during and after each phase of one cell.
 
     ssh_options: how the harness connects to a cell's machines.  ssh_command: the command that logs in to one machine
     over a separate connection; the remote command is appended.  step: opens a step of the cell's life.
@@ -304,8 +304,10 @@ class Witness:
     def _add_availability(self, failure: VmatrixError, record: PhaseRecord, stream: RequestStream) -> None:
         """Add to a phase's failure how available the addresses were meanwhile."""
         limits = {WORKLOAD: None if record.single else self.timeouts.workload_outage, API: self.timeouts.api_outage}
-        seen = read_availability(stream.output())
-        lines = [f"meanwhile {seen[name].summary(limit)}" for name, limit in limits.items() if name in seen]
+        availability = read_availability(stream.output())
+        lines = [
+            f"meanwhile {availability[name].summary(limit)}" for name, limit in limits.items() if name in availability
+        ]
         failure.detail = "\n".join(filter(None, (failure.detail, *lines)))
 
     def _conclude(self, record: PhaseRecord, stream: RequestStream) -> None:
