@@ -318,7 +318,7 @@ def test_machines_are_spread_over_the_domains_that_a_set_names() -> None:
     assert [one["metadata"]["labels"][rack] for one in first] == ["r-1", "r-2", "r-1"]
     assert first[1]["spec"]["kubevirt"]["nodeSelector"] == {"disk": "fast", rack: "r-2"}
     assert "spread" not in first[0]["spec"]["kubevirt"]
-    assert hopeless(Claimant.of(machine_set()), first, ()) == []
+    assert hopeless(Claimant.of(racked), first, ()) == []
 
 
 @pytest.mark.parametrize(
