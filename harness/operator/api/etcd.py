@@ -374,8 +374,7 @@ class EtcdRestoreStatus(StatusModel):
     phase: RestorePhase | None = Field(default=None, description="Where it is in its life.")
     way: RestoreWay | None = Field(
         default=None,
-        description="Rollback: every member of etcd goes back; MajorityLost: those that are left do, without the lost; "
-        "AllLost: other machines take the place of all control planes.",
+        description="Rollback: every member of etcd goes back; MajorityLost: without the lost; AllLost: on others.",
     )
     lost_since: Moment = Field(default=None, description="When the snapshot was taken: what is newer is lost.")
     machines: MachineNames = Field(

@@ -13,16 +13,19 @@ from dataclasses import dataclass, replace
 from harness.operator.api.cluster import AuthorityState
 from harness.operator.api.etcd import ALL_LOST, MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
 from harness.operator.api.resources import ETCD_RESTORE, REPLACE_ANNOTATION
+from harness.operator.api.rules import variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS
 from harness.operator.decide.authority import is_wanted
 from harness.operator.decide.backups import SeenBackup, backup_trouble, newest_verified, to_restore
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, not_accepted, step
 from harness.operator.decide.membership import dead, etcd_lost, majority_in_doubt, roles_lost
 from harness.operator.decide.observed import REBUILD, RECOVER, RESTORE, RESTORED_HALF, SeenRestore
+from harness.operator.decide.variables import numbers
 
 READY = "Waiting"  # for nothing but its turn
 NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
 GIVES_UP = (MAJORITY_LOST, ALL_LOST)
+ETCD_VERSION = variable("etcd")
 OPERATIONS: dict[RestoreWay, str] = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER, ALL_LOST: REBUILD}
 CA_LOST = (
     "all control planes are lost, and no operation restores a snapshot on machines without the keys of the cluster's "
@@ -124,6 +127,17 @@ def _confirms_another(asked: _Asked) -> str:
     return f"{text}: what was written since then would be lost; to confirm that: {_patch(asked)}"
 
 
+def _later_etcd(asked: _Asked) -> str:
+    """Return why the cluster's etcd does not read the snapshot: it does not know what the next minor version writes."""
+    own, of = str(asked.found.applied.variables.get(ETCD_VERSION, "")), asked.backup.etcd if asked.backup else ""
+    if not own or not of or numbers(of)[:2] <= numbers(own)[:2]:
+        return ""
+    text = (
+        f"EtcdBackup {asked.restore.backup} was taken of etcd {of}, and the cluster has {own}, which does not read it"
+    )
+    return f"{text}: delete this EtcdRestore, and upgrade etcd first (spec.components.etcd), or name an earlier backup"
+
+
 def _loss_not_known(asked: _Asked) -> str:
     if asked.way is not None:
         return ""
@@ -174,6 +188,7 @@ RULES = (
         "Pending",
         lambda asked: backup_trouble(asked.restore.backup, asked.found.observed.backups),
     ),
+    RestoreRule("LaterEtcd", "Pending", _later_etcd),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
     RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
     RestoreRule("LossNotKnown", "Pending", _loss_not_known),

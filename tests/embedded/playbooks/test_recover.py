@@ -130,8 +130,10 @@ def test_a_control_plane_is_made_anew_of_its_cas_and_a_snapshot(bench: Bench, or
     assert "configmap/first" in known(bench, "configmaps")
     assert "configmap/later" not in known(bench, "configmaps")
     assert bench.on(PLACE["w-0"], workload).stdout == ran, "what runs on a worker goes on"
+    made_anew = bench.kubeconfig.read_text(encoding="utf-8")
     bench.kubeconfig.write_text(former, encoding="utf-8")
     assert nodes(bench) == set(PLACE), "who had access has it still"
+    bench.kubeconfig.write_text(made_anew, encoding="utf-8")
     revision = bench.on(0, f"{KUBECTL} get configmap first -o jsonpath={{.metadata.resourceVersion}}").stdout
     made = bench.on(0, f"{KUBECTL} create configmap last -o jsonpath={{.metadata.resourceVersion}}").stdout
     assert int(made) > int(revision) + 1_000_000_000, "no client takes an old revision for a new one"

@@ -86,6 +86,8 @@ BACKUP: dict[str, tuple[SeenBackup, ...]] = {
     "failed": (replace(SUNDAY, state="failed", said="no member"),),
     "of another cluster": (replace(SUNDAY, state="foreign", said="it was taken of other"),),
     "not there": (MONDAY,),
+    "of a later etcd": (replace(SUNDAY, etcd="3.99.0"),),
+    "of an earlier etcd": (replace(SUNDAY, etcd="3.4.3"),),
 }
 RUNS = {"nothing": None, "an operation": CurrentOperation(sequence=2, operation="reconfigure")}
 BEFORE = ("not known", "the same", "another")  # the way that was known before
@@ -105,6 +107,7 @@ TABLE: tuple[tuple[Row, tuple[str, str]], ...] = (
     ((ANY, ANY, "failed", ANY, ANY), ("Pending", "BackupNotVerified")),
     ((ANY, ANY, "of another cluster", ANY, ANY), ("Pending", "BackupNotVerified")),
     ((ANY, ANY, "not there", ANY, ANY), ("Pending", "BackupNotVerified")),
+    ((ANY, ANY, "of a later etcd", ANY, ANY), ("Pending", "LaterEtcd")),
     ((ANY, "no", ANY, ANY, ANY), ("Pending", "NotConfirmed")),
     ((ANY, "another snapshot", ANY, ANY, ANY), ("Pending", "ConfirmsAnother")),
     (("a majority is down", ANY, ANY, ANY, ANY), ("Pending", "LossNotKnown")),
@@ -160,6 +163,10 @@ WORDS: dict[str, tuple[Observed, str]] = {
     "BackupNotVerified": (
         world(restore=asks(), backups=BACKUP["of another cluster"]),
         "EtcdBackup sunday is of another cluster: it was taken of other: delete this EtcdRestore, and make another",
+    ),
+    "LaterEtcd": (
+        world(restore=asks(), backups=BACKUP["of a later etcd"]),
+        "EtcdBackup sunday was taken of etcd 3.99.0, and the cluster has 3.6.",
     ),
     "LossNotKnown": (
         replace(HEALTH["a majority is down"][0], restore=asks()),
