@@ -13,14 +13,15 @@ from harness.operator.api.components import (
     ApiBalancer,
     ArtifactSource,
     CertificateSettings,
-    ClusterNetwork,
     Components,
     ContainerRuntime,
     Hardening,
     KubernetesSettings,
+    MaintenanceSettings,
 )
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings, SecretName
+from harness.operator.api.networks import ClusterNetwork
 from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
@@ -146,10 +147,19 @@ class DeletionPolicy(ApiModel):
     )
 
 
+CRIO_FROM_MIRROR = Cel(
+    "self.runtime.name != 'crio' || self.source.type == 'Mirror'",
+    "CRI-O comes from a mirror alone",
+    "set source.type to Mirror, or runtime.name to containerd",
+    ".runtime.name",
+    holds=lambda spec: spec.runtime.name != "crio" or spec.source.type == "Mirror",
+)
+
+
 class ClusterDeploymentSpec(ApiModel):
     """The wanted cluster."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY)
+    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY, CRIO_FROM_MIRROR)
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
     adopt: bool = Field(
@@ -172,7 +182,12 @@ class ClusterDeploymentSpec(ApiModel):
     )
     load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
     hardening: Hardening = part(Hardening, "What makes the cluster harder to break into.")
-    certificates: CertificateSettings = part(CertificateSettings, "For how long certificates are valid.")
+    certificates: CertificateSettings = part(
+        CertificateSettings, "For how long certificates are valid, where they are, and what they name."
+    )
+    maintenance: MaintenanceSettings = part(
+        MaintenanceSettings, "How gently nodes are emptied, and when a member of etcd is defragmented."
+    )
     authority: ClusterAuthority = part(ClusterAuthority, "CAs of one's own, which the cluster is begun with.")
     health: HealthPolicy = part(HealthPolicy, "What is done about machines that are gone or hung.")
     access: Literal["Auto", "Direct", "PortForward"] = Field(

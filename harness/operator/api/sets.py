@@ -70,6 +70,7 @@ class MachineInfrastructure(StatusModel):
     """The machine as a VirtualMachineInstance."""
 
     address: Line = Field(default="", description="IP address at which other machines reach it.")
+    ipv6_address: Line = Field(default="", description="IPv6 address besides, where the infra cluster gives one.")
     instance: Line = Field(default="", description="UID of the VirtualMachineInstance.")
     disk: Line = Field(default="", description="UID of its disk's PersistentVolumeClaim.")
     node: Line = Field(default="", description="Node that it runs on.")

@@ -23,7 +23,16 @@ from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM, VMI, Resource
 from harness.machines.keys import new_private_key, public_line
 from harness.machines.kubevirt.disks import FOR_A_CONSUMER
-from harness.machines.kubevirt.launchers import KnownMachine, Presence, Standing, launcher_address, presence, useless
+from harness.machines.kubevirt.launchers import (
+    KnownMachine,
+    Presence,
+    Standing,
+    address_of,
+    ipv6_address_of,
+    launcher_pod,
+    presence,
+    useless,
+)
 from harness.machines.kubevirt.manifests import GoldenImage, MachinePlan, Origin, golden, machine
 from harness.machines.kubevirt.starting import Halt, Stage, Start, of_disk, of_image, of_start, said
 from harness.model import LABEL_MANAGED, MANAGED_BY, PlannedMachine
@@ -347,10 +356,12 @@ class InfrastructureLook:
         if seen.standing is not Standing.RUNNING or vmi is None:
             return _not_running(machine, seen, held=held)
         node = str(dig(vmi, "status", "nodeName") or "")
-        address = str(before.get("address", ""))
+        address, ipv6 = str(before.get("address", "")), str(before.get("ipv6Address", ""))
         if (uid, node) != (before.get("instance"), before.get("node")) or not address:
-            address = launcher_address(self._cluster, machine["metadata"]["namespace"], vmi)
-        return self._running(machine, {"address": address, "instance": uid, "disk": disk, "node": node}, held=held)
+            pod = launcher_pod(self._cluster, machine["metadata"]["namespace"], vmi)
+            address, ipv6 = address_of(pod), ipv6_address_of(pod)
+        now = {"address": address, "instance": uid, "disk": disk, "node": node}
+        return self._running(machine, {**now, "ipv6Address": ipv6} if ipv6 else now, held=held)
 
     def _running(self, machine: Json, now: Json, *, held: bool) -> InfrastructureReport:
         address, name = now["address"], machine["metadata"]["name"]

@@ -13,7 +13,7 @@ from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.api.resources import DELETE_ANNOTATION, RETRY_ANNOTATION
-from harness.operator.api.rules import Part, variable
+from harness.operator.api.rules import HOSTS, Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.product_file import KnownProduct
 from harness.operator.decide.variables import (
@@ -26,6 +26,7 @@ from harness.operator.decide.variables import (
     versions_of,
     with_parts,
 )
+from harness.spec.networks import IPV6_PODS, PODS
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Host:
 
     name: in the inventory, and as a node.  machine: its Machine.  set_name: of the set that it was claimed for.
     groups: of the inventory; none where the spec has no such set any more.
-    made: the operator made the machine.
     key: the Secret with the SSH key.  through: the VirtualMachineInstance that connections lead through, "" for none.
     made: it goes when its cluster has no use for it; nothing on it has to be undone.
+    ipv6_address: besides `address`, which is for logins whatever its family is.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Host:
     key: KeyRef
     through: str
     made: bool = False
+    ipv6_address: str = ""
 
 
 def applied_host(host: Host) -> AppliedHost:
@@ -111,7 +113,19 @@ def _host(machine: DeclaredMachine, groups: Mapping[str, tuple[str, ...]]) -> Ho
         key=spec.key_ref,
         through=machine.instance,
         made=machine.made,
+        ipv6_address=machine.ipv6_address,
     )
+
+
+def inventory_of(variables: Mapping[str, Any], hosts: Iterable[Host]) -> list[dict[str, str]]:
+    """Return machines as `cluster_hosts` has them: with addresses of the families that the cluster has."""
+    first_is_6, dual = ":" in str(variables.get(PODS, "")), bool(variables.get(IPV6_PODS))
+    made = []
+    for host in hosts:
+        address = (host.ipv6_address or host.address) if first_is_6 else host.address
+        second = {"ipv6_address": host.ipv6_address} if dual and host.ipv6_address else {}
+        made.append({"name": host.name, "address": address, **second})
+    return made
 
 
 def natural(name: str) -> list[tuple[int, str]]:
@@ -189,8 +203,8 @@ def desired(
     """
     known = tuple(machines)
     hosts = hosts_of(cd, known)
-    inventory = [{"name": host.name, "address": host.address} for host in hosts]
-    variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
+    variables = variables_of(cd, versions_of(cd, releases, applied))
+    variables[HOSTS] = inventory_of(variables, hosts)
     inputs = {  # with variables and machines all that decides how an operation ends, and what asks for it again
         "image": cd.spec.playbooks.image,
         **({"product": product.digest} if product is not None else {}),
@@ -210,7 +224,8 @@ def digests_of(variables: Mapping[str, Any]) -> dict[str, str]:
 
 def plain_hosts(hosts: Iterable[Host]) -> list[dict[str, Any]]:
     """Return hosts as plain data."""
-    return [{**asdict(host), "key": host.key.model_dump()} for host in hosts]
+    made = ({**asdict(host), "key": host.key.model_dump()} for host in hosts)
+    return [{name: value for name, value in one.items() if name != "ipv6_address" or value} for one in made]
 
 
 def digest_of(content: Any) -> str:
@@ -276,9 +291,22 @@ def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
 
 def moved(members: Iterable[Host], applied: AppliedState) -> list[str]:
     """Return which machines of the cluster are at another address."""
-    before = {host.machine: host.address for host in applied.hosts}
-    found = ((host.machine, before.get(host.machine, host.address), host.address) for host in members)
-    return [f"{name} has another address: {old} -> {new}" for name, old, new in found if old != new]
+    before = {host.machine: remembered_host(host) for host in applied.hosts}
+    found = (
+        (host.machine, old, new)
+        for host in members
+        if host.machine in before
+        for old, new in zip(
+            _addresses(applied.variables, before[host.machine]), _addresses(applied.variables, host), strict=True
+        )
+    )
+    return [f"{name} has another address: {old} -> {new}" for name, old, new in dict.fromkeys(found) if old != new]
+
+
+def _addresses(variables: Mapping[str, Any], host: Host) -> tuple[str, str, str]:
+    """Return the address for logins, and those that the cluster knows."""
+    entry = inventory_of(variables, [host])[0]
+    return host.address, entry["address"], entry.get("ipv6_address", "none")
 
 
 def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

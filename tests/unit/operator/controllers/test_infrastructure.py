@@ -61,6 +61,16 @@ def test_what_runs_is_known_by_address_instance_disk_and_node() -> None:
     assert (report.status, report.reason, report.infrastructure) == (True, "Running", RAN)
 
 
+def test_a_second_address_of_the_launcher_is_the_machine_s() -> None:
+    api = api_of()
+    for pod in api.list(POD, "ns").items:
+        pod["status"]["podIPs"] = [{"ip": "10.1.0.5"}, {"ip": "fd00:1::5"}]
+        api.replace(POD, pod)
+    report = look(api, vmi())
+    assert report.infrastructure == {**RAN, "ipv6Address": "fd00:1::5"}
+    assert look(api, vmi(), ran=report.infrastructure).infrastructure == report.infrastructure
+
+
 def test_what_has_not_changed_costs_no_request() -> None:
     api = api_of()
     assert look(api, vmi(), ran=RAN).status is True
