@@ -140,8 +140,8 @@ OWNED = (
     "/usr/local/lib/runc-within-limits",
 )
 CERTIFICATES = (
-    "/etc/kubernetes/pki/*.crt",
-    "/etc/kubernetes/pki/etcd/*.crt",
+    "/etc/kubernetes/*/*.crt",  # whatever kubeadm's certificatesDir is called
+    "/etc/kubernetes/*/etcd/*.crt",
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
     "/var/lib/kubelet/pki/kubelet-server-current.pem",
 )

@@ -191,6 +191,7 @@ def given(wanted: PhaseRun, outer: OuterCluster, *, makes: bool = False) -> dict
                 "set": machine.name.rpartition("-")[0],
                 "groups": list(machine.groups),
                 "address": machine.address,
+                "ipv6_address": machine.ipv6_address,
                 "port": machine.port,
                 "user": machine.user,
                 "removed": machine.name in phase.removed,

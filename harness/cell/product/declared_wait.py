@@ -178,7 +178,7 @@ class Watched:
             found = self.outer.cluster.get(resource, other.name, self.namespace)
             if found is None:
                 return NotYet("the object is not there")
-            if other.failed is not None and is_condition(found, other.failed, "True"):
+            if other.failed is not None and _has_failed(found, other.failed, other.observed):
                 raise failure(f"{other.kind} {other.name} is {other.failed}", _said(found, other.failed), None)
             watch.refuse_broken()
             return lacking if (lacking := _lacking(found, other)) is not None else True
@@ -277,6 +277,11 @@ def _lacking(found: Json, done: DoneWhen) -> NotYet | None:
     known = condition(found, done.condition) or {}
     there = known.get("status") == "True" if done.reason is None else known.get("reason") == done.reason
     return None if there and not going else NotYet(_said(found, done.condition))
+
+
+def _has_failed(found: Json, kind: str, observed: bool) -> bool:
+    """Tell whether an object has failed as it is now, not as it was before the last edit."""
+    return is_condition(found, kind, "True") and _observed(found, kind, observed)
 
 
 def _observed(found: Json, kind: str, wanted: bool) -> bool:

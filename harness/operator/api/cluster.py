@@ -24,6 +24,7 @@ class AppliedHost(StatusModel):
     set_name: Line = Field(alias="set", default="", description="The set that it was claimed for.")
     groups: Words = Field(default=(), description="Its groups in the inventory.")
     address: Line = Field(description="IP address at which other machines reach it.")
+    ipv6_address: Line = Field(default="", description="IPv6 address besides.")
     port: int = Field(default=22, description="Port of its SSH server.")
     user: Line = Field(default="root", description="User who logs in.")
     key: KeyRef = Field(description="The Secret that has the private SSH key.")
@@ -155,6 +156,8 @@ class NetworksState(StatusModel):
     message: Line = Field(default="", description="Why, for people.")
     pods: str | None = Field(default=None, description="Network of the pods.")
     services: str | None = Field(default=None, description="Network of the Services.")
+    ipv6_pods: str | None = Field(default=None, alias="ipv6Pods", description="Second network of the pods.")
+    ipv6_services: str | None = Field(default=None, alias="ipv6Services", description="Second network of the Services.")
     vni: int | None = Field(default=None, description="VXLAN number.")
     port: int | None = Field(default=None, description="UDP port of VXLAN.")
 

@@ -12,15 +12,17 @@ from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.components import (
     ApiBalancer,
     ArtifactSource,
+    Authentication,
     CertificateSettings,
-    ClusterNetwork,
     Components,
     ContainerRuntime,
     Hardening,
     KubernetesSettings,
+    MaintenanceSettings,
 )
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings, SecretName
+from harness.operator.api.networks import ClusterNetwork
 from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
@@ -146,10 +148,19 @@ class DeletionPolicy(ApiModel):
     )
 
 
+CRIO_FROM_MIRROR = Cel(
+    "self.runtime.name != 'crio' || self.source.type == 'Mirror'",
+    "CRI-O comes from a mirror alone",
+    "set source.type to Mirror, or runtime.name to containerd",
+    ".runtime.name",
+    holds=lambda spec: spec.runtime.name != "crio" or spec.source.type == "Mirror",
+)
+
+
 class ClusterDeploymentSpec(ApiModel):
     """The wanted cluster."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY)
+    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY, CRIO_FROM_MIRROR)
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
     adopt: bool = Field(
@@ -171,8 +182,14 @@ class ClusterDeploymentSpec(ApiModel):
         "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
     )
     load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
+    authentication: Authentication = part(Authentication, "Who may log in with tokens of other issuers.")
     hardening: Hardening = part(Hardening, "What makes the cluster harder to break into.")
-    certificates: CertificateSettings = part(CertificateSettings, "For how long certificates are valid.")
+    certificates: CertificateSettings = part(
+        CertificateSettings, "For how long certificates are valid, where they are, and what they name."
+    )
+    maintenance: MaintenanceSettings = part(
+        MaintenanceSettings, "How gently nodes are emptied, and when a member of etcd is defragmented."
+    )
     authority: ClusterAuthority = part(ClusterAuthority, "CAs of one's own, which the cluster is begun with.")
     health: HealthPolicy = part(HealthPolicy, "What is done about machines that are gone or hung.")
     access: Literal["Auto", "Direct", "PortForward"] = Field(

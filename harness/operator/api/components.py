@@ -1,18 +1,16 @@
-"""Parts of a declared cluster: their versions and settings, its network, and where binaries and images come from."""
+"""Parts of a declared cluster: their versions and settings, and where binaries and images come from."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import Field, JsonValue, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, listed, mapped, part, unchanged
 from harness.kube.kinds.page import SpecMistake
-from harness.operator.api.networks import HIGHEST_PORT, HIGHEST_VNI, Cidr
-from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm, Line, ObjectName
+from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
 FLAGS = Cel(
@@ -54,14 +52,24 @@ class Components(ApiModel):
         default=None, alias="cni-plugins", description="Version of the CNI plugins; default: the release table."
     )
     flannel: ComponentVersion | None = version_of("flannel")
+    crictl: ComponentVersion | None = version_of("crictl, which comes with CRI-O")
+
+
+def switch(what: str) -> bool | None:
+    """Return the field of a switch that is as the playbooks have it where it is not set."""
+    made: bool | None = Field(default=None, description=f"{what}; default: that of the playbooks.")
+    return made
 
 
 class ContainerRuntime(ApiModel):
     """The container runtime of all machines with a kubelet."""
 
-    name: Literal["containerd"] = Field(default="containerd", description="Container runtime; there is one choice.")
+    cel: ClassVar[tuple[Cel, ...]] = (unchanged(".name"),)
+    name: Literal["containerd", "crio"] = Field(default="containerd", description="Container runtime; cannot change.")
     version: ComponentVersion | None = version_of("the container runtime")
     config: FreeForm = mapped("Settings that are merged into the runtime's configuration file.")
+    systemd_cgroup: bool | None = switch("systemd makes cgroups, as cgroupDriver of kubelets says")
+    within_limits: bool | None = switch("Machines lack CAP_SYS_RESOURCE")
 
 
 class Flags(ApiModel):
@@ -71,10 +79,45 @@ class Flags(ApiModel):
     extra_args: Arguments = mapped("Flags without dashes, and their values.")
 
 
+VolumeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+MachinePath = Annotated[str, StringConstraints(pattern=r"^/[^\n\r]*$", max_length=4096)]
+UPWARDS = Cel(
+    "!self.hostPath.matches('(^|/)[.][.](/|$)') && !self.mountPath.matches('(^|/)[.][.](/|$)')",
+    "a path leads upwards",
+    "write paths without ..",
+    ".hostPath",
+    holds=lambda volume: ".." not in (*volume.host_path.split("/"), *volume.mount_path.split("/")),
+)
+
+
+class ExtraVolume(ApiModel):
+    """A file or folder of control planes that a component's pod has."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (UPWARDS,)
+    name: VolumeName = Field(description="Name of the volume in the pod.")
+    host_path: MachinePath = Field(description="Path on the machine.")
+    mount_path: MachinePath = Field(description="Path in the pod.")
+    read_only: bool | None = Field(default=None, description="The pod cannot write to it; default: it can.")
+    path_type: (
+        Literal["DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"] | None
+    ) = Field(default=None, description="What has to be there; default: anything.")
+
+
+class StaticPodSettings(Flags):
+    """Settings of a component that runs as a static pod."""
+
+    extra_volumes: tuple[ExtraVolume, ...] | None = listed(
+        "Further files and folders of the machine for its pod.", key="name", default=None, max_length=20
+    )
+
+
 class KubeletSettings(ApiModel):
     """Settings of the kubelets."""
 
     config: FreeForm = mapped("Settings that are merged into KubeletConfiguration.")
+    swap_off: bool | None = Field(
+        default=None, description="Disable swap, now and at boot; default: unless config.failSwapOn is false."
+    )
 
 
 class KubeProxySettings(ApiModel):
@@ -84,68 +127,124 @@ class KubeProxySettings(ApiModel):
     config: FreeForm = mapped("Settings that are merged into KubeProxyConfiguration.")
 
 
-class SchedulerSettings(Flags):
+class SchedulerSettings(StaticPodSettings):
     """Settings of the scheduler."""
 
     config: FreeForm | None = Field(default=None, description="KubeSchedulerConfiguration, of version v1.")
 
 
-class KubernetesSettings(ApiModel):
-    """Settings of Kubernetes' own components."""
+class CorednsSettings(ApiModel):
+    """Settings of CoreDNS."""
 
-    api_server: Flags = part(Flags, "kube-apiserver.")
-    controller_manager: Flags = part(Flags, "kube-controller-manager.")
-    scheduler: SchedulerSettings = part(SchedulerSettings, "kube-scheduler.")
-    patches: FreeForm | None = Field(default=None, description="Patches of kubeadm, by the names of their files.")
-    kubelet: KubeletSettings = part(KubeletSettings, "The kubelets.")
-    kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
+    cache_seconds: int | None = Field(
+        default=None, ge=0, le=86400, description="For how long answers are kept; default: 30."
+    )
 
 
-Domain = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
-]
-MirrorUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=1024)]
-Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[a-z0-9._/-]+)?$", max_length=255)]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
+Duration = Annotated[str, StringConstraints(pattern=r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$", max_length=32)]
+PreflightCheck = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.:/-]*$", max_length=253)]
 
 
-def network_of(text: str | None) -> IPv4Network | IPv6Network | None:
-    """Read a network in CIDR notation, None when it is none, or one in a form that the API server does not read."""
-    if text is None:
-        return None
-    try:
-        found = ip_network(text)
-    except ValueError:
-        return None
-    mapped_to_4 = isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None
-    return None if mapped_to_4 or re.search("/0[0-9]", text) else found
+class KubeadmTimeouts(ApiModel):
+    """How long kubeadm waits, as `timeouts` of kubeadm.k8s.io/v1beta4; the playbooks have defaults of their own."""
+
+    control_plane_component_health_check: Duration | None = Field(default=None, description="For a component.")
+    kubelet_health_check: Duration | None = Field(default=None, description="For a kubelet.")
+    kubernetes_api_call: Duration | None = Field(
+        default=None, alias="kubernetesAPICall", description="For an answer of an API server."
+    )
+    etcd_api_call: Duration | None = Field(default=None, alias="etcdAPICall", description="For an answer of etcd.")
+    tls_bootstrap: Duration | None = Field(default=None, description="For a kubelet's first certificate.")
+    discovery: Duration | None = Field(default=None, description="For what a machine that joins has to know.")
+    upgrade_manifests: Duration | None = Field(default=None, description="For a static pod that is upgraded.")
 
 
-def _apart(network: ClusterNetwork) -> bool:
-    pods, services = network_of(network.pods), network_of(network.services)
-    return pods is None or services is None or not pods.overlaps(services)
+class KubeadmSettings(ApiModel):
+    """How kubeadm is run."""
+
+    timeouts: KubeadmTimeouts | None = Field(default=None, description="How long it waits.")
+    ignore_preflight_errors: tuple[PreflightCheck, ...] | None = listed(
+        "Names of its checks whose errors do not count.", default=None, max_length=50
+    )
+    skip_phases: tuple[Literal["addon/kube-proxy", "preflight", "show-join-command"], ...] | None = listed(
+        "Phases that are left out.", default=None, max_length=3
+    )
 
 
-IS_NETWORK = "isCIDR(self.{0}) && cidr(self.{0}).masked() == cidr(self.{0})"
-OVERLAP = Cel(
-    "!has(self.pods) || !has(self.services) || "
-    f"!({IS_NETWORK.format('pods')}) || !({IS_NETWORK.format('services')}) || "
-    "!(cidr(self.pods).containsCIDR(cidr(self.services)) || cidr(self.services).containsCIDR(cidr(self.pods)))",
-    "the networks of pods and services overlap",
-    "choose two networks that have no address in common",
-    ".services",
-    holds=_apart,
+GATE_PATTERN = "^[A-Z][A-Za-z0-9]{0,126}$"
+GATES = Cel(
+    f"self.featureGates.all(gate, gate.matches('{GATE_PATTERN}'))",
+    "a feature gate has another form than feature gates have",
+    "write names such as SidecarContainers, with true or false",
+    ".featureGates",
+    holds=lambda settings: all(re.fullmatch(GATE_PATTERN, gate) for gate in settings.feature_gates),
+)
+GATES_FLAG = "feature-gates"  # of each component; the kubelet and kube-proxy have `featureGates` in their files
+GATED_FLAGS = ("apiServer", "controllerManager", "scheduler")
+GATED_FILES = ("kubelet", "kubeProxy")
+GATES_TWICE = Cel(
+    "self.featureGates.size() == 0 || !("
+    + " || ".join(
+        (
+            *(f"'{GATES_FLAG}' in self.{name}.extraArgs" for name in GATED_FLAGS),
+            *(f"'featureGates' in self.{name}.config" for name in GATED_FILES),
+        )
+    )
+    + ")",
+    "feature gates are set for all components, and for one of them as well",
+    f"use featureGates alone, or {GATES_FLAG} of extraArgs and featureGates of config alone",
+    ".featureGates",
+    holds=lambda settings: (
+        not settings.feature_gates
+        or (
+            not any(GATES_FLAG in one.extra_args for one in settings.with_flags)
+            and not any("featureGates" in one.config for one in (settings.kubelet, settings.kube_proxy))
+        )
+    ),
 )
 
 
-def _is_network(field: str, example: str) -> Cel:
-    return Cel(
-        f"!has(self.{field}) || ({IS_NETWORK.format(field)})",
-        "not a network in CIDR notation",
-        f"write one such as {example}",
-        f".{field}",
-        holds=lambda network: getattr(network, field) is None or network_of(getattr(network, field)) is not None,
+class KubernetesSettings(ApiModel):
+    """Settings of Kubernetes' own components."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (GATES, GATES_TWICE)
+    api_server: StaticPodSettings = part(StaticPodSettings, "kube-apiserver.")
+    controller_manager: StaticPodSettings = part(StaticPodSettings, "kube-controller-manager.")
+    scheduler: SchedulerSettings = part(SchedulerSettings, "kube-scheduler.")
+    feature_gates: dict[str, bool] = mapped(
+        "Feature gates of all components of Kubernetes, by name.",
+        max_length=100,
     )
+    patches: FreeForm | None = Field(default=None, description="Patches of kubeadm, by the names of their files.")
+    kubeadm: KubeadmSettings = part(KubeadmSettings, "How kubeadm is run.")
+    kubelet: KubeletSettings = part(KubeletSettings, "The kubelets.")
+    kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
+    coredns: CorednsSettings = part(CorednsSettings, "CoreDNS.")
+
+    @property
+    def with_flags(self) -> tuple[Flags, ...]:
+        """Return the components whose feature gates are a flag."""
+        return self.api_server, self.controller_manager, self.scheduler
+
+
+class MaintenanceSettings(ApiModel):
+    """How gently nodes are emptied, and when a member of etcd is defragmented."""
+
+    drain_timeout_seconds: int | None = Field(
+        default=None, ge=0, le=86400, description="For how long a node may take to be drained; default: 300."
+    )
+    drain_force: bool | None = switch("Delete also pods that nothing would make again")
+    defragment_percent: int | None = Field(
+        default=None, ge=0, le=100, description="Share of a member's file that is free by then; default: 30."
+    )
+    defragment_mebibytes: int | None = Field(
+        default=None, ge=0, le=1 << 20, description="How much of it is free by then, in MiB; default: 100."
+    )
+
+
+MirrorUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=1024)]
+Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[a-z0-9._/-]+)?$", max_length=255)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 
 
 NO_MIRROR = Cel(
@@ -164,78 +263,39 @@ NO_REGISTRY = Cel(
 )
 
 
-class Vxlan(ApiModel):
-    """How flannel wraps packets between machines."""
+class ReleaseSites(ApiModel):
+    """Where releases are, for type Upstream; default: their makers' sites."""
 
-    port: int | None = Field(
-        default=None,
-        ge=1,
-        le=HIGHEST_PORT,
-        description="UDP port; default: that of the pool, or 8472. Change it if machines use VXLAN themselves.",
-    )
-    vni: int | None = Field(
-        default=None, ge=1, le=HIGHEST_VNI, description="VXLAN number; default: that of the pool, or 1; cannot change."
-    )
-    mtu: int = Field(default=0, ge=0, le=65535, description="MTU; 0: that of the machine's interface, less the header.")
+    kubernetes: MirrorUrl | None = Field(default=None, description="Of Kubernetes.")
+    containerd: MirrorUrl | None = Field(default=None, description="Of containerd.")
+    runc: MirrorUrl | None = Field(default=None, description="Of runc.")
+    cni_plugins: MirrorUrl | None = Field(default=None, alias="cni-plugins", description="Of the CNI plugins.")
+    etcd: MirrorUrl | None = Field(default=None, description="Of etcd.")
 
 
-# As in playbooks/group_vars/all/main.yml.
-DEFAULT_NETWORKS = {"pods": "10.243.0.0/16", "services": "10.95.0.0/16"}
-DEFAULT_PORT = 8472
+ImageReference = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._-]+)*(:[A-Za-z0-9._-]+)?(@sha256:[0-9a-f]{64})?$"),
+]
 
 
-def _same(field: str) -> Cel:
-    """Return the rule that a network stays: a field that is not there has its default, or what the pool gives."""
-    told = "(has({0}.{1}) ? {0}.{1} : has({0}.pool) ? '' : '{2}')"
-    before, after = (told.format(who, field, DEFAULT_NETWORKS[field]) for who in ("oldSelf", "self"))
-    return Cel(f"{after} == {before}", f"{field} cannot change", ANEW, f".{field}")
+def _image(what: str) -> Any:
+    return Field(default=None, max_length=512, description=f"Of {what}; default: as the registry has it.")
 
 
-ANEW = "delete the object and create it again to change this"
-SAME_POOL = Cel(
-    "!has(oldSelf.pool) || (has(self.pool) && self.pool == oldSelf.pool)", "pool cannot change", ANEW, ".pool"
-)
+class NamedImages(ApiModel):
+    """Images with their tags, where the registry has them under other names than the playbooks'."""
 
-
-class ClusterNetwork(ApiModel):
-    """Addresses and names inside of the cluster."""
-
-    cel: ClassVar[tuple[Cel, ...]] = (
-        *(_is_network(field, network) for field, network in DEFAULT_NETWORKS.items()),
-        OVERLAP,
-        *(unchanged(f".{name}") for name in ("plugin", "dnsDomain")),
-        *(_same(field) for field in DEFAULT_NETWORKS),
-        SAME_POOL,
-    )
-    # As in playbooks/group_vars/all/network_plugins.yml.
-    plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin; cannot change.")
-    pool: ObjectName | None = Field(
-        default=None, description="ClusterNetworkPool that gives the networks which are not set; cannot change."
-    )
-    pods: Cidr | None = Field(
-        default=None, description="Network of the pods; default: that of the pool, or 10.243.0.0/16; cannot change."
-    )
-    services: Cidr | None = Field(
-        default=None, description="Network of the Services; default: that of the pool, or 10.95.0.0/16; cannot change."
-    )
-    dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
-    vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
-    load_balancer_addresses: tuple[Line, ...] | None = listed(
-        "Addresses that the add-on metallb gives to Services: ranges or networks.",
-        default=None,
-        min_length=1,
-        max_length=50,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults(cls, given: Any) -> Any:
-        """Give a network without a pool the defaults of the playbooks."""
-        if not isinstance(given, Mapping) or given.get("pool") is not None:
-            return given
-        made = {**DEFAULT_NETWORKS, **{name: value for name, value in given.items() if value is not None}}
-        vxlan = made.get("vxlan", {})
-        return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
+    sandbox: ImageReference | None = _image("pods' sandboxes")
+    coredns: ImageReference | None = _image("CoreDNS, which is only pulled ahead of time")
+    network_plugin: ImageReference | None = _image("the network plugin")
+    metrics_server: ImageReference | None = _image("the add-on metrics-server")
+    local_path_provisioner: ImageReference | None = _image("the add-on local-path-provisioner")
+    busybox: ImageReference | None = _image("what that add-on runs")
+    metallb_controller: ImageReference | None = _image("the add-on metallb's controller")
+    metallb_speaker: ImageReference | None = _image("the add-on metallb's speakers")
+    kube_router: ImageReference | None = _image("the add-on kube-router")
+    traefik: ImageReference | None = _image("the add-on traefik")
 
 
 class ArtifactSource(ApiModel):
@@ -252,6 +312,15 @@ class ArtifactSource(ApiModel):
         default=None, description="HOST:PORT of the registry of images, with a path if there is one; required."
     )
     checksums: dict[str, Sha256] = mapped("SHA-256 of files on the mirror, by NAME/VERSION.", max_length=200)
+    image_prefix: Registry | None = Field(
+        default=None,
+        description="What names of images begin with, whatever the registry's address is; default: the registry.",
+    )
+    architecture: Literal["amd64", "arm64"] | None = Field(
+        default=None, description="Of machines, in the makers' addresses; default: amd64."
+    )
+    sites: ReleaseSites = part(ReleaseSites, "Where releases are, for type Upstream.")
+    images: NamedImages = part(NamedImages, "Images that the registry has under other names.")
 
 
 class ApiBalancer(ApiModel):
@@ -274,15 +343,10 @@ def service_names(cluster: str, namespace: str) -> list[str]:
     return [name, f"{name}.{namespace}", f"{name}.{namespace}.svc"]
 
 
+PKI = "/etc/kubernetes/pki"  # kubeadm's certificatesDir where nobody says otherwise
 Level = Literal["privileged", "baseline", "restricted"]
 Hours = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}h(0m)?(0s)?$", max_length=16)]
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=253)]
-
-
-def switch(what: str) -> bool | None:
-    """Return the field of a switch that is as the playbooks have it where it is not set."""
-    made: bool | None = Field(default=None, description=f"{what}; default: that of the playbooks.")
-    return made
 
 
 class PodSecurity(ApiModel):
@@ -331,9 +395,82 @@ class Hardening(ApiModel):
     private_files: bool | None = switch("Files of the kubelet and of the pod network are root's alone")
 
 
-class CertificateSettings(ApiModel):
-    """For how long certificates are valid."""
+ATOMIC: dict[str, JsonValue] = {"x-kubernetes-list-type": "atomic"}  # nothing in an item names it
 
+
+class TokenIssuer(ApiModel):
+    """Who issues tokens, and for whom."""
+
+    url: Annotated[str, StringConstraints(pattern=r"^https://.+", max_length=2048)] = Field(
+        description="URL of the issuer, as tokens name it; its keys are found below it."
+    )
+    discovery_url: Annotated[str, StringConstraints(pattern=r"^https://.+", max_length=2048)] | None = Field(
+        default=None, alias="discoveryURL", description="Where its configuration is, if not below its URL."
+    )
+    audiences: tuple[Annotated[str, StringConstraints(min_length=1, max_length=2048)], ...] = listed(
+        "Whom tokens are for: any of these.", min_length=1, max_length=20
+    )
+    audience_match_policy: Literal["MatchAny"] | None = Field(
+        default=None, description="With several audiences: MatchAny."
+    )
+    certificate_authority: str | None = Field(
+        default=None, max_length=65536, description="CAs of its server, in PEM; default: those of the machine."
+    )
+
+
+class TokenAuthenticator(ApiModel):
+    """Takes the tokens of one issuer, such as an OpenID Connect provider, as `jwt` of AuthenticationConfiguration."""
+
+    issuer: TokenIssuer = Field(description="Who issues the tokens.")
+    claim_mappings: FreeForm = Field(description="What of a token is the name, the groups, the uid and more of a user.")
+    claim_validation_rules: tuple[FreeForm, ...] | None = Field(
+        default=None, max_length=50, json_schema_extra=ATOMIC, description="What must hold of the claims of a token."
+    )
+    user_validation_rules: tuple[FreeForm, ...] | None = Field(
+        default=None,
+        max_length=50,
+        json_schema_extra=ATOMIC,
+        description="What must hold of the user that comes of a token.",
+    )
+
+
+class Authentication(ApiModel):
+    """Who may log in besides the owners of certificates and service accounts."""
+
+    jwt: tuple[TokenAuthenticator, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        json_schema_extra=ATOMIC,
+        description="Authenticators of JSON Web Tokens.",
+    )
+
+
+CertificateFolder = Annotated[str, StringConstraints(pattern=r"^/etc/kubernetes/[A-Za-z0-9_-]+$", max_length=200)]
+ApiName = Annotated[
+    str,
+    StringConstraints(pattern=r"^([*]\.)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$|^[0-9A-Fa-f:.]+$", max_length=253),
+]
+
+
+class CertificateSettings(ApiModel):
+    """For how long certificates are valid, where they are, and what they name."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (
+        Cel(
+            f"(has(self.folder) ? self.folder : '{PKI}') == (has(oldSelf.folder) ? oldSelf.folder : '{PKI}')",
+            "folder cannot change",
+            "delete the object and create it again to change this",
+            ".folder",
+        ),
+    )
+    folder: CertificateFolder | None = Field(
+        default=None,
+        description="Folder of certificates, in /etc/kubernetes; default: /etc/kubernetes/pki; cannot change.",
+    )
+    extra_sans: tuple[ApiName, ...] | None = listed(
+        "Further names and addresses in the certificate of the API servers.", default=None, max_length=100
+    )
     validity: Hours | None = Field(default=None, description="Of what kubeadm signs, in hours; default: a year.")
     ca_validity: Hours | None = Field(default=None, description="Of CAs that are made, in hours; default: ten years.")
     renew_before_days: int | None = Field(

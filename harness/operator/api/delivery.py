@@ -359,7 +359,7 @@ class DeliverySpec(ApiModel):
     paused: bool = Field(default=False, description="Nothing is fetched, built or deployed while this is true.")
 
 
-FETCHED, BUILT, PUSHED, DEPLOYED = "Fetched", "Built", "Pushed", "Deployed"
+FETCHED, BUILT, PUSHED, DEPLOYED, STALLED = "Fetched", "Built", "Pushed", "Deployed", "Stalled"
 Revision = Annotated[str, StringConstraints(max_length=64)]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 Outcome = Literal["Building", "Built", "BuildFailed", "Deploying", "Ready", "RolledBack", "Failed", "Superseded"]
@@ -413,7 +413,7 @@ class DeliveryStatus(StatusModel):
     history: tuple[DeliveredRevision, ...] = Field(
         default=(), max_length=50, description="The last revisions, the latest first."
     )
-    conditions: tuple[Condition, ...] = conditions("Accepted, Fetched, Built, Pushed, Deployed, Ready.")
+    conditions: tuple[Condition, ...] = conditions("Accepted, Fetched, Built, Pushed, Deployed, Ready, Stalled.")
 
 
 DELIVERY_NAME = Cel(

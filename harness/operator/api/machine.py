@@ -8,8 +8,9 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel
 from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.networks import VERSIONS, IpFamily, ip_version
 from harness.operator.api.resources import Hostname, Line, LoginUser, ObjectName, SecretKey
-from harness.operator.api.sets import KubevirtMachine, MachineInfrastructure, MachineRole
+from harness.operator.api.sets import MachineInfrastructure, MachineRole, MadeMachine
 
 Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 Time = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
@@ -94,6 +95,13 @@ NO_ADDRESS = Cel(
     "write the address at which other machines reach this one",
     ".address",
 )
+NO_IPV6_ADDRESS = Cel(
+    "!has(self.ipv6Address) || (isIP(self.ipv6Address) && ip(self.ipv6Address).family() == 6)",
+    "the address is not an IPv6 address",
+    "write the IPv6 address at which other machines reach this one",
+    ".ipv6Address",
+    holds=lambda spec: spec.ipv6_address is None or ip_version(spec.ipv6_address) == 6,
+)
 GIVEN_OR_MADE = Cel(
     "has(self.address) != has(self.kubevirt)",
     "a machine is either given or made",
@@ -139,8 +147,11 @@ class MachineClaim(ApiModel):
 class DeclaredMachineSpec(ApiModel):
     """How to log in to the machine, and who has claimed it."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (GIVEN_OR_MADE, NO_ADDRESS, MADE_STAYS, HOSTNAME_STAYS)
+    cel: ClassVar[tuple[Cel, ...]] = (GIVEN_OR_MADE, NO_ADDRESS, NO_IPV6_ADDRESS, MADE_STAYS, HOSTNAME_STAYS)
     address: Address | None = Field(default=None, description="IP address at which other machines reach it.")
+    ipv6_address: Address | None = Field(
+        default=None, description="IPv6 address besides, which a cluster of both IP families or of IPv6 needs."
+    )
     port: int = Field(default=22, ge=1, le=65535, description="Port of its SSH server.")
     user: LoginUser = Field(description="User who logs in, and who may become root without a password.")
     hostname: Hostname | None = Field(
@@ -148,7 +159,7 @@ class DeclaredMachineSpec(ApiModel):
     )
     key_ref: KeyRef = Field(description="The Secret that has the private SSH key.")
     through: MachineThrough | None = Field(default=None, description="What connections to the machine lead through.")
-    kubevirt: KubevirtMachine | None = Field(
+    kubevirt: MadeMachine | None = Field(
         default=None, description="What the operator makes it of; a machine that is given has an address instead."
     )
     claim: MachineClaim | None = Field(default=None, description="Who has claimed it; a controller writes this.")
@@ -214,6 +225,18 @@ class DeclaredMachine(ObjectModel):
         """Return the address at which other machines reach it, "" while it has none."""
         seen = self.status.infrastructure
         return self.spec.address or (seen.address if seen is not None else "")
+
+    @property
+    def ipv6_address(self) -> str:
+        """Return its IPv6 address, "" while it has none."""
+        seen = self.status.infrastructure
+        return self.spec.ipv6_address or (seen.ipv6_address if seen is not None else "")
+
+    @property
+    def families(self) -> tuple[IpFamily, ...]:
+        """Return the IP families of its addresses."""
+        versions = {ip_version(text) for text in (self.address, self.ipv6_address) if text}
+        return tuple(family for family, version in VERSIONS.items() if version in versions)
 
     @property
     def instance(self) -> str:

@@ -16,15 +16,17 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 
 from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import FLAG_PATTERN, FLAGS, network_of, number_mistakes
+from harness.operator.api.components import FLAG_PATTERN, FLAGS, NamedImages, number_mistakes
+from harness.operator.api.networks import network_of
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
-from harness.spec.networks import EXAMPLES, PODS, SERVICES, network_mistakes
+from harness.spec.networks import EXAMPLES, network_mistakes
 from harness.spec.playbook_variables import FORMS, UNJUDGED, mistake
 from harness.spec.shape import nearest
 from harness.spec.variables import known_variables
@@ -33,11 +35,37 @@ Part = Literal["version", "source", "settings", "machines", "addons"]
 HOSTS = "cluster_hosts"
 API_NAMES = "cluster_api_extra_sans"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Variables that the operator sets, whatever spec.variables says.
-OPERATORS_OWN = frozenset(
-    f"cluster_{name}"
-    for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "authority_path", "remove_nodes", "lost_nodes")
-)
+# Variables that the operator sets itself, whatever spec.variables says, and what people use instead.
+OPERATORS_OWN: Mapping[str, str] = {
+    "cluster_hosts": "the machines of spec.machineSets are given",
+    "cluster_remove_nodes": "lower the replicas of a set",
+    "cluster_lost_nodes": "lost machines are found by themselves",
+    "cluster_kubeconfig_path": "Secret CLUSTER-kubeconfig has the kubeconfig",
+    "cluster_etcd_snapshot_path": "an EtcdBackup says where a snapshot is put",
+    "cluster_authority_path": "spec.authority names the Secrets of CAs",
+    "cluster_external_ca_folder": "spec.authority names the Secrets of CAs",
+    "cluster_files_url": "spec.source.mirror says where files are",
+    "cluster_etcd_restore_confirmation": "an EtcdRestore has the confirmation",
+    "cluster_ca_rotation": "run rotate-ca.yml by hand while spec.paused is true",
+    "cluster_ca_rotation_restart_pods": "run rotate-ca.yml by hand while spec.paused is true",
+    "cluster_upgrade_workers": "all machines are upgraded",
+    "cluster_emulate_previous_minor": "no upgrade is taken back",
+    "cluster_api_host": "each machine asks its own haproxy",
+}
+# Variables that no field stands for, because of what they are; spec.variables may have them.
+WITHOUT_FIELD: Mapping[str, str] = {
+    "cluster_api_port": "a port of each machine's loopback address, which nobody else sees",
+    "cluster_timeout_scale": "a factor for slow machines under test, which no cluster to keep has",
+    "cluster_kubeconfig_server": "the kubeconfig of the executor, which people get with another server",
+    "cluster_encryption_key": "a secret: a field would show it to whoever may read the object",
+    "cluster_external_ca": "the executor keeps no folder with the keys of CAs",
+    "cluster_enforces_network_policies": "a hint for checks; no playbook reads it",
+    "cluster_pod_security_exempt": "made of spec.hardening.podSecurity.exempt and of the cluster's own namespaces",
+    **dict.fromkeys(
+        (f"cluster_{name}_folder" for name in ("hardening", "audit", "scheduler")),
+        "a folder that the playbooks own as a whole",
+    ),
+}
 
 
 def variable(component: str) -> str:
@@ -50,21 +78,30 @@ class SpecField:
     """A field of the spec, the variable that it becomes, and the part of the cluster that it changes.
 
     part: None where a change needs no operation, and the next one uses the new value.
+    runtime: the container runtime that the variable is about, "" where it is about any.
     """
 
     path: str
     variable: str
     part: Part | None = "settings"
+    runtime: str = ""
 
 
 # Fields whose value is the variable's.
 SETTINGS = (
     SpecField("version", "cluster_kubernetes_version", "version"),
     SpecField("runtime.name", "cluster_container_runtime"),
-    SpecField("runtime.config", "cluster_containerd_config"),
+    SpecField("runtime.config", "cluster_containerd_config", runtime="containerd"),
+    SpecField("runtime.config", "cluster_crio_config", runtime="crio"),
+    SpecField("runtime.systemdCgroup", "cluster_containerd_systemd_cgroup", runtime="containerd"),
+    SpecField("runtime.systemdCgroup", "cluster_crio_systemd_cgroup", runtime="crio"),
+    SpecField("runtime.withinLimits", "cluster_containerd_restrict_oom_score_adj", runtime="containerd"),
+    SpecField("runtime.withinLimits", "cluster_crio_within_limits", runtime="crio"),
     SpecField("network.plugin", "cluster_network_plugin"),
     SpecField("network.pods", "cluster_pod_cidr"),
     SpecField("network.services", "cluster_service_cidr"),
+    SpecField("network.ipv6Pods", "cluster_ipv6_pod_cidr"),
+    SpecField("network.ipv6Services", "cluster_ipv6_service_cidr"),
     SpecField("network.dnsDomain", "cluster_dns_domain"),
     SpecField("network.vxlan.vni", "cluster_vxlan_vni"),
     SpecField("network.vxlan.port", "cluster_vxlan_port"),
@@ -73,11 +110,20 @@ SETTINGS = (
     SpecField("kubernetes.apiServer.extraArgs", "cluster_apiserver_extra_args"),
     SpecField("kubernetes.controllerManager.extraArgs", "cluster_controller_manager_extra_args"),
     SpecField("kubernetes.scheduler.extraArgs", "cluster_scheduler_extra_args"),
+    SpecField("kubernetes.apiServer.extraVolumes", "cluster_apiserver_extra_volumes"),
+    SpecField("kubernetes.controllerManager.extraVolumes", "cluster_controller_manager_extra_volumes"),
+    SpecField("kubernetes.scheduler.extraVolumes", "cluster_scheduler_extra_volumes"),
     SpecField("kubernetes.scheduler.config", "cluster_scheduler_config"),
     SpecField("kubernetes.patches", "cluster_kubeadm_patches"),
+    SpecField("kubernetes.kubeadm.timeouts", "cluster_kubeadm_timeouts"),
+    SpecField("kubernetes.kubeadm.ignorePreflightErrors", "cluster_kubeadm_ignore_preflight_errors"),
+    SpecField("kubernetes.kubeadm.skipPhases", "cluster_kubeadm_skip_phases"),
+    SpecField("kubernetes.coredns.cacheSeconds", "cluster_coredns_cache_seconds"),
+    SpecField("kubernetes.kubelet.swapOff", "cluster_swap_off"),
     SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
     SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
     SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
+    SpecField("authentication.jwt", "cluster_jwt_authenticators"),
     SpecField("hardening.auditPolicy", "cluster_audit_policy"),
     SpecField("hardening.tls.minimum", "cluster_tls_minimum"),
     SpecField("hardening.tls.cipherSuites", "cluster_tls_cipher_suites"),
@@ -92,24 +138,49 @@ SETTINGS = (
     SpecField("certificates.validity", "cluster_certificates_validity"),
     SpecField("certificates.caValidity", "cluster_ca_validity"),
     SpecField("certificates.renewBeforeDays", "cluster_certificates_renew_before_days"),
+    SpecField("certificates.folder", "cluster_certificates_folder"),
+    SpecField("certificates.extraSans", API_NAMES),
+    SpecField("maintenance.drainTimeoutSeconds", "cluster_drain_timeout", None),
+    SpecField("maintenance.drainForce", "cluster_drain_force", None),
+    SpecField("maintenance.defragmentPercent", "cluster_etcd_defragment_percent", None),
+    SpecField("maintenance.defragmentMebibytes", "cluster_etcd_defragment_mebibytes", None),
+    SpecField("network.ingress.defaultClass", "cluster_ingress_default_class", "addons"),
+    SpecField("network.ingress.address", "cluster_ingress_address", "addons"),
     SpecField("network.loadBalancerAddresses", "cluster_load_balancer_addresses", "addons"),
     SpecField("source.type", "cluster_artifact_source", "source"),
     SpecField("source.mirror", "cluster_mirror_url", "source"),
     SpecField("source.registry", "cluster_image_registry", "source"),
     SpecField("source.checksums", "cluster_checksums", None),
+    SpecField("source.imagePrefix", "cluster_image_prefix", "source"),
+    SpecField("source.architecture", "cluster_architecture", "source"),
+    *(
+        SpecField(f"source.sites.{name}", f"cluster_{name.replace('-', '_')}_site", "source")
+        for name in ("kubernetes", "containerd", "runc", "cni-plugins", "etcd")
+    ),
+    *(
+        SpecField(f"source.images.{to_camel(name)}", f"cluster_{name}_image", "source")
+        for name in NamedImages.model_fields
+    ),
 )
 # Versions, which the release table has where the spec does not.
-COMPONENTS = ("etcd", "coredns", "pause", "runc", "cni-plugins", "flannel")
+COMPONENTS = ("etcd", "coredns", "pause", "runc", "cni-plugins", "flannel", "crictl")
 VERSIONS = (
-    SpecField("runtime.version", variable("containerd"), "version"),
+    *(SpecField("runtime.version", variable(name), "version", name) for name in ("containerd", "crio")),
     *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
     *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in BUILT_IN),
 )
 KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
 
 
+# The four networks by the names of their fields, and the variables by which the matrix and the playbooks know them.
+NETWORKS = {field.path.removeprefix("network."): field.variable for field in SETTINGS if field.variable in EXAMPLES}
 QUOTED = 'write it as text: "1.30"'
 MAPPINGS = {field.variable: field for field in SETTINGS if field.path.endswith((".config", ".extraArgs", ".checksums"))}
+
+
+def of_other_runtimes(runtime: str) -> frozenset[str]:
+    """Return the variables of runtimes that a cluster does not have: no field sets them, and nobody reads them."""
+    return frozenset(field.variable for field in (*SETTINGS, *VERSIONS) if field.runtime not in ("", runtime))
 
 
 def own_playbooks(cd: ClusterDeployment) -> bool:
@@ -119,9 +190,13 @@ def own_playbooks(cd: ClusterDeployment) -> bool:
 
 def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield what is wrong with `spec.variables`, and with the numbers of the settings that they are merged with."""
-    packaged = not own_playbooks(cd)
+    packaged, others = not own_playbooks(cd), of_other_runtimes(cd.spec.runtime.name)
     for name, value in cd.spec.variables.items():
-        if name in MAPPINGS:
+        if name in others and (wrong := _value_mistake(name, value, packaged=packaged)):
+            yield wrong
+        elif name in others:
+            continue
+        elif name in MAPPINGS:
             yield from _merged(f"spec.variables.{name}", MAPPINGS[name].path, value)
         elif wrong := _name_mistake(name, packaged=packaged) or _value_mistake(name, value, packaged=packaged):
             yield wrong
@@ -137,7 +212,7 @@ def _name_mistake(name: str, *, packaged: bool) -> SpecMistake | None:
         message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
         return SpecMistake("spec.variables", message, remedy)
     if name in OPERATORS_OWN:
-        return SpecMistake(field, "the operator sets this variable itself", "remove it")
+        return SpecMistake(field, "the operator sets this variable itself", f"remove it; {OPERATORS_OWN[name]}")
     if name in KNOWN:
         path = KNOWN[name].path
         instead = "name the add-on in spec.addons" if path.startswith("addons") else f"set spec.{path}"
@@ -164,28 +239,30 @@ def component_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield the versions of components that the playbooks do not know."""
     if own_playbooks(cd):
         return
-    components = cd.spec.components
+    components, runtime = cd.spec.components, cd.spec.runtime
     given = {f"components.{name}": getattr(components, name.replace("-", "_")) for name in COMPONENTS}
-    given |= {"runtime.version": cd.spec.runtime.version}
+    given |= {"runtime.version": runtime.version}
     given |= {f"addons[{one.name}].version": one.version for one in cd.spec.addons if one.name in BUILT_IN}
     for field in VERSIONS:
-        if given.get(field.path) is not None and (said := mistake(field.variable, given[field.path])):
+        value = given.get(field.path) if field.runtime in ("", runtime.name) else None
+        if value is not None and (said := mistake(field.variable, value)):
             yield _told(f"spec.{field.path}", said)
 
 
 def network_sizes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield the networks that Kubernetes does not take, or without room for each node; not what a definition sees."""
-    network = cd.spec.network
-    pods, services = network_of(network.pods), network_of(network.services)
-    if own_playbooks(cd) or pods is None or services is None:
+    known = {field: network_of(text) for field, text in cd.spec.network.by_field.items()}
+    pods, services = known["pods"], known["services"]
+    if own_playbooks(cd) or pods is None or services is None or any(cd.spec.network.broken(creating=True)):
         return
-    values = {name: cd.spec.variables[name] for name in EXAMPLES if cd.spec.variables.get(name) not in (None, "")}
-    values |= {PODS: network.pods, SERVICES: network.services}
+    values = {NETWORKS[field]: text for field, text in cd.spec.network.by_field.items() if text is not None}
     nodes = sum(one.replicas for one in cd.spec.machine_sets if set(one.roles) != {ETCD})
-    fields = {PODS: "spec.network.pods", SERVICES: "spec.network.services"}
+    fields = {variable: f"spec.network.{field}" for field, variable in NETWORKS.items()}
     for names, said in network_mistakes(values, nodes):
-        if set(names) != {PODS, SERVICES} or pods.version != services.version:  # whose overlap a definition sees
-            yield _told(fields.get(names[0], f"spec.variables.{names[0]}"), said)
+        words = said
+        for variable, field in fields.items():
+            words = words.replace(variable, field.removeprefix("spec.network."))
+        yield _told(fields[names[0]], words)
 
 
 def _told(field: str, said: str) -> SpecMistake:
@@ -221,11 +298,11 @@ def _names() -> tuple[str, ...]:
 
 MAKERS = "registry.k8s.io"
 ADDONS = {
-    "metrics-server": ("cluster_metrics_server_image",),
-    "local-path-provisioner": ("cluster_local_path_provisioner_image", "cluster_busybox_image"),
-    "metallb": ("cluster_metallb_controller_image", "cluster_metallb_speaker_image"),
-    "kube-router": ("cluster_kube_router_image",),
-    "traefik": ("cluster_traefik_image",),
+    "metrics-server": ("metrics_server",),
+    "local-path-provisioner": ("local_path_provisioner", "busybox"),
+    "metallb": ("metallb_controller", "metallb_speaker"),
+    "kube-router": ("kube_router",),
+    "traefik": ("traefik",),
 }
 
 
@@ -233,14 +310,14 @@ def unnamed_images(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield the images that have to be named because the registry does not have them under the playbooks' names."""
     if cd.spec.source.registry != MAKERS:
         return
-    wanted = ["cluster_coredns_image"]
-    wanted += ["cluster_network_plugin_image"] if cd.spec.network.plugin == "flannel" else []
-    wanted += [variable for addon in cd.spec.addons for variable in ADDONS.get(addon.name, ())]
-    for variable in wanted:
-        if not cd.spec.variables.get(variable):
-            message = f"{MAKERS} has no image of the name that {variable} has by default"
+    wanted = ["coredns"]
+    wanted += ["network_plugin"] if cd.spec.network.plugin == "flannel" else []
+    wanted += [name for addon in cd.spec.addons for name in ADDONS.get(addon.name, ())]
+    for name in wanted:
+        if getattr(cd.spec.source.images, name) is None:
+            message = f"{MAKERS} has no image of the name that {to_camel(name)} has by default"
             remedy = "set it to the image's name with its tag, or use a registry that has all images under one path"
-            yield SpecMistake(f"spec.variables.{variable}", message, remedy)
+            yield SpecMistake(f"spec.source.images.{to_camel(name)}", message, remedy)
 
 
 def read(
@@ -281,7 +358,7 @@ def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecM
 
 
 def _outer(cd: ClusterDeployment, outer: Collection[str]) -> Iterator[SpecMistake]:
-    for field, text in (("pods", cd.spec.network.pods), ("services", cd.spec.network.services)):
+    for field, text in cd.spec.network.by_field.items():
         own = network_of(text)
         for other in (*outer, *_outside(cd)):
             around = network_of(other)

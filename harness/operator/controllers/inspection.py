@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -25,6 +26,7 @@ from harness.kube.informer import Informer, Key
 from harness.kube.objects import condition, deleting, dig, stamp
 from harness.kube.reconcile import Controller, follow
 from harness.machines.programs import Inspected, inspected, inspection_command
+from harness.operator.api.components import PKI
 from harness.operator.api.conditions import ANSWERING, SETTINGS_AS_APPLIED, new
 from harness.operator.api.machine import FILES
 from harness.operator.api.resources import CLUSTER, MACHINE
@@ -134,7 +136,8 @@ def _written(digests: Mapping[str, str]) -> list[str]:
     return [f"{digest} {path}" for path, digest in sorted(digests.items())[:FILES]]
 
 
-PKI, CONFIGS, MANIFESTS = "/etc/kubernetes/pki", "/etc/kubernetes", "/etc/kubernetes/manifests"
+CONFIGS, MANIFESTS = "/etc/kubernetes", "/etc/kubernetes/manifests"
+OTHER_FOLDER = re.compile(rf"^{CONFIGS}/[^/]+/")  # of certificates, with the same files as kubeadm's own
 # What the operation certificates renews: on control planes, and on members of etcd, wherever they run.
 OF_THE_API = (
     *(f"{PKI}/{name}.crt" for name in ("apiserver", "apiserver-kubelet-client", "front-proxy-client")),
@@ -156,6 +159,7 @@ def dates(certificates: Mapping[str, bytes], files: Collection[str]) -> Json | N
         certificates: PEM by path.  files: paths of other files that are on the machine.
     """
     renewed = {path for program, paths in RENEWED.items() if program in files for path in paths}
+    renewed |= {path for path in certificates if OTHER_FOLDER.sub(f"{PKI}/", path) in renewed}
     ends = {path: end for path, pem in certificates.items() if (end := _end(pem)) is not None}
     made: Json = {}
     for date, file, paths in (

@@ -94,7 +94,7 @@ class NetworksController:
             return NetworksState(pool=name, reason=refused.reason, message=str(refused))
         if mine not in known.status.allocations:
             self._write(pool, (*known.status.allocations, mine))
-        of = mine.model_dump(include={"pods", "services", "vni", "port"})
+        of = mine.model_dump(include={"pods", "services", "ipv6_pods", "ipv6_services", "vni", "port"})
         return NetworksState(pool=name, allocated=True, reason="Allocated", **of)
 
     def _give_up(self, key: Key, uid: str | None) -> None:
@@ -118,7 +118,7 @@ class NetworksController:
         generation = pool["metadata"].get("generation")
         told = new(AVAILABLE, *available(known, entries), datetime.now(UTC), generation)
         status = {
-            "allocations": [one.model_dump(mode="json", by_alias=True) for one in entries],
+            "allocations": [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in entries],
             "conditions": with_conditions(dig(pool, "status", "conditions") or [], told),
         }
         if status != pool.get("status"):

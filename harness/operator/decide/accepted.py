@@ -9,11 +9,12 @@ from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import service_names
+from harness.operator.api.components import PKI, service_names
 from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.networks import IPV6
 from harness.operator.api.resources import REMOVE_SETS_ANNOTATION
-from harness.operator.api.rules import API_NAMES, read, variable
+from harness.operator.api.rules import API_NAMES, own_playbooks, read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
 from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
@@ -25,9 +26,15 @@ from harness.operator.decide.variables import KnownReleases, load_releases, numb
 # What machines and pods have of each other for as long as the cluster lives.
 CANNOT_CHANGE = (
     *("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain"),
-    "cluster_vxlan_vni",
+    *("cluster_vxlan_vni", "cluster_ipv6_pod_cidr", "cluster_ipv6_service_cidr"),
+    *("cluster_container_runtime", "cluster_certificates_folder"),
 )
-UNNAMED = {"cluster_vxlan_vni": 1}  # what a cluster has whose object names none
+UNNAMED = {  # what a cluster has whose object names none
+    "cluster_vxlan_vni": 1,
+    "cluster_ipv6_pod_cidr": "",
+    "cluster_ipv6_service_cidr": "",
+    "cluster_certificates_folder": PKI,
+}
 TWO = 2  # members of etcd, on the way to three
 ANEW = "delete the object and create it again to change this"
 
@@ -65,7 +72,7 @@ def _etcd_version(cd: ClusterDeployment, applied: AppliedState) -> Iterator[Spec
 
 
 def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
-    wanted = variables_of(cd, {}, [])
+    wanted = variables_of(cd, {})
     for name in CANNOT_CHANGE:
         after = wanted.get(name, UNNAMED.get(name))
         if applied.variables.get(name, UNNAMED.get(name, after)) != after:
@@ -158,14 +165,30 @@ def judged(
         world: what is observed of them, of its Cluster and of backups.
         image: of executors whose object names none; "" for none.
     """
-    addresses = [f"{m.address}/{128 if ':' in m.address else 32}" for m in machines if m.address]
+    known = (text for m in machines for text in (m.address, m.ipv6_address) if text)
+    addresses = [f"{text}/{128 if ':' in text else 32}" for text in known]
     deployment = filled(deployment, world.networks)
     wish, found = read(deployment, load_releases().kubernetes, addresses, creating=not world.sequence)
     if wish is None:
         return None, found
     if not (wish.spec.playbooks.image or image):
         found = [*found, NO_IMAGE]
-    return wish, [*found, *against(wish, machines, world)]
+    return wish, [*found, *_families(wish, machines), *against(wish, machines, world)]
+
+
+def _families(wish: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> Iterator[SpecMistake]:
+    """Yield the families of the cluster's networks that a machine has no address of, as soon as it has any."""
+    if own_playbooks(wish):
+        return
+    for machine in machines:
+        lacking = [family for family in wish.spec.network.families if family not in machine.families]
+        if not machine.address or not lacking:
+            continue
+        remedy = f"set spec.{'ipv6Address' if lacking == [IPV6] else 'address'} of the Machine"
+        if machine.made:
+            remedy = "make the machines in an infra cluster that gives pods addresses of both"
+        message = f"Machine {machine.metadata.name} has no {' and no '.join(lacking)} address"
+        yield SpecMistake("spec.network.ipFamilies", message, f"{remedy}, or use other networks")
 
 
 def against(wish: ClusterDeployment, machines: Sequence[DeclaredMachine], world: Observed) -> list[SpecMistake]:

@@ -22,6 +22,7 @@ from harness.operator.api.delivery import (
     DEPLOYED,
     FETCHED,
     PUSHED,
+    STALLED,
     DeliveredRevision,
     Delivery,
     DeliveryStatus,
@@ -406,14 +407,34 @@ def ready_said(delivery: Delivery, said: Sequence[Json]) -> Said:
     return READY, True, "Delivered", f"{short(newest)} runs"
 
 
+def stalled_said(delivery: Delivery, said: Sequence[Json]) -> Said:
+    """Return condition Stalled: whether nothing goes on until somebody does something, as kstatus has it."""
+    accepted = next((one for one in said if one["type"] == ACCEPTED), None)
+    if accepted is not None and accepted["status"] == "False":
+        return STALLED, True, accepted["reason"], accepted["message"]
+    newest = delivery.status.requested
+    failed = entry_of(delivery.status, newest.revision) if newest is not None else None
+    if failed is None or failed.outcome not in FAILED or _goes_on(delivery, failed):
+        return STALLED, False, "Progressing", ""
+    return STALLED, True, failed.reason or failed.outcome, _with_line(failed)
+
+
+def _goes_on(delivery: Delivery, failed: DeliveredRevision) -> bool:
+    """Tell whether what failed is tried again by itself: after a pause, or because of an edit."""
+    if failed.outcome == "BuildFailed":
+        return is_retried(failed) or failed.settings != settings_of(delivery)
+    return failed.application != application_of(delivery)
+
+
 def written(delivery: Delivery, status: DeliveryStatus, said: Iterable[Said], moment: datetime) -> Json:
-    """Return a status as the API has it, with conditions set, and Ready as it follows from all of them."""
+    """Return a status as the API has it, with conditions set; Ready and Stalled follow from all of them."""
     generation = delivery.metadata.generation
     body: Json = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     last = {one[0]: one for one in said}  # a build knows more of Fetched than a look at the repository
     made = [new(kind, true, reason, message, moment, generation) for kind, true, reason, message in last.values()]
     found = with_conditions(body.get("conditions") or [], *made)
     after = delivery.model_copy(update={"status": status})
-    kind, true, reason, message = ready_said(after, found)
-    body["conditions"] = with_conditions(found, new(kind, true, reason, message, moment, generation))
+    for kind, true, reason, message in (ready_said(after, found), stalled_said(after, found)):
+        found = with_conditions(found, new(kind, true, reason, message, moment, generation))
+    body["conditions"] = found
     return {**body, "observedGeneration": generation}

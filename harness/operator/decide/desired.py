@@ -13,9 +13,10 @@ from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.api.resources import DELETE_ANNOTATION, RETRY_ANNOTATION
-from harness.operator.api.rules import Part, variable
+from harness.operator.api.rules import HOSTS, Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.product_file import KnownProduct
+from harness.operator.decide.spread import Spreading, leaving_in_order
 from harness.operator.decide.variables import (
     PARTS,
     KnownReleases,
@@ -26,6 +27,7 @@ from harness.operator.decide.variables import (
     versions_of,
     with_parts,
 )
+from harness.spec.networks import IPV6_PODS, PODS
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Host:
 
     name: in the inventory, and as a node.  machine: its Machine.  set_name: of the set that it was claimed for.
     groups: of the inventory; none where the spec has no such set any more.
-    made: the operator made the machine.
     key: the Secret with the SSH key.  through: the VirtualMachineInstance that connections lead through, "" for none.
     made: it goes when its cluster has no use for it; nothing on it has to be undone.
+    ipv6_address: besides `address`, which is for logins whatever its family is.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Host:
     key: KeyRef
     through: str
     made: bool = False
+    ipv6_address: str = ""
 
 
 def applied_host(host: Host) -> AppliedHost:
@@ -111,7 +114,19 @@ def _host(machine: DeclaredMachine, groups: Mapping[str, tuple[str, ...]]) -> Ho
         key=spec.key_ref,
         through=machine.instance,
         made=machine.made,
+        ipv6_address=machine.ipv6_address,
     )
+
+
+def inventory_of(variables: Mapping[str, Any], hosts: Iterable[Host]) -> list[dict[str, str]]:
+    """Return machines as `cluster_hosts` has them: with addresses of the families that the cluster has."""
+    first_is_6, dual = ":" in str(variables.get(PODS, "")), bool(variables.get(IPV6_PODS))
+    made = []
+    for host in hosts:
+        address = (host.ipv6_address or host.address) if first_is_6 else host.address
+        second = {"ipv6_address": host.ipv6_address} if dual and host.ipv6_address else {}
+        made.append({"name": host.name, "address": address, **second})
+    return made
 
 
 def natural(name: str) -> list[tuple[int, str]]:
@@ -119,11 +134,30 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def scale_in_order(machines: Iterable[DeclaredMachine]) -> list[str]:
-    """Return the names of machines: not ready ones first, then those that a person marked, then the last made."""
+def scale_in_order(machines: Iterable[DeclaredMachine], spreading: Mapping[str, Spreading] | None = None) -> list[str]:
+    """Return the names of machines: not ready ones first, then those that a person marked, then the last made.
+
+    Args:
+        spreading: by set, over what it is spread; of such a set, machines of the fullest domain come before others.
+    """
     latest = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", natural(one.metadata.name)))
     latest.reverse()
-    return [one.metadata.name for one in sorted(latest, key=_rank)]
+    ordered = sorted(latest, key=_rank)
+    sets = [one.spec.claim.set_name if one.spec.claim is not None else "" for one in ordered]
+    names = [one.metadata.name for one in ordered]
+    for name, over in (spreading or {}).items():
+        places = [place for place, own in enumerate(sets) if own == name]
+        own = [ordered[place] for place in places]
+        first = sum(_rank(one) != (True, True) for one in own)
+        domains = [(one.metadata.name, over.domain_of(one.model_dump(by_alias=True))) for one in own]
+        for place, machine in zip(places, leaving_in_order(domains, first), strict=True):
+            names[place] = machine
+    return names
+
+
+def spreading_of(sets: Iterable[WantedSet]) -> dict[str, Spreading]:
+    """Return over what each set is spread that asks for it, by name."""
+    return {one.name: Spreading.of(one.model_dump(by_alias=True, mode="json")) for one in sets if one.failure_domains}
 
 
 def _rank(machine: DeclaredMachine) -> tuple[bool, bool]:
@@ -189,8 +223,8 @@ def desired(
     """
     known = tuple(machines)
     hosts = hosts_of(cd, known)
-    inventory = [{"name": host.name, "address": host.address} for host in hosts]
-    variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
+    variables = variables_of(cd, versions_of(cd, releases, applied))
+    variables[HOSTS] = inventory_of(variables, hosts)
     inputs = {  # with variables and machines all that decides how an operation ends, and what asks for it again
         "image": cd.spec.playbooks.image,
         **({"product": product.digest} if product is not None else {}),
@@ -199,7 +233,7 @@ def desired(
         "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
     }
     whole = digest_of({**inputs, "variables": variables, "hosts": plain_hosts(hosts)})
-    order = tuple(scale_in_order(known))
+    order = tuple(scale_in_order(known, spreading_of(cd.spec.machine_sets)))
     return Desired(cd, hosts, variables, digests_of(variables), whole, inputs, order, releases, tuple(refused), product)
 
 
@@ -210,7 +244,8 @@ def digests_of(variables: Mapping[str, Any]) -> dict[str, str]:
 
 def plain_hosts(hosts: Iterable[Host]) -> list[dict[str, Any]]:
     """Return hosts as plain data."""
-    return [{**asdict(host), "key": host.key.model_dump()} for host in hosts]
+    made = ({**asdict(host), "key": host.key.model_dump()} for host in hosts)
+    return [{name: value for name, value in one.items() if name != "ipv6_address" or value} for one in made]
 
 
 def digest_of(content: Any) -> str:
@@ -276,9 +311,22 @@ def _in_part(desired: Desired, applied: AppliedState, part: Part) -> list[str]:
 
 def moved(members: Iterable[Host], applied: AppliedState) -> list[str]:
     """Return which machines of the cluster are at another address."""
-    before = {host.machine: host.address for host in applied.hosts}
-    found = ((host.machine, before.get(host.machine, host.address), host.address) for host in members)
-    return [f"{name} has another address: {old} -> {new}" for name, old, new in found if old != new]
+    before = {host.machine: remembered_host(host) for host in applied.hosts}
+    found = (
+        (host.machine, old, new)
+        for host in members
+        if host.machine in before
+        for old, new in zip(
+            _addresses(applied.variables, before[host.machine]), _addresses(applied.variables, host), strict=True
+        )
+    )
+    return [f"{name} has another address: {old} -> {new}" for name, old, new in dict.fromkeys(found) if old != new]
+
+
+def _addresses(variables: Mapping[str, Any], host: Host) -> tuple[str, str, str]:
+    """Return the address for logins, and those that the cluster knows."""
+    entry = inventory_of(variables, [host])[0]
+    return host.address, entry["address"], entry.get("ipv6_address", "none")
 
 
 def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -10,9 +10,19 @@ from typing import Any
 from harness.operator.api.cluster import AppliedState, PendingApproval
 from harness.operator.api.etcd import OperationSnapshot
 from harness.operator.api.rules import HOSTS
-from harness.operator.decide.desired import Desired, Host, applied_host, digest_of, digests_of, in_order, plain_hosts
+from harness.operator.decide.desired import (
+    Desired,
+    Host,
+    applied_host,
+    digest_of,
+    digests_of,
+    in_order,
+    inventory_of,
+    plain_hosts,
+)
 from harness.operator.decide.membership import Membership, membership
 from harness.operator.decide.observed import Observed
+from harness.operator.decide.variables import with_parts
 
 
 class WaitReason(StrEnum):
@@ -165,14 +175,15 @@ def step(situation: Situation, why: str, machines: Iterable[Host], change: StepC
     """
     desired, members, applied = situation.desired, situation.who.members, situation.applied
     order = desired.spec.machine_sets
-    known = {} if change.moved else {host.machine: host.address for host in applied.hosts}
-    given = in_order(members if change.hosts is None else change.hosts, order)
+    known = {} if change.moved else {one.machine: (one.address, one.ipv6_address) for one in applied.hosts}
+    inventory = in_order(members if change.hosts is None else change.hosts, order)
     left = _at(known, in_order(members if change.after is None else change.after, order))
-    made = dict(applied.variables if change.variables is None else change.variables)
+    given = applied.variables if change.variables is None else change.variables
+    made = with_parts(given, desired.variables, None)  # what needs no operation of its own goes with any
     state = state_of(desired, left, with_hosts(made, left), change.version or applied.version)
     about = tuple(host.machine for host in in_order(machines, order))
-    variables = {**with_hosts(made, _at(known, given)), **change.extra}
-    return Due(why, about, given, variables, state)
+    variables = {**with_hosts(made, _at(known, inventory)), **change.extra}
+    return Due(why, about, inventory, variables, state)
 
 
 def state_of(desired: Desired, hosts: tuple[Host, ...], variables: Mapping[str, Any], version: str) -> AppliedState:
@@ -189,8 +200,12 @@ def state_of(desired: Desired, hosts: tuple[Host, ...], variables: Mapping[str, 
 
 def with_hosts(variables: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
     """Return variables with these machines as the cluster's."""
-    return {**variables, HOSTS: [{"name": host.name, "address": host.address} for host in hosts]}
+    return {**variables, HOSTS: inventory_of(variables, hosts)}
 
 
-def _at(known: Mapping[str, str], hosts: Iterable[Host]) -> tuple[Host, ...]:
-    return tuple(replace(host, address=known.get(host.machine, host.address)) for host in hosts)
+def _at(known: Mapping[str, tuple[str, str]], hosts: Iterable[Host]) -> tuple[Host, ...]:
+    """Return hosts with the addresses that the cluster knows, each one and that of IPv6."""
+    now = ((host, known.get(host.machine, (host.address, host.ipv6_address))) for host in hosts)
+    return tuple(
+        replace(host, address=address, ipv6_address=ipv6 or host.ipv6_address) for host, (address, ipv6) in now
+    )

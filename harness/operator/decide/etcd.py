@@ -91,7 +91,7 @@ def relieve(found: Situation) -> Due | None:
 def defragment(found: Situation) -> Due | None:
     """Return the defragmentation of members that gain enough by it, unless a member is not well: it can wait."""
     known = found.observed.etcd
-    percent, mebibytes = (_number(found.applied.variables, *limit) for limit in (PERCENT, MEBIBYTES))
+    percent, mebibytes = (_number(found.desired.variables, *limit) for limit in (PERCENT, MEBIBYTES))
     loose = {
         name: one.free_mib
         for name, one in known.items()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,13 @@ from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import (
     GIVEN_OR_MADE,
     NO_ADDRESS,
+    NO_IPV6_ADDRESS,
     DeclaredMachine,
     DeclaredMachineSpec,
     KeyRef,
     MachineClaim,
 )
+from harness.operator.api.networks import ip_version
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, GROUP, MACHINE
 from harness.operator.api.rules import mistakes, read
 from harness.operator.api.sets import WantedSet
@@ -108,10 +109,10 @@ def _address(document: Document, machine: DeclaredMachine | None) -> Iterator[Pr
         if machine is not None and not machine.made:
             yield document.problem(("spec",), f"{GIVEN_OR_MADE.message}: {GIVEN_OR_MADE.remedy}")
         return
-    try:
-        ip_address(machine.spec.address)
-    except ValueError:
+    if ip_version(machine.spec.address) == 0:
         yield document.problem(("spec", "address"), f"{NO_ADDRESS.message}: {NO_ADDRESS.remedy}")
+    if NO_IPV6_ADDRESS.holds is not None and not NO_IPV6_ADDRESS.holds(machine.spec):
+        yield document.problem(("spec", "ipv6Address"), f"{NO_IPV6_ADDRESS.message}: {NO_IPV6_ADDRESS.remedy}")
 
 
 def _items(document: Document) -> Iterator[Document]:

@@ -13,8 +13,20 @@ from harness.kube.failures import Json
 from harness.kube.objects import dig
 from harness.operator.api.cluster import NetworksState
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import DEFAULT_PORT, network_of
-from harness.operator.api.networks import ClusterNetworkPool, NetworkRange, NumberRange, PoolAllocation
+from harness.operator.api.networks import (
+    DEFAULT_PORT,
+    IPV4,
+    IPV6,
+    PLACES,
+    VERSIONS,
+    ClusterNetwork,
+    ClusterNetworkPool,
+    IpFamily,
+    NetworkRange,
+    NumberRange,
+    PoolAllocation,
+    network_of,
+)
 from harness.operator.decide.due import Situation, Wait, WaitReason
 
 NOT_YET = "its networks are not allocated yet"
@@ -48,20 +60,22 @@ class _Ledger:
                 said = f"spec.network.{field}: {wanted} overlaps {other} of cluster {owner} in {self.name}"
                 raise NetworksRefused("Conflict", f"{said}: choose another network, or leave the field out")
 
-    def network(self, field: str, wanted: str | None, own: Iterable[str], ranges: Sequence[NetworkRange]) -> str:
-        """Return a network that is a cluster's alone: the wanted one, or the first of the ranges.
+    def network(self, field: str, version: int, own: Iterable[str], ranges: Sequence[NetworkRange]) -> str:
+        """Return the first network of the ranges that is nobody's.
 
         Args:
-            own: other networks that the cluster names.
+            version: of IP.  own: other networks that the cluster has.
         """
-        if wanted is not None:
-            return wanted
         texts = [*(text for text, _ in self._networks()), *own]
         known = [found for text in texts if (found := network_of(text)) is not None]
-        parts = (part for one in ranges for part in one.parts())
+        parts = (part for one in ranges if one.network and one.network.version == version for part in one.parts())
         free = next((part for part in parts if not any(part.overlaps(other) for other in known)), None)
         if free is None:
-            sizes = ", ".join(f"/{one.prefix} of {one.cidr}" for one in ranges)
+            known_ranges = [one for one in ranges if one.network and one.network.version == version]
+            if not known_ranges:
+                said = f"{self.name} has no range of IPv{version} for {field}: add one, or set spec.network.{field}"
+                raise NetworksRefused("NoRange", said)
+            sizes = ", ".join(f"/{one.prefix} of {one.cidr}" for one in known_ranges)
             raise NetworksRefused("Exhausted", f"{self.name} has no {field} left: {self._all(sizes)}")
         return str(free)
 
@@ -86,7 +100,12 @@ class _Ledger:
         return f"{len(self.others)} clusters have all that there are ({what}): add a range, or delete a cluster"
 
     def _networks(self) -> list[tuple[str, str]]:
-        return [(text, _owner(one)) for one in self.others for text in (one.pods, one.services)]
+        return [(text, _owner(one)) for one in self.others for field in PLACES if (text := _of(one, field)) is not None]
+
+
+def _of(one: PoolAllocation, field: str) -> str | None:
+    text: str | None = dict(zip(PLACES, (one.pods, one.services, one.ipv6_pods, one.ipv6_services), strict=True))[field]
+    return text
 
 
 def _owner(one: PoolAllocation) -> str:
@@ -103,36 +122,42 @@ def allocation(pool: ClusterNetworkPool, cd: ClusterDeployment) -> PoolAllocatio
     mine = next((one for one in pool.status.allocations if one.uid == meta.uid), None)
     if mine is not None:
         return mine
-    pods, services, vni, port = _shared_out(pool, network.pods, network.services, network.vxlan.vni, network.vxlan.port)
-    return PoolAllocation(
-        uid=meta.uid, namespace=meta.namespace, cluster=meta.name, pods=pods, services=services, vni=vni, port=port
-    )
+    given, vni, port = _shared_out(pool, network, network.families or pool.spec.families[:1] or (IPV4,))
+    networks = {field: given[field] for field in PLACES if field in given}
+    return PoolAllocation(uid=meta.uid, namespace=meta.namespace, cluster=meta.name, vni=vni, port=port, **networks)
 
 
 def _shared_out(
-    pool: ClusterNetworkPool, pods: str | None, services: str | None, vni: int | None, port: int | None
-) -> tuple[str, str, int, int]:
-    """Return a network for pods, one for Services, a VXLAN number and a port: those that are wanted, or free ones."""
+    pool: ClusterNetworkPool, network: ClusterNetwork, families: Sequence[IpFamily]
+) -> tuple[dict[str, str], int, int]:
+    """Return the networks of a cluster by their fields, a VXLAN number and a port: those it names, or free ones."""
     wrong = [rule for _, rule in pool.broken(creating=True)]
     if wrong:
         raise NetworksRefused("PoolInvalid", f"ClusterNetworkPool {pool.metadata.name}: {wrong[0].message}")
     ledger, spec = _Ledger(pool, pool.status.allocations), pool.spec
-    named = [text for text in (pods, services) if text is not None]
-    ledger.refuse("pods", pods)
-    ledger.refuse("services", services)
-    pods = ledger.network("pods", pods, named, spec.pods)
-    services = ledger.network("services", services, [*named, pods], spec.services)
-    vni = ledger.number("vni", vni, spec.vxlan.vnis, ledger.owners("vni"))
+    named = {field: text for field, text in network.by_field.items() if text is not None}
+    for field, text in named.items():
+        ledger.refuse(field, text)
+    ranges = {"pods": spec.pods, "services": spec.services, "ipv6Pods": spec.pods, "ipv6Services": spec.services}
+    wanted = dict.fromkeys(("pods", "services"), families[0])
+    wanted |= dict.fromkeys(("ipv6Pods", "ipv6Services"), IPV6) if len(families) > 1 else {}
+    made = dict(named)
+    for field, family in wanted.items():
+        if field not in made:
+            made[field] = ledger.network(field, VERSIONS[family], made.values(), ranges[field])
+    vxlan = network.vxlan
+    vni = ledger.number("vni", vxlan.vni, spec.vxlan.vnis, ledger.owners("vni"))
     if spec.vxlan.ports is None:
-        return pods, services, vni, port or DEFAULT_PORT
-    return pods, services, vni, ledger.number("port", port, spec.vxlan.ports, ledger.owners("port"))
+        return made, vni, vxlan.port or DEFAULT_PORT
+    return made, vni, ledger.number("port", vxlan.port, spec.vxlan.ports, ledger.owners("port"))
 
 
 def available(pool: ClusterNetworkPool, entries: Sequence[PoolAllocation]) -> tuple[bool, str, str]:
     """Return whether another cluster would get something of a pool with these entries: status, reason, message."""
     status = pool.status.model_copy(update={"allocations": tuple(entries)})
+    nothing = ClusterNetwork(pool=pool.metadata.name)
     try:
-        _shared_out(pool.model_copy(update={"status": status}), None, None, None, None)
+        _shared_out(pool.model_copy(update={"status": status}), nothing, pool.spec.families or (IPV4,))
     except NetworksRefused as refused:
         return False, refused.reason, str(refused)
     return True, "Available", f"{len(entries)} clusters have a part of it"
@@ -146,7 +171,8 @@ def filled(deployment: Json, networks: NetworksState | None) -> Json:
     vxlan = network.get("vxlan") or {} if isinstance(network, dict) else None
     if not isinstance(network, dict) or not isinstance(vxlan, dict) or network.get("pool") != networks.pool:
         return deployment  # it has mistakes, which are told elsewhere
-    given = {"pods": networks.pods, "services": networks.services, **network}
+    told = networks.model_dump(by_alias=True, include={"pods", "services", "ipv6_pods", "ipv6_services"})
+    given = {**{field: text for field, text in told.items() if text is not None}, **network}
     given["vxlan"] = {"vni": networks.vni, "port": networks.port, **vxlan}
     return {**deployment, "spec": {**deployment["spec"], "network": given}}
 

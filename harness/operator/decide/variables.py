@@ -18,8 +18,8 @@ import yaml
 
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import service_names
-from harness.operator.api.rules import API_NAMES, HOSTS, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
+from harness.operator.api.components import GATES_FLAG, service_names
+from harness.operator.api.rules import API_NAMES, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
 from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
 from harness.spec.models import FILES, Axis
@@ -27,6 +27,7 @@ from harness.spec.variables import merged
 
 FILE = Path(__file__).with_name("releases.yml")
 HEAD = "# Made from matrix/axes.yml by `vmatrix operator releases --write`; do not edit.\n"
+CRIO = "crio"
 KUBERNETES = "kubernetes"  # the axis of which each value is a release, and what its own version is called
 
 
@@ -104,6 +105,17 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
+OF_MODELS = (  # variables of which a field that is not set is left out
+    *(
+        "cluster_pod_security",
+        "cluster_event_rate_limits",
+        "cluster_kubeadm_timeouts",
+        "cluster_apiserver_extra_volumes",
+    ),
+    *("cluster_controller_manager_extra_volumes", "cluster_scheduler_extra_volumes"),
+)
+GATED_ARGS = tuple(f"cluster_{name}_extra_args" for name in ("apiserver", "controller_manager", "scheduler"))
+GATED_CONFIGS = ("cluster_kubelet_config", "cluster_kube_proxy_config")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
 
@@ -129,23 +141,32 @@ def with_parts(variables: Mapping[str, Any], other: Mapping[str, Any], *parts: P
     return {**kept, **{name: value for name, value in other.items() if part_of(name) in parts}}
 
 
-def variables_of(cd: ClusterDeployment, versions: Mapping[str, str], hosts: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the variables of a cluster, but for those that only the executor knows (OF_THE_EXECUTOR).
+def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the variables of a cluster, but for its hosts and those that only the executor knows (OF_THE_EXECUTOR).
 
     Args:
-        versions: of its components and add-ons, by name.  hosts: its machines, as `cluster_hosts` has them.
+        versions: of its components and add-ons, by name.
     """
-    spec = cd.spec.model_dump(mode="json", by_alias=True)
-    made = {field.variable: _at(spec, field.path) for field in SETTINGS}
-    made |= {name: _set(made[name]) for name in ("cluster_pod_security", "cluster_event_rate_limits")}
+    spec, runtime = cd.spec.model_dump(mode="json", by_alias=True), cd.spec.runtime.name
+    made = {field.variable: _at(spec, field.path) for field in SETTINGS if field.runtime in ("", runtime)}
+    made |= {name: _set(made[name]) for name in OF_MODELS}
     made["cluster_artifact_source"] = cd.spec.source.type.lower()
     made |= {variable(name): version for name, version in versions.items()}
+    made = merged({name: value for name, value in made.items() if value is not None}, _gates(cd))
     if cd.spec.load_balancer.type == "Service":  # in the certificate that the deployment makes; it is not made again
-        made[API_NAMES] = service_names(cd.metadata.name, cd.metadata.namespace)
+        names = service_names(cd.metadata.name, cd.metadata.namespace)
+        made[API_NAMES] = [*names, *(name for name in made.get(API_NAMES, ()) if name not in names)]
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
-    if API_NAMES in made and isinstance(names := own.get(API_NAMES), list):
-        own[API_NAMES] = [*made[API_NAMES], *(name for name in names if name not in made[API_NAMES])]
-    return {**merged({n: v for n, v in made.items() if v is not None}, own), HOSTS: hosts}
+    return merged(made, own)
+
+
+def _gates(cd: ClusterDeployment) -> dict[str, Any]:
+    """Return the variables by which every component gets the feature gates; each knows all of them."""
+    gates = dict(sorted(cd.spec.kubernetes.feature_gates.items()))
+    if not gates:
+        return {}
+    flag = {GATES_FLAG: ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())}
+    return {**dict.fromkeys(GATED_ARGS, flag), **{name: {"featureGates": gates} for name in GATED_CONFIGS}}
 
 
 def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: AppliedState | None) -> dict[str, str]:
@@ -161,7 +182,8 @@ def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: Applied
     named: dict[str, str] = cd.spec.components.model_dump(by_alias=True, exclude_none=True)
     named |= {runtime.name: runtime.version} if runtime.version is not None else {}
     addons = {addon.name: addon.version or known.get(addon.name) for addon in cd.spec.addons if addon.manifests is None}
-    parts = ("etcd", "coredns", "pause", runtime.name, "runc", "cni-plugins", cd.spec.network.plugin)
+    parts = ["etcd", "coredns", "pause", runtime.name, "runc", "cni-plugins", cd.spec.network.plugin]
+    parts += ["crictl"] if runtime.name == CRIO else []
     made = {name: {**known, **named}.get(name) for name in parts} | addons
     return {name: version for name, version in made.items() if version is not None}
 

@@ -257,7 +257,7 @@ def test_what_another_tool_holds_is_not_taken(guest: PlayedGuest, manager: Start
 
 def test_manifests_that_cannot_be_read_change_nothing(kept: PlayedGuest) -> None:
     kept.give(all_yml="a: [")
-    kept.told("NoManifests", "ConfigMap shop, all.yml, line")
+    kept.told("NoManifests", "ConfigMap shop, all.yml:1: malformed YAML")
     kept.give(notes_txt="x")
     kept.told("NoManifests", "ConfigMap shop has no key that ends with .yml or .yaml")
     kept.api.delete(CONFIG_MAP, "shop", kept.declared.namespace)

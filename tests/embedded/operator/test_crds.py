@@ -26,7 +26,10 @@ Json = dict[str, Any]
 Kubectl = Callable[..., str]
 UNKNOWN_FIELD = {"unknown field"}  # a strict request is refused as a whole, before any rule
 # The API server's own words, which say what is wrong.
-WITHOUT_REMEDY = {"set names", "no source of artifacts", "an add-on twice", "no product file"}
+WITHOUT_REMEDY = {
+    *("set names", "no source of artifacts", "an add-on twice", "no product file"),
+    *("a bucket without a Secret", "an age of nothing"),
+}
 CP = wanted_set("cp", "control-plane")
 ETCD = wanted_set("etcd", "etcd", replicas=3)
 
@@ -292,7 +295,7 @@ def test_kubectl_knows_the_short_names_and_the_category(namespace: str, kubectl:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("vcd.spec.network.vxlan.port", "change it if machines use VXLAN"),
+        ("vcd.spec.network.vxlan.port", "Change it if machines use VXLAN"),
         ("vcd.spec.machineSets.machines", "exactly one of pool, names and kubevirt"),
         ("vcl.status.history.hint", "What to do"),
         ("vms.status.ready", "How many are ready"),

@@ -20,7 +20,10 @@ from harness.operator.decide.observed import Observed, begun, observed
 from harness.operator.decide.operations import next_operation
 from harness.operator.decide.variables import load_releases
 from harness.providers.embedded import EmbeddedProvider
+from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
+from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
 from tests.unit.operator.api import objects
 from tests.unit.operator.api.objects import defaulted
 
@@ -39,12 +42,17 @@ def explained(folder: Path, declared: Declared, kubeconfig: Path, **spec: Any) -
     return dict(one)
 
 
-def test_a_file_is_compared_with_what_the_api_has(declared: Declared, infra: EmbeddedProvider, tmp_path: Path) -> None:
+def test_a_file_is_compared_with_what_the_api_has(
+    declared: Declared, manager: StartManager, infra: EmbeddedProvider, tmp_path: Path
+) -> None:
     spec: dict[str, Any] = {"version": "1.36.1", "variables": VARIABLES, "network": {"vxlan": {"mtu": 1400}}}
     claim = {"cluster": "guest", "set": "cp", "uid": declared.deployment("guest", *SETS, **spec)["metadata"]["uid"]}
     declared.machine("m-1")
     assert explained(tmp_path, declared, infra.kubeconfig(), **spec)["now"]["waits"] == "WaitingForMachines"
     declared.api.merge(MACHINE, "m-1", {"spec": {"claim": claim}}, declared.namespace)
+    assert explained(tmp_path, declared, infra.kubeconfig(), **spec)["now"]["waits"] == "WaitingForAuthority"
+    manager("authority")
+    until(lambda: has_authority(declared), deadline=Deadline.after(WAIT_SECONDS), what="CAs", interval=INTERVAL)
     assert explained(tmp_path, declared, infra.kubeconfig(), **spec)["now"] == {"operation": "deploy", "attempt": 1}
 
     deploy(declared)
@@ -54,6 +62,11 @@ def test_a_file_is_compared_with_what_the_api_has(declared: Declared, infra: Emb
     assert [step["operation"] for step in other["plan"]] == ["upgrade"]
     assert "spec.version: 1.36.1 -> 1.36.3" in other["plan"][0]["why"]
     assert other["now"]["operation"] == "upgrade"
+
+
+def has_authority(declared: Declared) -> bool | NotYet:
+    """Tell whether the CAs of the cluster are made."""
+    return bool(dig(declared.get("guest", CLUSTER), "status", "authority", "usable")) or NotYet("they are not made")
 
 
 def deploy(declared: Declared) -> None:

@@ -55,12 +55,12 @@ class Running:
     def works(self) -> bool | NotYet:
         """Tell whether it is the one that works."""
         assert self.process.poll() is None, self.said()
-        return "\nvmatrix_operator_leading 1\n" in self.ask("/metrics") or NotYet(self.said())
+        return "\nvmatrix_operator_leading 1.0\n" in self.ask("/metrics") or NotYet(self.said())
 
     def waits(self) -> bool | NotYet:
         """Tell whether it waits for another to end."""
         assert self.process.poll() is None, self.said()
-        return "\nvmatrix_operator_leading 0\n" in self.ask("/metrics") or NotYet(self.said())
+        return "\nvmatrix_operator_leading 0.0\n" in self.ask("/metrics") or NotYet(self.said())
 
     def end(self, number: signal.Signals) -> int:
         """Send a signal; return the exit status."""

@@ -215,7 +215,7 @@ def test_a_constraint_that_ships_and_can_never_apply_without_a_value_is_left_alo
     [
         ("{id: mine, if: {scenario: workers-behind}, then: {source: mirror}, why: mine}", "if: can never apply"),
         ("{id: workers-behind-cells, why: mine}", "if: can never apply"),
-        ("{id: hardened-playbooks, then: {product: [playbooks, operator, operator-vm]}}", "then: has no effect"),
+        ("{id: ipv6-playbooks, then: {product: [playbooks, operator, operator-vm]}}", "then: has no effect"),
     ],
 )
 def test_a_constraint_of_ones_own_and_one_that_ships_and_was_changed_are_judged(

@@ -22,7 +22,7 @@ from harness.model import Cell, Environment, Machine, Mirror
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.delivery import read_delivery
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.rules import SETTINGS, VERSIONS, read
+from harness.operator.api.rules import SETTINGS, VERSIONS, of_other_runtimes, read
 from harness.operator.build.dockerfile import outline
 from harness.operator.decide.variables import load_releases, variables_of, versions_of
 from harness.paths import packaged_dir
@@ -35,9 +35,9 @@ SPEC = load_spec(packaged_dir() / "matrix")
 PRODUCT = SPEC.products["operator"]
 FOLDER = packaged_dir() / PRODUCT.directory
 CELLS = {cell.id: cell for cell in tier_cells(SPEC, "operator-lifecycle", "embedded")}
+EVERY = CELLS | {cell.id: cell for cell in tier_cells(SPEC, "operator-fields", "embedded")}
 # What machines of an infra cluster may need of the playbooks: settings of which phases change others.
 NEEDED = {"cluster_kubelet_config": {"failSwapOn": False}, "cluster_kube_proxy_config": {"conntrack": {"min": 0}}}
-FIELDS = {field.variable for field in (*SETTINGS, *VERSIONS)}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def wish_of(made: Sequence[Json]) -> ClusterDeployment:
 
 CHANGING = [
     (cell_id, index)
-    for cell_id, cell in CELLS.items()
+    for cell_id, cell in EVERY.items()
     for index, phase in enumerate(cell.phases)
     if not phase.restart and PRODUCT.phases[phase.name].apply == "cluster.yml.j2"
 ]
@@ -114,7 +114,7 @@ CHANGING = [
 
 @pytest.mark.parametrize(("cell_id", "index"), CHANGING)
 def test_a_phase_is_an_object_that_says_all_that_the_phase_wants(cell_id: str, index: int, tmp_path: Path) -> None:
-    run = list(runs(CELLS[cell_id], tmp_path))[index]
+    run = list(runs(EVERY[cell_id], tmp_path))[index]
     made = rendered(run)
     wish, phase = wish_of(made), run.phase
     left = [name for name in phase.machines if name not in (*phase.removed, *phase.lost)]
@@ -122,13 +122,31 @@ def test_a_phase_is_an_object_that_says_all_that_the_phase_wants(cell_id: str, i
     assert all(one.replicas == len(one.machines.names or ()) for one in wish.spec.machine_sets)
     there = [DeclaredMachine.model_validate(obj).metadata.name for obj in of_kind(made, "Machine")]
     given_ones = [name for name in phase.machines if name not in phase.lost]
-    assert there == ([] if CELLS[cell_id].values["product"] == "operator-vm" else given_ones)
+    assert there == ([] if EVERY[cell_id].values["product"] == "operator-vm" else given_ones)
     assert wish.spec.deletion.machines == ("Reset" if phase.name == "reset" else "Leave")
-    assert not FIELDS & wish.spec.variables.keys(), "what a field says is not said by variables, too"
+    fields = {field.variable for field in (*SETTINGS, *VERSIONS)} - of_other_runtimes(wish.spec.runtime.name)
+    assert not fields & wish.spec.variables.keys(), "what a field says is not said by variables, too"
     but = PRODUCT.declared.variables.but if PRODUCT.declared and PRODUCT.declared.variables else ()
-    known = variables_of(wish, versions_of(wish, load_releases(), None), [])
+    known = variables_of(wish, versions_of(wish, load_releases(), None))
     wanted = {name: value for name, value in run.variables.items() if name not in but}
     assert {name: known.get(name) for name in wanted} == wanted
+
+
+def test_every_field_that_is_a_variable_is_handed_over_by_the_template() -> None:
+    text = (FOLDER / "cluster.yml.j2").read_text(encoding="utf-8")
+    names = {field.variable.removeprefix("cluster_") for field in (*SETTINGS, *VERSIONS)}
+    of_runtimes = {name for name in names if name.startswith(("containerd_", "crio_")) and not name.endswith("_site")}
+    assert [
+        name for name in sorted(names - of_runtimes) if f'"{name}"' not in text and f".cluster_{name}" not in text
+    ] == []
+    assert of_runtimes == {
+        *(
+            f"{runtime}_{name}"
+            for runtime in ("containerd", "crio")
+            for name in ("version", "config", "systemd_cgroup")
+        ),
+        *("crio_within_limits", "containerd_restrict_oom_score_adj"),
+    }, "the template has these by the runtime's name"
 
 
 def test_settings_of_a_phase_are_fields_of_the_spec(tmp_path: Path) -> None:
@@ -139,7 +157,7 @@ def test_settings_of_a_phase_are_fields_of_the_spec(tmp_path: Path) -> None:
     assert after.kubernetes.api_server.extra_args == {"max-requests-inflight": "350"}
     assert after.etcd.extra_args == {"snapshot-count": "9000"}
     assert after.runtime.config == {"max_concurrent_downloads": 4}
-    assert "cluster_coredns_cache_seconds" in after.variables, "there is no field for it"
+    assert after.kubernetes.coredns.cache_seconds == 20
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,14 @@ def test_another_object_that_failed_fails_the_phase(options: DeclaredOptions) ->
         watched(Objects(DONE, state("Failed")), options).wait_other(UNTIL, Deadline.after(60.0))
 
 
+def test_a_failure_of_before_the_last_edit_does_not_count(options: DeclaredOptions) -> None:
+    other = UNTIL.model_copy(update={"observed": True})
+    before = {**state("Failed"), "observedGeneration": 0}
+    watched(Objects(DONE, before, DONE, state("Restored")), options).wait_other(other, Deadline.after(60.0))
+    with pytest.raises(ProductError, match="is Failed"):
+        watched(Objects(DONE, before, DONE, state("Failed")), options).wait_other(other, Deadline.after(60.0))
+
+
 def rolled_back(reason: str, generation: int = 1) -> Json:
     known = {"type": "Ready", "status": "False", "reason": reason, "observedGeneration": generation, "message": "why"}
     return {"conditions": [known]}

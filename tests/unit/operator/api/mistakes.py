@@ -10,6 +10,11 @@ Json = dict[str, Any]
 CP = wanted_set("cp", "control-plane")
 
 
+MADE: Json = {
+    "image": {"url": "http://m/d.qcow2", "checksum": f"sha256:{'a' * 64}"},
+    "memory": "2Gi",
+    "disk": "20Gi",
+}
 S3: Json = {"bucket": "backups", "secretRef": {"name": "s3-keys"}}
 
 
@@ -93,6 +98,113 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.network.services",
         "the networks of pods and services overlap",
     ),
+    "no second network": (
+        deployment(network={"ipv6Pods": "fd10::1/56", "ipv6Services": "fd11::/112"}),
+        "spec.network.ipv6Pods",
+        "not a network in CIDR notation: write one such as fd10:243::/56",
+    ),
+    "IPv6 before IPv4": (
+        deployment(network={"ipFamilies": ["IPv6", "IPv4"], "pool": "flat"}),
+        "spec.network.ipFamilies",
+        "write [IPv4, IPv6], or one of them",
+    ),
+    "a second network of one family": (
+        deployment(network={"ipFamilies": ["IPv4"], "ipv6Pods": "fd10::/56", "ipv6Services": "fd11::/112"}),
+        "spec.network.ipFamilies",
+        "set ipFamilies to [IPv4, IPv6]",
+    ),
+    "a second network of IPv4": (
+        deployment(network={"ipv6Pods": "10.8.0.0/16", "ipv6Services": "fd11::/112"}),
+        "spec.network.ipv6Pods",
+        "the network is not of IPv6",
+    ),
+    "a first network of IPv6 beside a second one": (
+        deployment(network={"pods": "fd12::/56", "ipv6Pods": "fd10::/56", "ipv6Services": "fd11::/112"}),
+        "spec.network.pods",
+        "the network is not of IPv4: write one such as 10.243.0.0/16",
+    ),
+    "a network of IPv4 in a cluster of IPv6": (
+        deployment(network={"ipFamilies": ["IPv6"], "services": "10.8.0.0/16"}),
+        "spec.network.services",
+        "the network is not of IPv6: write one such as fd10:95::/112",
+    ),
+    "second networks overlap": (
+        deployment(network={"ipv6Pods": "fd10::/56", "ipv6Services": "fd10::/112"}),
+        "spec.network.services",
+        "choose networks that have no address in common",
+    ),
+    "CRI-O from its makers": (
+        deployment(runtime={"name": "crio"}, source={"type": "Upstream", "registry": "r/x"}),
+        "spec.runtime.name",
+        "set source.type to Mirror, or runtime.name to containerd",
+    ),
+    "an unknown runtime": (
+        deployment(runtime={"name": "docker"}),
+        "spec.runtime.name",
+        'Unsupported value: "docker": supported values: "containerd", "crio"',
+    ),
+    "a feature gate like a flag": (
+        deployment(kubernetes={"featureGates": {"sidecar-containers": True}}),
+        "spec.kubernetes.featureGates",
+        "write names such as SidecarContainers",
+    ),
+    "feature gates twice, by a flag": (
+        deployment(kubernetes={"featureGates": {"A": True}, "scheduler": {"extraArgs": {"feature-gates": "A=true"}}}),
+        "spec.kubernetes.featureGates",
+        "use featureGates alone",
+    ),
+    "feature gates twice, by a file": (
+        deployment(kubernetes={"featureGates": {"A": True}, "kubelet": {"config": {"featureGates": {"A": True}}}}),
+        "spec.kubernetes.featureGates",
+        "use featureGates alone",
+    ),
+    "a volume that leads upwards": (
+        deployment(
+            kubernetes={"apiServer": {"extraVolumes": [{"name": "a", "hostPath": "/a/../etc", "mountPath": "/a"}]}}
+        ),
+        "spec.kubernetes.apiServer.extraVolumes[0].hostPath",
+        "write paths without ..",
+    ),
+    "a volume without a path": (
+        deployment(kubernetes={"scheduler": {"extraVolumes": [{"name": "a", "mountPath": "/a"}]}}),
+        "spec.kubernetes.scheduler.extraVolumes[0].hostPath",
+        "Required value: set it",
+    ),
+    "certificates outside of the folder of Kubernetes": (
+        deployment(certificates={"folder": "/srv/ssl"}),
+        "spec.certificates.folder",
+        "should match",
+    ),
+    "more machines than failure domains": (
+        deployment(
+            {
+                **wanted_set("cp", "control-plane", replicas=3),
+                "failureDomains": {"policy": "Required", "domains": ["a", "b"]},
+            }
+        ),
+        "spec.machineSets[0].failureDomains",
+        "lower replicas, add domains, or set policy to Preferred",
+    ),
+    "an unknown policy of failure domains": (
+        deployment({**CP, "failureDomains": {"policy": "Always"}}),
+        "spec.machineSets[0].failureDomains.policy",
+        'supported values: "Required", "Preferred"',
+    ),
+    "a topology key that is no label": (
+        deployment({**CP, "failureDomains": {"topologyKey": "a zone"}}),
+        "spec.machineSets[0].failureDomains.topologyKey",
+        "should match",
+    ),
+    "zones and failure domains": (
+        deployment(
+            {
+                **wanted_set("cp", "control-plane", kubevirt={**MADE, "zones": ["a"]}),
+                "failureDomains": {"domains": ["a"]},
+            }
+        ),
+        "spec.machineSets[0].machines.kubevirt.zones",
+        "remove machines.kubevirt.zones, and name the zones in failureDomains.domains",
+    ),
     "no network": (deployment(network={"pods": "10.0.0.1/8"}), "spec.network.pods", "not a network in CIDR notation"),
     "set names": (deployment(CP, wanted_set("cp", "worker")), "spec.machineSets[1]", 'Duplicate value: {"name":"cp"}'),
     "no source": (
@@ -137,10 +249,13 @@ BAD: dict[str, tuple[Json, str, str]] = {
     ),
     "an image without a name": (
         deployment(
-            source={"type": "Upstream", "registry": "registry.k8s.io"},
-            variables={"cluster_coredns_image": "registry.k8s.io/coredns/coredns:v1.14.2"},
+            source={
+                "type": "Upstream",
+                "registry": "registry.k8s.io",
+                "images": {"coredns": "registry.k8s.io/coredns/coredns:v1.14.2"},
+            },
         ),
-        "spec.variables.cluster_network_plugin_image",
+        "spec.source.images.networkPlugin",
         "registry.k8s.io has no image of the name",
     ),
     "no source of artifacts": (

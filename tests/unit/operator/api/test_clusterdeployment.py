@@ -8,7 +8,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from harness.operator.api.components import ClusterNetwork, KubeProxySettings
+from harness.operator.api.components import KubeProxySettings
+from harness.operator.api.networks import ClusterNetwork
 from tests.unit.operator.api.objects import SOURCE, defaulted, deployment, filled, machine
 from tests.unit.pages import ROOT
 
@@ -40,7 +41,7 @@ def test_the_choices_are_those_of_the_playbooks() -> None:
 def test_a_filled_spec_is_the_given_one_with_more() -> None:
     spec = filled(defaulted(deployment(paused=True)))
     assert spec["paused"] is True
-    assert spec["source"] == {**SOURCE, "checksums": {}}
+    assert spec["source"] == {**SOURCE, "checksums": {}, "sites": {}, "images": {}}
     assert spec["jobs"] == {"retries": 2, "deadlineSeconds": 3600, "keepFailed": 3, "keepSucceeded": 1}
     assert spec["runtime"] == {"name": "containerd", "config": {}}
 

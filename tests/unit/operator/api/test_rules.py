@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any, get_args
 
 import pytest
@@ -15,11 +16,14 @@ from harness.operator.api.rules import (
     MAPPINGS,
     OPERATORS_OWN,
     VERSIONS,
+    WITHOUT_FIELD,
     SpecField,
     component_mistakes,
+    of_other_runtimes,
     read,
     variable_mistakes,
 )
+from harness.paths import packaged_dir
 from harness.spec.playbook_variables import FORMS, UNJUDGED
 from harness.spec.variables import known_variables
 from tests.unit.operator.api.mistakes import BAD, Json
@@ -95,17 +99,25 @@ def test_images_that_their_makers_name_otherwise_are_named() -> None:
     source = {"type": "Upstream", "registry": "registry.k8s.io"}
     addons = [{"name": "metrics-server"}, {"name": "local-path-provisioner"}]
     (_, found) = read(deployment(source=source, network={"plugin": "routes"}, addons=addons), RELEASES)
-    lacking = [mistake.field.removeprefix("spec.variables.") for mistake in found]
-    assert lacking == [
-        "cluster_coredns_image",
-        "cluster_metrics_server_image",
-        "cluster_local_path_provisioner_image",
-        "cluster_busybox_image",
-    ]
-    named = dict.fromkeys(lacking, "registry.example/x:v1")
-    assert (
-        read(deployment(source=source, network={"plugin": "routes"}, addons=addons, variables=named), RELEASES)[1] == []
-    )
+    lacking = [mistake.field.removeprefix("spec.source.images.") for mistake in found]
+    assert lacking == ["coredns", "metricsServer", "localPathProvisioner", "busybox"]
+    named = {**source, "images": dict.fromkeys(lacking, "registry.example/x:v1")}
+    assert read(deployment(source=named, network={"plugin": "routes"}, addons=addons), RELEASES)[1] == []
+
+
+def test_every_variable_of_the_playbooks_has_a_field_or_says_why_it_has_none() -> None:
+    known = {name for name in known_variables() if name.startswith("cluster_")}
+    computed = {n for n in known if n not in FORMS and n not in UNJUDGED and not n.endswith("_image")}
+    rows = (KNOWN.keys(), OPERATORS_OWN.keys() - KNOWN.keys(), WITHOUT_FIELD.keys())
+    assert all(one.isdisjoint(other) for one, other in combinations(rows, 2))
+    named = set().union(*rows)
+    assert known - named - computed == set(), "give it a field in SETTINGS, or a row in WITHOUT_FIELD"
+    assert named - known == set(), "the playbooks do not have it any more"
+    texts: dict[str, Any] = {}  # what the playbooks compute stands in their group_vars
+    for file in sorted((packaged_dir() / "playbooks/group_vars/all").glob("*.yml")):
+        texts |= yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert computed - named <= texts.keys()
+    assert all(len(why.split()) > 3 for why in (*OPERATORS_OWN.values(), *WITHOUT_FIELD.values()))
 
 
 def rules_in(model: type[ApiModel]) -> Iterator[Cel]:
@@ -130,6 +142,7 @@ FINE = {  # where the form's example is not a value, or one that the playbooks d
     "cluster_encryption_key": "A" * 43 + "=",
     "cluster_checksums": {},
     "cluster_pause_version": "3.10",
+    "cluster_containerd_version": "2.4.2",
     "cluster_crio_version": "1.34.1",
     "cluster_crictl_version": "1.36.0",
 }
@@ -142,24 +155,37 @@ def said(name: str, value: object, **spec: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted({*KNOWN, *OPERATORS_OWN} - MAPPINGS.keys()))
 def test_a_variable_that_something_else_stands_for_is_refused_with_the_field(name: str) -> None:
-    (text,) = said(name, "1")
+    runtime = KNOWN[name].runtime if name in KNOWN else ""
+    (text,) = said(name, "1", runtime={"name": runtime or "containerd"})
     assert text.startswith(f"spec.variables.{name}: ")
     if name in KNOWN and name not in OPERATORS_OWN:
         path = KNOWN[name].path
         assert ("spec.addons" if path.startswith("addons") else f"spec.{path}") in text
 
 
+@pytest.mark.parametrize("runtime", ["containerd", "crio"])
+def test_a_variable_of_a_runtime_that_a_cluster_does_not_have_may_stay(runtime: str) -> None:
+    others = of_other_runtimes(runtime)
+    assert len(others) == 4
+    assert all(runtime not in name for name in others)
+    for name in others:
+        fine = FINE[name] if name in FINE else yaml.safe_load(FORMS[name].example)
+        assert said(name, fine, runtime={"name": runtime}) == []
+        assert len(said(name, WRONG, runtime={"name": runtime})) == 1
+
+
 @pytest.mark.parametrize("name", sorted(MAPPINGS))
 def test_a_variable_that_is_merged_with_a_field_is_a_mapping_and_keeps_its_rules(name: str) -> None:
-    assert said(name, {"a": "1"}) == []
-    assert said(name, ["a"]) == [
+    runtime = {"name": MAPPINGS[name].runtime or "containerd"}
+    assert said(name, {"a": "1"}, runtime=runtime) == []
+    assert said(name, ["a"], runtime=runtime) == [
         f"spec.variables.{name}: it is merged with spec.{MAPPINGS[name].path}, and is not a mapping: write KEY: VALUE"
     ]
     wrong = {"--a": "1"} if MAPPINGS[name].path.endswith(".extraArgs") else {"a": {"b": -1}}
-    assert len(said(name, wrong)) == 1
+    assert len(said(name, wrong, runtime=runtime)) == 1
 
 
-@pytest.mark.parametrize("name", sorted({*known_variables()} - KNOWN.keys() - OPERATORS_OWN))
+@pytest.mark.parametrize("name", sorted({*known_variables()} - KNOWN.keys() - OPERATORS_OWN.keys()))
 def test_every_other_variable_of_the_playbooks_may_be_set_to_what_has_its_form(name: str) -> None:
     form = FORMS.get(name)
     if form is None:
@@ -180,7 +206,6 @@ def test_every_other_variable_of_the_playbooks_may_be_set_to_what_has_its_form(n
     [
         ("cluster_etcd_manager_version", 1.3),
         ("cluster_etcd_manager_version", 3),
-        ("cluster_crictl_version", 3),
         ("etcd_version", 1.3),
     ],
 )
@@ -200,7 +225,7 @@ def test_a_version_that_the_playbooks_do_not_know_is_refused_at_its_field(field:
     part, _, name = field.path.partition(".")
     spec = {
         "components": {"components": {name: "9"}},
-        "runtime": {"runtime": {"version": "9"}},
+        "runtime": {"runtime": {"name": field.runtime, "version": "9"}},
     }.get(part, {"addons": [{"name": part[7:-1], "version": "9"}]})
     texts = [mistake.text for mistake in component_mistakes(defaulted(deployment(**spec)))]
     assert [text.split(": ")[0] for text in texts] == [f"spec.{field.path}"]
@@ -233,10 +258,11 @@ def test_members_of_etcd_alone_need_no_pods() -> None:
 
 
 def test_the_networks_of_the_second_family_are_judged_with_the_first() -> None:
-    (mistake,) = read(deployment(variables={"cluster_ipv6_pod_cidr": "fd10::/56"}), RELEASES)[1]
-    assert mistake.field == "spec.variables.cluster_ipv6_pod_cidr"
-    both = {"cluster_ipv6_pod_cidr": "fd10::/56", "cluster_ipv6_service_cidr": "fd11::/112"}
-    assert read(deployment(variables=both), RELEASES)[1] == []
+    (mistake,) = read(deployment(network={"ipv6Pods": "fd10::/56"}), RELEASES)[1]
+    assert mistake.field == "spec.network.ipv6Pods"
+    assert "needs ipv6Services as well" in mistake.message
+    both = {"ipv6Pods": "fd10::/56", "ipv6Services": "fd11::/112"}
+    assert read(deployment(network=both), RELEASES)[1] == []
 
 
 def test_only_vmatrix_s_own_playbooks_are_known_by_their_variables() -> None:

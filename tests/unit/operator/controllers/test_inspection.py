@@ -257,9 +257,10 @@ RENEWAL = {
 }
 
 
+@pytest.mark.parametrize("folder", [PKI, "/etc/kubernetes/ssl"])
 @pytest.mark.parametrize("file", RENEWAL)
-def test_certificates_of_etcd_are_renewed_wherever_it_runs(file: str) -> None:
-    own, other = (f"{PKI}/{name}" for name in RENEWAL[file])
+def test_certificates_are_renewed_wherever_they_are_and_etcd_runs(file: str, folder: str) -> None:
+    own, other = (f"{folder}/{name}" for name in RENEWAL[file])
     found = dates({own: pem(10), other: pem(5)}, (file.strip(),)) or {}
     assert (found.get("file"), found.get("otherFile")) == (own, other)
 

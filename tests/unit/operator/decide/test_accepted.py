@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from harness.operator.api.cluster import AppliedState
-from harness.operator.decide.accepted import edit_mistakes
+from harness.operator.decide.accepted import edit_mistakes, judged
 from harness.operator.decide.desired import Desired
-from tests.unit.operator.api.objects import wanted_set
-from tests.unit.operator.decide.wishes import MACHINES, claimed, deployed, wish
+from harness.operator.decide.observed import Observed
+from tests.unit.operator.api.objects import deployment, wanted_set
+from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, claimed, deployed, wish
 
 THREE = wanted_set("cp", "control-plane", "worker", replicas=3)
 EXTERNAL = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
@@ -89,7 +90,7 @@ def test_networks_stay_as_they_are_however_they_are_written(change: dict[str, An
     assert text == f"{field}: {name} cannot change: delete the object and create it again to change this"
 
 
-OWN_NAMES: dict[str, Any] = {"variables": {"cluster_api_extra_sans": ["api.example.com"]}}
+OWN_NAMES: dict[str, Any] = {"certificates": {"extraSans": ["api.example.com"]}}
 
 
 @pytest.mark.parametrize(
@@ -192,3 +193,49 @@ def confirming(one: Desired, sets: str) -> Desired:
     """Return a wish with the annotation that confirms the removal of sets."""
     meta = one.wish.metadata.model_copy(update={"annotations": {"cluster.vmatrix.dev/remove-sets": sets}})
     return replace(one, wish=one.wish.model_copy(update={"metadata": meta}))
+
+
+OF_4 = {"address": "192.0.2.10"}
+OF_6 = {"address": "fd00:5::10"}
+OF_BOTH = {"address": "192.0.2.10", "ipv6Address": "fd00:5::10"}
+
+
+@pytest.mark.parametrize(
+    ("families", "addresses", "words"),
+    [
+        (["IPv4"], OF_4, ""),
+        (["IPv4"], OF_BOTH, ""),
+        (["IPv4"], OF_6, "no IPv4 address: set spec.address of the Machine"),
+        (["IPv6"], OF_6, ""),
+        (["IPv6"], OF_BOTH, ""),
+        (["IPv6"], OF_4, "no IPv6 address: set spec.ipv6Address of the Machine"),
+        (["IPv4", "IPv6"], OF_BOTH, ""),
+        (["IPv4", "IPv6"], OF_4, "no IPv6 address: set spec.ipv6Address of the Machine"),
+        (["IPv4", "IPv6"], OF_6, "no IPv4 address: set spec.address of the Machine"),
+    ],
+)
+def test_machines_have_an_address_of_each_family_of_their_cluster(families: Any, addresses: Any, words: str) -> None:
+    machine = claimed("m-0", "cp", **addresses)
+    body = deployment(CP, network={"ipFamilies": families})
+    found = judged(body, [machine], Observed(NOW), "registry.invalid/executor:1")[1]
+    assert [mistake.field for mistake in found] == (["spec.network.ipFamilies"] if words else [])
+    assert not words or found[0].text.startswith(f"spec.network.ipFamilies: Machine m-0 has {words}")
+
+
+def test_a_network_around_a_second_address_of_a_machine_is_refused() -> None:
+    body = deployment(CP, network={"ipFamilies": ["IPv4", "IPv6"], "ipv6Pods": "fd00:5::/56"})
+    found = judged(body, [claimed("m-0", "cp", **OF_BOTH)], Observed(NOW), "registry.invalid/executor:1")[1]
+    assert [(mistake.field, mistake.message.split()[4]) for mistake in found] == [
+        ("spec.network.ipv6Pods", "fd00:5::10/128,")
+    ]
+
+
+def test_the_addresses_that_a_cluster_is_given_are_those_of_its_families() -> None:
+    def hosts(**network: Any) -> list[dict[str, str]]:
+        machines = (claimed("cp-0", "cp", **OF_BOTH),)
+        return list(wish(CP, machines=machines, network=network).variables["cluster_hosts"])
+
+    assert hosts() == [{"name": "cp-0", "address": "192.0.2.10"}]
+    assert hosts(ipFamilies=["IPv6"]) == [{"name": "cp-0", "address": "fd00:5::10"}]
+    dual = [{"name": "cp-0", "address": "192.0.2.10", "ipv6_address": "fd00:5::10"}]
+    assert hosts(ipFamilies=["IPv4", "IPv6"]) == dual

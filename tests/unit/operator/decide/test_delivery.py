@@ -376,6 +376,38 @@ def test_what_the_conditions_say(case: str) -> None:
     assert ["True" if status == "True" else reason for status, reason in found] == wanted
 
 
+BROKEN = {"reason": "DockerfileBroken", "message": "no"}
+EDITED = with_spec("build", timeoutSeconds=61)
+# Whether nothing goes on by itself, by a name: the Delivery, and the reason; "" where it is not stalled.
+STALLED_SAID: dict[str, tuple[Delivery, str]] = {
+    "nothing is known": (known(None), ""),
+    "queued": (known(A), ""),
+    "being built": (known(A, entry(A, "Building")), ""),
+    "it does not build": (known(A, entry(A, "BuildFailed", **BROKEN)), "DockerfileBroken"),
+    "it may build later": (known(A, entry(A, "BuildFailed", transient=True)), ""),
+    "it was tried often enough": (known(A, entry(A, "BuildFailed", transient=True, attempts=8)), "BuildFailed"),
+    "a newer commit": (known(B, entry(A, "BuildFailed", **BROKEN)), ""),
+    "an edit that may let it build": (known(A, entry(A, "BuildFailed", **BROKEN), wish=EDITED), ""),
+    "being deployed": (known(A, entry(A, "Deploying")), ""),
+    "rolled back": (known(B, entry(B, "RolledBack"), entry(A, "Ready"), revision=A), "RolledBack"),
+    "it does not run": (known(A, entry(A, "Failed", reason="NotReady")), "NotReady"),
+    "an edit that may let it run": (known(A, entry(A, "RolledBack", application="other")), ""),
+    "it runs": (known(A, entry(A, "Ready"), revision=A), ""),
+}
+
+
+@pytest.mark.parametrize("case", STALLED_SAID)
+def test_nothing_is_tried_again_by_itself(case: str) -> None:
+    wish, reason = STALLED_SAID[case]
+    assert said(wish)["Stalled"] == (("True", reason) if reason else ("False", "Progressing"))
+
+
+def test_a_mistake_stalls() -> None:
+    body = written(known(A), known(A).status, [("Accepted", False, "Invalid", "no")], NOW)
+    (told,) = (one for one in body["conditions"] if one["type"] == "Stalled")
+    assert (told["status"], told["reason"], told["message"]) == ("True", "Invalid", "no")
+
+
 def test_a_failure_names_the_line() -> None:
     wish = known(
         A,

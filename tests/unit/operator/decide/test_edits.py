@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.operator.api.components import KubeadmTimeouts, NamedImages
 from harness.operator.api.rules import mistakes
 from harness.operator.decide.accepted import edit_mistakes
 from harness.operator.decide.desired import Desired
@@ -48,6 +49,7 @@ def sets(path: str, follows: str, *after: dict[str, Any]) -> tuple[str, Edit]:
 
 TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
 FLAG = {"v": "2"}
+VOLUME = {"name": "share", "hostPath": "/usr/share", "mountPath": "/srv/share", "readOnly": True}
 OF_RACK_B = wanted_set("w", "worker", replicas=2, pool={"selector": {"matchLabels": {"rack": "b"}}})
 # Each field, another value that it may have, and what follows on a deployed cluster.
 EDITS = dict(
@@ -56,15 +58,34 @@ EDITS = dict(
         *(field(f"components.{name}", "9.9.9", REFUSED) for name in ("etcd",)),
         *(field(f"components.{name}", "9.9.9", "upgrade") for name in ("coredns", "pause", "runc")),
         *(field(f"components.{name}", "9.9.9", "upgrade") for name in ("cni-plugins", "flannel")),
+        field("components.crictl", "9.9.9", NOTHING),  # of a cluster with CRI-O alone
         field("adopt", True, NOTHING),
         field("paused", True, NOTHING),
         field("approval", "Manual", NOTHING),
         field("network.plugin", "routes", REFUSED),
         field("network.pods", "10.9.0.0/16", REFUSED),
         field("network.services", "10.9.0.0/16", REFUSED),
+        field("network.ipv6Pods", "fd10::/56", REFUSED),
+        field("network.ipv6Services", "fd11::/112", REFUSED),
+        field("network.ipFamilies", ["IPv4", "IPv6"], REFUSED),
         field("network.dnsDomain", "other.local", REFUSED),
+        field("network.ingress.defaultClass", False, "addons"),
+        field("network.ingress.address", "ingress.example.com", "addons"),
         field("network.loadBalancerAddresses", ["192.0.2.200-192.0.2.210"], "addons"),
         field("kubernetes.scheduler.config", {"parallelism": 4}, "reconfigure"),
+        *(
+            field(f"kubernetes.{name}.extraVolumes", [VOLUME], "reconfigure")
+            for name in ("apiServer", "controllerManager", "scheduler")
+        ),
+        field("kubernetes.featureGates", {"SidecarContainers": True}, "reconfigure"),
+        *(
+            field(f"kubernetes.kubeadm.timeouts.{name}", "9m0s", "reconfigure")
+            for name in (field.alias or name for name, field in KubeadmTimeouts.model_fields.items())
+        ),
+        field("kubernetes.kubeadm.ignorePreflightErrors", ["NumCPU"], "reconfigure"),
+        field("kubernetes.kubeadm.skipPhases", ["preflight"], "reconfigure"),
+        field("kubernetes.coredns.cacheSeconds", 5, "reconfigure"),
+        field("kubernetes.kubelet.swapOff", False, "reconfigure"),
         field("kubernetes.patches", {"etcd0.json": {"a": 1}}, "reconfigure"),
         field("hardening.auditPolicy", {"rules": [{"level": "Metadata"}]}, "reconfigure"),
         field("hardening.tls.minimum", "VersionTLS13", "reconfigure"),
@@ -86,11 +107,20 @@ EDITS = dict(
         field("certificates.validity", "4392h", "reconfigure"),
         field("certificates.caValidity", "43800h", "reconfigure"),
         field("certificates.renewBeforeDays", 30, "reconfigure"),
+        field("certificates.folder", "/etc/kubernetes/ssl", REFUSED),
+        field("certificates.extraSans", ["api.example.com"], "reconfigure"),
+        field("maintenance.drainTimeoutSeconds", 60, NOTHING),
+        field("maintenance.drainForce", True, NOTHING),
+        field("maintenance.defragmentPercent", 50, NOTHING),
+        field("maintenance.defragmentMebibytes", 50, NOTHING),
         field("network.pool", "flat", REFUSED),
         field("network.vxlan.vni", 7, REFUSED),
         field("network.vxlan.port", 4789, "reconfigure"),
         field("network.vxlan.mtu", 1400, "reconfigure"),
         field("runtime.version", "2.0.5", "upgrade"),
+        field("runtime.name", "crio", REFUSED),
+        field("runtime.systemdCgroup", False, "reconfigure"),
+        field("runtime.withinLimits", True, "reconfigure"),
         field("runtime.config", {"max_concurrent_downloads": 9}, "reconfigure"),
         field("etcd.extraArgs", {"snapshot-count": "5000"}, "reconfigure"),
         field("etcd.backup.beforeDisruption", True, REFUSED),
@@ -112,7 +142,7 @@ EDITS = dict(
         field("health.afterSeconds", 60, NOTHING),
         field("health.maxUnhealthy", 2, NOTHING),
         field("access", "Direct", NOTHING),
-        field("variables", {"cluster_drain_timeout": 60}, "reconfigure"),
+        field("variables", {"cluster_api_port": 6446}, "reconfigure"),
         field("playbooks.image", "registry.invalid/ours:1", NOTHING),
         field("jobs.retries", 5, NOTHING),
         field("jobs.deadlineSeconds", 600, NOTHING),
@@ -123,11 +153,25 @@ EDITS = dict(
         ("source.type", Edit("reconfigure", {"source": {**SOURCE, "type": "Upstream"}})),
         ("source.mirror", Edit("reconfigure", {"source": {**SOURCE, "mirror": "http://10.0.0.9:8080"}})),
         ("source.registry", Edit("reconfigure", {"source": {**SOURCE, "registry": "10.0.0.9:5000"}})),
+        ("source.imagePrefix", Edit("reconfigure", {"source": {**SOURCE, "imagePrefix": "mirror.internal:5000"}})),
+        ("source.architecture", Edit("reconfigure", {"source": {**SOURCE, "architecture": "arm64"}})),
+        *(
+            (f"source.sites.{name}", Edit("reconfigure", {"source": {**SOURCE, "sites": {name: "https://x.example"}}}))
+            for name in ("kubernetes", "containerd", "runc", "cni-plugins", "etcd")
+        ),
+        *(
+            (f"source.images.{name}", Edit("reconfigure", {"source": {**SOURCE, "images": {name: "r/x:1"}}}))
+            for name in (field.alias or name for name, field in NamedImages.model_fields.items())
+        ),
         sets("", REFUSED, CP),
         sets("name", REFUSED, CP, {**WORKERS, "name": "other"}),
         sets("roles", REFUSED, CP, {**WORKERS, "roles": ["worker", "control-plane"]}),
         sets("replicas", "remove-node", CP, {**WORKERS, "replicas": 1}),
         sets("machines.pool.selector.matchLabels", NOTHING, CP, OF_RACK_B),
+        *(
+            sets(f"failureDomains.{name}", NOTHING, CP, {**WORKERS, "failureDomains": {name: value}})
+            for name, value in (("topologyKey", "kubernetes.io/hostname"), ("policy", "Required"), ("domains", ["a"]))
+        ),
         sets("labels", NOTHING, CP, {**WORKERS, "labels": {"a": "b"}}),
         sets("taints", NOTHING, CP, {**WORKERS, "taints": [TAINT]}),
     ]
@@ -136,7 +180,14 @@ EDITS = dict(
 ELSEWHERE = {
     "etcd.backup.destination.s3": "as `etcd.backup.destination.claim`: the next backup goes there",
     "authority": "a deployed cluster keeps its CAs; tests/unit/operator/decide/test_authority.py",
-    "runtime.name": "there is one choice",
+    **{
+        f"kubernetes.{name}.extraVolumes.0": "by `extraVolumes`"
+        for name in ("apiServer", "controllerManager", "scheduler")
+    },
+    "kubernetes.kubeadm.ignorePreflightErrors.0": "by `ignorePreflightErrors`",
+    "kubernetes.kubeadm.skipPhases.0": "by `skipPhases`",
+    "network.ipFamilies.0": "by `ipFamilies`",
+    "certificates.extraSans.0": "by `extraSans`",
     "network.loadBalancerAddresses.0": "by `loadBalancerAddresses`",
     "hardening.tls.cipherSuites.0": "by `cipherSuites`",
     "hardening.admissionPlugins.0": "by `admissionPlugins`",
@@ -148,6 +199,7 @@ ELSEWHERE = {
     "machineSets.0.machines.names": "the definition refuses another source; by `replicas`",
     "machineSets.0.machines.kubevirt": "of Machines that are made later; tests/unit/operator/controllers",
     "machineSets.0.taints.0": "by `taints`",
+    "machineSets.0.failureDomains.domains.0": "by `domains`",
 }
 DEFAULTED = {"source.checksums"}
 

@@ -372,6 +372,10 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
             "guest.yml:13: spec.address: the address is no IP address",
         ),
         (
+            CD + "---\n" + MACHINE.replace("192.0.2.10", "192.0.2.10, ipv6Address: 192.0.2.11"),
+            "guest.yml:13: spec.ipv6Address: the address is not an IPv6 address",
+        ),
+        (
             CD.replace("v1alpha1", "v2"),
             "guest.yml:1: apiVersion: unknown version; expected cluster.vmatrix.dev/v1alpha1",
         ),

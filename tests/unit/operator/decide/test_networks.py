@@ -85,6 +85,53 @@ def test_what_a_cluster_names_itself_is_written_down_and_left_out_for_others() -
     assert allocation(pool(), cluster(services="10.64.0.0/16")).pods == "10.65.0.0/16", "its own networks are apart"
 
 
+BOTH: Json = {
+    "pods": [{"cidr": "10.64.0.0/14", "prefix": 16}, {"cidr": "fd00:64::/54", "prefix": 56}],
+    "services": [{"cidr": "fd00:96::/110", "prefix": 112}, {"cidr": "10.96.0.0/14", "prefix": 16}],
+}
+FOURTH = ("10.64.0.0/16", "10.96.0.0/16")
+SIXTH = ("fd00:64::/56", "fd00:96::/112")
+
+
+@pytest.mark.parametrize(
+    ("spec", "network", "first", "second"),
+    [
+        (BOTH, {}, FOURTH, (None, None)),
+        (BOTH, {"ipFamilies": ["IPv4"]}, FOURTH, (None, None)),
+        (BOTH, {"ipFamilies": ["IPv6"]}, SIXTH, (None, None)),
+        (BOTH, {"ipFamilies": ["IPv4", "IPv6"]}, FOURTH, SIXTH),
+        (BOTH, {"pods": "10.9.0.0/16"}, ("10.9.0.0/16", FOURTH[1]), (None, None)),
+        (BOTH, {"pods": "fd00:9::/56"}, ("fd00:9::/56", SIXTH[1]), (None, None)),
+        (BOTH, {"ipv6Pods": "fd00:9::/56"}, FOURTH, ("fd00:9::/56", SIXTH[1])),
+        ({name: one[-1:] if name == "pods" else one[:1] for name, one in BOTH.items()}, {}, SIXTH, (None, None)),
+    ],
+)
+def test_a_cluster_has_networks_of_its_own_families(spec: Json, network: Json, first: Any, second: Any) -> None:
+    mine = allocation(pool(**spec), cluster(**network))
+    assert ((mine.pods, mine.services), (mine.ipv6_pods, mine.ipv6_services)) == (first, second)
+
+
+def test_a_family_that_a_pool_lacks_is_named_and_so_is_what_another_cluster_has_of_a_second_one() -> None:
+    with pytest.raises(NetworksRefused, match="has no range of IPv6 for ipv6Pods: add one, or set spec") as none:
+        allocation(pool(), cluster(ipFamilies=["IPv4", "IPv6"]))
+    assert none.value.reason == "NoRange"
+    dual = allocation(pool(**BOTH), cluster("dual", ipFamilies=["IPv4", "IPv6"]))
+    with pytest.raises(NetworksRefused, match="overlaps fd00:64::/56 of cluster team/dual"):
+        allocation(pool(dual, **BOTH), cluster("other", ipv6Pods="fd00:64::/60"))
+    third = allocation(pool(dual, **BOTH), cluster("third", ipFamilies=["IPv6"]))
+    assert (third.pods, third.services) == ("fd00:64:0:100::/56", "fd00:96::1:0/112")
+
+
+def test_a_pool_is_available_while_it_has_something_of_each_of_its_families() -> None:
+    entries = [allocation(pool(**BOTH), cluster(ipFamilies=["IPv4", "IPv6"]))]
+    for name in "abc":
+        entries.append(allocation(pool(*entries, **BOTH), cluster(name, ipFamilies=["IPv6"])))
+    said = available(pool(**BOTH), entries)
+    assert said[:2] == (False, "Exhausted")
+    assert "no ipv6Pods left" in said[2]
+    assert available(pool(**BOTH), entries[:3])[0]
+
+
 ONE = {"first": 1, "last": 1}
 
 
@@ -127,28 +174,37 @@ def test_a_pool_with_mistakes_gives_nothing(spec: Json, field: str) -> None:
     assert refused.value.reason == "PoolInvalid"
 
 
-NAMED = st.sampled_from([{}, {"pods": "10.65.0.0/16"}, {"services": "10.64.0.0/17"}, {"vxlan": {"vni": 101}}])
+NAMED = st.sampled_from(
+    [
+        *({}, {"pods": "10.65.0.0/16"}, {"services": "10.64.0.0/17"}, {"vxlan": {"vni": 101}}),
+        *({"ipFamilies": ["IPv6"]}, {"ipFamilies": ["IPv4", "IPv6"]}, {"ipv6Services": "fd00:64::/112"}),
+    ]
+)
+
+
+def networks(one: PoolAllocation) -> list[Any]:
+    texts = (one.pods, one.services, one.ipv6_pods, one.ipv6_services)
+    return [ip_network(text) for text in texts if text is not None]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), NAMED), max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_no_two_clusters_ever_have_the_same(steps: list[tuple[str, bool, Json]]) -> None:
     """Clusters come, ask again and go in any order, and name networks or not."""
-    made = pool()
+    made = pool(**BOTH)
     for name, stays, network in steps:
         entries = made.status.allocations
         if not stays:
-            made = pool(*(one for one in entries if one.cluster != name))
+            made = pool(*(one for one in entries if one.cluster != name), **BOTH)
             continue
         try:
             mine = allocation(made, cluster(name, **network))
         except NetworksRefused:
             continue
-        made = pool(*(one for one in entries if one != mine), mine)
+        made = pool(*(one for one in entries if one != mine), mine, **BOTH)
     for one, other in combinations(made.status.allocations, 2):
         assert one.vni != other.vni
-        for a in (one.pods, one.services):
-            assert not any(ip_network(a).overlaps(ip_network(b)) for b in (other.pods, other.services))
+        assert not any(a.version == b.version and a.overlaps(b) for a in networks(one) for b in networks(other))
 
 
 def test_a_deployment_waits_for_its_networks_and_gets_them() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.operator.api.cluster import CurrentOperation, PastOperation, PendingApproval
+from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
@@ -182,9 +183,9 @@ def test_machines_are_left_as_they_are_where_the_object_says_so() -> None:
             "spec.kubernetes.kubelet.config changed",
         ),
         (
-            {"variables": {"cluster_drain_force": True}},
+            {"variables": {"cluster_api_port": 6446}},
             "reconfigure",
-            "spec.variables.cluster_drain_force: none -> True",
+            "spec.variables.cluster_api_port: none -> 6446",
         ),
         (
             {"addons": [{"name": "metrics-server"}]},
@@ -260,6 +261,39 @@ def test_a_machine_at_another_address_is_named() -> None:
     other = (*MACHINES[:2], claimed("w-2", "w", address="192.0.2.99"))
     found = operation(next_operation(wish(machines=other), deployed(wish())))
     assert (found.operation, found.why) == ("reconfigure", "w-2 has another address: 192.0.2.12 -> 192.0.2.99")
+
+
+@pytest.mark.parametrize(
+    ("families", "why"),
+    [
+        (["IPv4"], None),
+        (["IPv6"], "w-2 has another address: fd00:5::12 -> fd00:5::99"),
+        (["IPv4", "IPv6"], "w-2 has another address: fd00:5::12 -> fd00:5::99"),
+    ],
+)
+def test_another_address_of_ipv6_matters_to_a_cluster_that_has_it(families: list[str], why: str | None) -> None:
+    def machines(last: str) -> tuple[DeclaredMachine, ...]:
+        sets = zip(("cp-0", "w-1", "w-2"), ("cp", "w", "w"), ("fd00:5::10", "fd00:5::11", last), strict=True)
+        return tuple(claimed(name, one, ipv6Address=address) for name, one, address in sets)
+
+    network = {"ipFamilies": families}
+    world = deployed(wish(machines=machines("fd00:5::12"), network=network))
+    found = next_operation(wish(machines=machines("fd00:5::99"), network=network), world)
+    assert (operation(found).why if why else found) == (why or Nothing())
+    if why:
+        applied = operation(found).applies
+        assert applied is not None
+        assert applied.hosts[2].ipv6_address == "fd00:5::99"
+
+
+def test_what_needs_no_operation_of_its_own_goes_with_the_next_one() -> None:
+    before = deployed(wish())
+    gentle = {"maintenance": {"drainTimeoutSeconds": 7}}
+    assert next_operation(wish(**gentle), before) == Nothing()
+    found = operation(next_operation(wish(machines=MACHINES[:2], **gentle), before))
+    assert found.operation == "remove-node"
+    assert found.applies is not None
+    assert found.applies.variables["cluster_drain_timeout"] == 7
 
 
 def test_what_is_to_do_comes_in_the_order_of_the_duties() -> None:

@@ -12,7 +12,7 @@ from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeploymentSpec
 from harness.operator.api.components import Components
-from harness.operator.api.rules import COMPONENTS, HOSTS, OPERATORS_OWN, SETTINGS, VERSIONS, variable
+from harness.operator.api.rules import COMPONENTS, HOSTS, SETTINGS, VERSIONS, variable
 from harness.operator.decide.variables import (
     FILE,
     OF_THE_EXECUTOR,
@@ -69,18 +69,13 @@ def test_every_variable_is_one_that_the_playbooks_know() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(PLAYBOOKS.parent.glob("*.yml")))
     known = set(re.findall(r"cluster_\w+", text))
     assert {field.variable for field in (*SETTINGS, *VERSIONS)} | {HOSTS, *OF_THE_EXECUTOR} <= known
-    assert known >= OPERATORS_OWN
 
 
 def test_every_variable_that_the_matrix_sets_can_be_set_by_a_field() -> None:
     axes = yaml.safe_load((packaged_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
     given = {name for axis in axes for value in axis["values"] for name in value.get("vars", {})}
-    given -= {"cluster_encryption_key"}  # no field has a key; spec.variables does, as docs/hardening.md says
-    given -= {f"cluster_{name}_extra_volumes" for name in ("apiserver", "controller_manager", "scheduler")}
-    given -= {"cluster_certificates_folder", "cluster_kubeadm_skip_phases", "cluster_external_ca"}  # docs/playbooks.md
-    given -= {name for name in given if name.startswith("cluster_ipv6_")}  # its clusters have one family
-    given -= {"cluster_crio_version", "cluster_crictl_version"}  # of a runtime that the operator does not have
-    given -= {"cluster_image_prefix"}  # of a registry with an IPv6 address
+    given -= {"cluster_encryption_key"}  # a secret; spec.variables has it, as docs/hardening.md says
+    given -= {"cluster_external_ca"}  # docs/playbooks.md
     given |= yaml.safe_load((packaged_dir() / "matrix" / "product.yml").read_text(encoding="utf-8"))["product"][
         "vars"
     ].keys()
@@ -88,10 +83,7 @@ def test_every_variable_that_the_matrix_sets_can_be_set_by_a_field() -> None:
 
 
 def test_a_variable_of_no_field_is_a_setting() -> None:
-    assert (part_of("cluster_drain_force"), path_of("cluster_drain_force")) == (
-        "settings",
-        "spec.variables.cluster_drain_force",
-    )
+    assert (part_of("cluster_api_port"), path_of("cluster_api_port")) == ("settings", "spec.variables.cluster_api_port")
     assert (part_of("cluster_hosts"), path_of("cluster_hosts")) == ("machines", "spec.machineSets")
 
 
@@ -156,12 +148,58 @@ def made_of(**spec: Any) -> dict[str, Any]:
             "cluster_api_extra_sans",
             ["guest-api", "guest-api.default", "guest-api.default.svc"],
         ),
-        ({"variables": {"cluster_drain_timeout": 60}}, "cluster_drain_timeout", 60),
+        ({"maintenance": {"drainTimeoutSeconds": 60}}, "cluster_drain_timeout", 60),
+        ({"variables": {"cluster_api_port": 6446}}, "cluster_api_port", 6446),
+        ({"runtime": {"name": "crio"}}, "cluster_crio_version", "1.34.0"),
+        ({"runtime": {"name": "crio", "version": "1.34.7"}}, "cluster_crio_version", "1.34.7"),
+        ({"runtime": {"name": "crio"}}, "cluster_crictl_version", "1.36.0"),
+        ({"runtime": {"name": "crio", "config": {"a": 1}}}, "cluster_crio_config", {"a": 1}),
+        ({"runtime": {"name": "crio", "withinLimits": True}}, "cluster_crio_within_limits", True),
+        ({"runtime": {"withinLimits": True}}, "cluster_containerd_restrict_oom_score_adj", True),
+        ({"network": {"ipFamilies": ["IPv4", "IPv6"]}}, "cluster_ipv6_pod_cidr", "fd10:243::/56"),
+        ({"network": {"ipFamilies": ["IPv4", "IPv6"]}}, "cluster_pod_cidr", "10.243.0.0/16"),
+        ({"network": {"ipFamilies": ["IPv6"]}}, "cluster_service_cidr", "fd10:95::/112"),
+        (
+            {"kubernetes": {"kubeadm": {"timeouts": {"discovery": "9m"}}}},
+            "cluster_kubeadm_timeouts",
+            {"discovery": "9m"},
+        ),
+        (
+            {"certificates": {"extraSans": ["a.example"]}, "loadBalancer": {"type": "Service"}},
+            "cluster_api_extra_sans",
+            ["guest-api", "guest-api.default", "guest-api.default.svc", "a.example"],
+        ),
         ({"variables": {"cluster_vxlan_port": 4789}}, "cluster_vxlan_port", 4789),
     ],
 )
 def test_a_field_becomes_a_variable(spec: dict[str, Any], name: str, value: Any) -> None:
     assert made_of(**spec)[name] == value
+
+
+GATES = {"SidecarContainers": True, "AllAlpha": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            (f"cluster_{name}_extra_args", {"feature-gates": "AllAlpha=false,SidecarContainers=true", "v": "2"})
+            for name in ("apiserver", "controller_manager", "scheduler")
+        ),
+        ("cluster_kubelet_config", {"featureGates": GATES, "v": 2}),
+        ("cluster_kube_proxy_config", {"featureGates": GATES, "v": 2}),
+    ],
+)
+def test_feature_gates_are_those_of_every_component_beside_its_settings(name: str, value: Any) -> None:
+    flags = {key: {"extraArgs": {"v": "2"}} for key in ("apiServer", "controllerManager", "scheduler")}
+    files = {key: {"config": {"v": 2}} for key in ("kubelet", "kubeProxy")}
+    assert made_of(kubernetes={"featureGates": GATES, **flags, **files})[name] == value
+
+
+def test_a_runtime_has_nothing_of_the_other_one() -> None:
+    made = made_of(runtime={"name": "crio", "systemdCgroup": True, "config": {"a": 1}})
+    assert not any("containerd" in name for name in made)
+    assert not any("crio" in name for name in made_of() if name != "cluster_container_runtime")
 
 
 def test_without_a_service_the_certificate_has_no_further_names() -> None:
