@@ -25,6 +25,7 @@ def scheduled(schedule: str, **more: Any) -> Json:
 
 # What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
 JUDGED = {
+    "feature gates twice, by a file",
     "unknown version",
     "a machine in two sets",
     "name of a variable",
