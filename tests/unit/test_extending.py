@@ -214,7 +214,7 @@ from harness.operator.rights import rights_of
 from tests.unit.operator.api.objects import defaulted, deployment
 from tests.unit.operator.controllers.test_clusterdeployment import cluster, declared, deployed, given, seen, summary
 
-variables = variables_of(defaulted(deployment(network={"dnsCacheSeconds": 7})), {}, [])
+variables = variables_of(defaulted(deployment(network={"dnsCacheSeconds": 7})), {})
 (part,) = chosen(["published"])
 body = declared(version="1.36.1")
 status = summary(seen(body, cluster(**deployed(body, given("m-0"))), given("m-0", "Ready")))
