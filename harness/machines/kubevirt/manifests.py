@@ -64,6 +64,7 @@ class MachinePlan:
     binding: of machines to the pod network.
     run_strategy: whether KubeVirt starts them again.
     nodes: labels of the nodes that they may run on.
+    scheduling: further fields of their instances, by which a scheduler chooses nodes.
     asked: the memory (MiB) that machines request, by name, where that is not what they declare.
     """
 
@@ -78,6 +79,7 @@ class MachinePlan:
     binding: str = BRIDGE
     run_strategy: str = ONCE
     nodes: Mapping[str, str] = field(default_factory=dict)
+    scheduling: Mapping[str, Any] = field(default_factory=dict)
     asked: Mapping[str, int] = field(default_factory=dict)
 
     def owned(self, obj: Json) -> Json:
@@ -181,6 +183,7 @@ def machine(
         "binding": plan.binding,
         "run_strategy": plan.run_strategy,
         "nodes": dict(plan.nodes),
+        "scheduling": dict(plan.scheduling),
     }
     user_data = "#cloud-config\n" + yaml.safe_dump(
         render("cloud-init.yml.j2", values, directory=directory), sort_keys=False, width=4096

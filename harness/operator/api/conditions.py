@@ -20,6 +20,7 @@ ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
 ETCD_HEALTHY = "EtcdHealthy"
 AUTHORITY_VALID, NETWORKS_ALLOCATED = "AuthorityValid", "NetworksAllocated"
+SPREAD = "Spread"  # of a MachineSet, and of a ClusterDeployment with such sets
 AVAILABLE = "Available"  # of a ClusterNetworkPool
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
 # Of machines of a cluster: a login, what was last applied, and health.

@@ -10,7 +10,7 @@ from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.networks import VERSIONS, IpFamily, ip_version
 from harness.operator.api.resources import Hostname, Line, LoginUser, ObjectName, SecretKey
-from harness.operator.api.sets import KubevirtMachine, MachineInfrastructure, MachineRole
+from harness.operator.api.sets import MachineInfrastructure, MachineRole, MadeMachine
 
 Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 Time = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
@@ -159,7 +159,7 @@ class DeclaredMachineSpec(ApiModel):
     )
     key_ref: KeyRef = Field(description="The Secret that has the private SSH key.")
     through: MachineThrough | None = Field(default=None, description="What connections to the machine lead through.")
-    kubevirt: KubevirtMachine | None = Field(
+    kubevirt: MadeMachine | None = Field(
         default=None, description="What the operator makes it of; a machine that is given has an address instead."
     )
     claim: MachineClaim | None = Field(default=None, description="Who has claimed it; a controller writes this.")

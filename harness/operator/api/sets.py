@@ -14,6 +14,12 @@ from harness.operator.api.resources import GROUP, LabelValue, Line, LoginUser, O
 
 ZONE_LABEL = "topology.kubernetes.io/zone"  # of nodes: https://kubernetes.io/docs/reference/labels-annotations-taints/
 MIB = {"Mi": 1, "Gi": 1024, "Ti": 1024 * 1024}
+KEY_PATTERN = (
+    "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"  # as Kubernetes has it
+)
+MarkValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
+MarkKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=316)]
+HOSTNAME_LABEL = "kubernetes.io/hostname"
 ImageUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2048)]
 Checksum = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$", max_length=135)]
 Memory = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,6}(Mi|Gi)$", max_length=9)]
@@ -50,6 +56,33 @@ class KubevirtMachine(ApiModel):
         return mebibytes(self.disk) // MIB["Gi"]
 
 
+class SpreadPolicy(ApiModel):
+    """Over what machines are spread, and how strictly."""
+
+    topology_key: MarkKey = Field(default=ZONE_LABEL, description="Label of Machines or nodes that names domains.")
+    policy: Literal["Required", "Preferred"] = Field(
+        default="Preferred", description="Required: each machine in a domain of its own; Preferred: as well as can be."
+    )
+
+
+class FailureDomains(SpreadPolicy):
+    """Domains that fail as a whole, such as zones or hosts, over which the machines of a set are spread."""
+
+    domains: tuple[LabelValue, ...] = listed(
+        "The domains to use; default: those that there are.",
+        default=(),
+        max_length=20,
+    )
+
+
+class MadeMachine(KubevirtMachine):
+    """What one machine is made of, and how KubeVirt's scheduler is to place it."""
+
+    spread: SpreadPolicy | None = Field(
+        default=None, description="Keep it apart from the other machines of its set; a controller writes this."
+    )
+
+
 class KubevirtMachines(KubevirtMachine):
     """What the machines of a set are made of. A change holds for machines that are made after it."""
 
@@ -60,10 +93,9 @@ class KubevirtMachines(KubevirtMachine):
         max_length=20,
     )
 
-    @property
-    def one(self) -> KubevirtMachine:
+    def one(self, spread: SpreadPolicy | None = None) -> MadeMachine:
         """Return what each of the machines is made of."""
-        return KubevirtMachine.model_validate(self.model_dump(exclude={"user", "zones"}))
+        return MadeMachine.model_validate({**self.model_dump(exclude={"user", "zones"}), "spread": spread})
 
 
 class MachineInfrastructure(StatusModel):
@@ -79,13 +111,6 @@ class MachineInfrastructure(StatusModel):
 def mebibytes(text: str) -> int:
     """Return a size of one of the patterns above in MiB."""
     return int(text[:-2]) * MIB[text[-2:]]
-
-
-KEY_PATTERN = (
-    "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"  # as Kubernetes has it
-)
-MarkValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
-MarkKey = Annotated[str, StringConstraints(pattern=KEY_PATTERN, max_length=316)]
 
 
 # Written by the kubelet, by kubeadm and by the node controller, who need them as they are.
@@ -177,6 +202,28 @@ ETCD_ALONE = Cel(
 SAME_ROLES = unchanged(".roles", "add a set with the other roles and scale this one to 0")
 
 
+TOO_FEW_DOMAINS = Cel(
+    "!has(self.failureDomains) || self.failureDomains.policy != 'Required' || self.failureDomains.domains.size() == 0 "
+    "|| self.replicas <= self.failureDomains.domains.size()",
+    "the set has more machines than failure domains, and each is to have one of its own",
+    "lower replicas, add domains, or set policy to Preferred",
+    ".failureDomains",
+    holds=lambda one: (
+        (asked := one.failure_domains) is None
+        or asked.policy != "Required"
+        or not asked.domains
+        or one.replicas <= len(asked.domains)
+    ),
+)
+ZONES_TWICE = Cel(
+    "!has(self.failureDomains) || !has(self.machines.kubevirt) || self.machines.kubevirt.zones.size() == 0",
+    "zones are failure domains, and both are given",
+    "remove machines.kubevirt.zones, and name the zones in failureDomains.domains",
+    ".machines.kubevirt.zones",
+    holds=lambda one: one.failure_domains is None or one.machines.kubevirt is None or not one.machines.kubevirt.zones,
+)
+
+
 class MachineSelector(ApiModel):
     """Which Machines."""
 
@@ -203,12 +250,18 @@ class MachineSource(ApiModel):
 class WantedSet(ApiModel):
     """One set of machines with the same roles."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES, LABEL_KEYS, OWN_LABELS)
+    cel: ClassVar[tuple[Cel, ...]] = (
+        *(AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES, LABEL_KEYS, OWN_LABELS),
+        *(TOO_FEW_DOMAINS, ZONES_TWICE),
+    )
     name: ShortName = Field(description="Name of the set; its MachineSet is CLUSTER-NAME.")
     roles: tuple[MachineRole, ...] = listed("What its machines are; cannot change.", min_length=1, max_length=3)
     replicas: int = Field(default=1, ge=0, le=200, description="How many machines.")
     machines: MachineSource = Field(
         description="Where its machines come from: exactly one of pool, names and kubevirt."
+    )
+    failure_domains: FailureDomains | None = Field(
+        default=None, description="Domains that fail as a whole, over which its machines are spread."
     )
     labels: dict[str, MarkValue] = mapped("Labels of its nodes; other labels stay as they are.", max_length=50)
     taints: tuple[NodeTaint, ...] = taints()
@@ -229,7 +282,7 @@ class MachineSetStatus(StatusModel):
     deployed: int = Field(default=0, description="How many are deployed.")
     ready: int = Field(default=0, description="How many are ready nodes or members.")
     executions: str | None = Field(default=None, description="The executor that works on them, or the last one.")
-    conditions: tuple[Condition, ...] = conditions("MachinesClaimed, Edited.")
+    conditions: tuple[Condition, ...] = conditions("MachinesClaimed, Spread, Edited.")
 
 
 class MachineSet(ObjectModel):

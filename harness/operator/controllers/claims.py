@@ -28,6 +28,7 @@ from harness.operator.controllers.machine_phase import (
     without_claim,
 )
 from harness.operator.decide.desired import scale_in_order
+from harness.operator.decide.spread import Spreading
 
 COMPONENT = "claims-controller"
 NOT_YOURS = "lower the replicas of its set, or have it replaced, instead of removing its claim"
@@ -132,11 +133,12 @@ def _cluster(machine: Json) -> str:
     return str(dig(machine, "spec", "claim", "cluster") or "")
 
 
-def in_order(machines: Iterable[Json]) -> list[Json]:
-    """Return Machines with those first that stay when a set is to have fewer."""
+def in_order(machines: Iterable[Json], wanted: Json) -> list[Json]:
+    """Return Machines of a set with those first that stay when it is to have fewer."""
     named = {machine["metadata"]["name"]: machine for machine in machines}
     models = map(DeclaredMachine.model_validate, named.values())
-    return [named[name] for name in reversed(scale_in_order(models))]
+    over = {wanted["name"]: Spreading.of(wanted)} if wanted.get("failureDomains") else {}
+    return [named[name] for name in reversed(scale_in_order(models, over))]
 
 
 def leaving(machine: Json | None) -> bool:
@@ -167,7 +169,7 @@ def needless(machine: Json, deployment: Json | None, cluster: Json | None, machi
         return f"set {set_name} of cluster {name} does not name it any more"
     if why := going(machine):
         return f"another machine takes its place: {why}"
-    own = in_order(m for m in machines if dig(m, "spec", "claim") == claim and not going(m))
+    own = in_order((m for m in machines if dig(m, "spec", "claim") == claim and not going(m)), wanted)
     own.sort(key=lambda m: not use_of(m, cluster).holds)
     kept = [m["metadata"]["name"] for m in own[: wanted.get("replicas", 1)]]
     return "" if machine["metadata"]["name"] in kept else f"set {set_name} of cluster {name} wants fewer machines"

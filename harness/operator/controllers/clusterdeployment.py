@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from harness.errors import InfraRetriable
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, Key, key_of, labels_of
-from harness.kube.objects import controller_of, deleting, dig, owner_reference, parse_time
+from harness.kube.objects import condition, controller_of, deleting, dig, owner_reference, parse_time
 from harness.kube.reconcile import Controller, follow, follow_children, owner_key
 from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
@@ -33,6 +33,7 @@ from harness.operator.api.conditions import (
     NODE_READY,
     PROGRESSING,
     READY,
+    SPREAD,
     Condition,
     new,
     with_conditions,
@@ -67,6 +68,7 @@ from harness.operator.decide.etcd import health
 from harness.operator.decide.networks import NOT_YET
 from harness.operator.decide.observed import RESET, RESTORING
 from harness.operator.decide.operations import Nothing
+from harness.operator.decide.spread import together
 
 EDITED = "Edited"
 
@@ -249,6 +251,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
         AUTHORITY_VALID: _authority_valid(view),
         NETWORKS_ALLOCATED: _networks_allocated(view),
+        SPREAD: _spread(sets),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
@@ -291,6 +294,18 @@ def _networks_allocated(view: DeclaredView) -> Said:
         return True, "NoPool", ""
     state = view.observed.networks
     return (None, "NotYet", NOT_YET) if state is None else (state.allocated, state.reason, state.message)
+
+
+def _spread(sets: Sequence[Json]) -> Said:
+    """Return whether the machines of sets that ask for it are spread over failure domains."""
+    words: dict[str, bool | None] = {"True": True, "False": False}
+    found = (condition(one, SPREAD) for one in sets if dig(one, "spec", "failureDomains"))
+    return together(
+        (words.get(one["status"]), one["reason"], one.get("message", ""))
+        if one is not None
+        else (None, "NotYet", "its Machines are looked at soon")
+        for one in found
+    )
 
 
 def _progressing(view: DeclaredView) -> Said:

@@ -10,7 +10,7 @@ What a Machine was when it first ran is kept in its status: a machine with anoth
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -39,17 +39,18 @@ from harness.model import LABEL_MANAGED, MANAGED_BY, PlannedMachine
 from harness.operator.api.conditions import INFRASTRUCTURE_READY, new
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, GROUP, MACHINE, MACHINE_SET
-from harness.operator.api.sets import ZONE_LABEL, KubevirtMachine, KubevirtMachines
+from harness.operator.api.sets import KubevirtMachine, KubevirtMachines, MadeMachine, SpreadPolicy
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine import steady
-from harness.operator.controllers.machine_choice import Claimant, zone_of
+from harness.operator.controllers.machine_choice import Claimant
 from harness.operator.controllers.machine_phase import going, lost
 from harness.operator.controllers.ssh import ProbeTrouble, key_of_secret
 from harness.operator.decide.desired import digest_of
+from harness.operator.decide.spread import Spreading, emptiest
 from harness.paths import packaged_dir
 from harness.spec.project import TEMPLATES
 
-MACHINE_LABEL = f"{GROUP}/machine"
+MACHINE_LABEL, SET_LABEL = f"{GROUP}/machine", f"{GROUP}/set"
 RUN_STRATEGY = "Always"  # a machine of a cluster that stays comes back with its disk
 DOMAIN = "cluster.local"
 SHARED = ("apiVersion", "kind", "name", "uid")
@@ -92,21 +93,30 @@ def image_owner(found: Json) -> Json:
     return {name: owner[name] for name in SHARED}
 
 
-def machine_objects(
-    found: Json, model: DeclaredMachine, made: KubevirtMachine, public_key: str, domain: str
-) -> list[Json]:
+def scheduling_of(spread: SpreadPolicy, labels: Mapping[str, str]) -> Json:
+    """Return what keeps instances with these labels apart: never two in a domain, or no domain with two more."""
+    selector = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": spread.topology_key}
+    if spread.policy == "Required":
+        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}}}
+    return {"topologySpreadConstraints": [{**selector, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]}
+
+
+def machine_objects(found: Json, model: DeclaredMachine, made: MadeMachine, public_key: str, domain: str) -> list[Json]:
     """Return a Machine's disk, Secret for cloud-init and VirtualMachine, in the order in which they are made."""
     meta = model.metadata
     owner: dict[str, Any] = owner_reference(found, MACHINE)
+    claim = model.spec.claim
+    apart = {SET_LABEL: f"{claim.cluster}.{claim.set_name}"} if made.spread is not None and claim is not None else {}
     plan = MachinePlan(
         namespace=meta.namespace,
-        labels={LABEL_MANAGED: MANAGED_BY, MACHINE_LABEL: meta.name},
+        labels={LABEL_MANAGED: MANAGED_BY, MACHINE_LABEL: meta.name, **apart},
         public_key=public_key,
         dns_domain=domain,
         storage_class=made.storage_class,
         owner=owner,
         run_strategy=RUN_STRATEGY,
         nodes=made.node_selector,
+        scheduling=scheduling_of(made.spread, apart) if made.spread is not None else {},
     )
     image = image_of(made, model.spec.user)
     planned = PlannedMachine(meta.name, (), made.cpus, made.memory_mib, made.disk_gib, image.name)
@@ -143,7 +153,8 @@ def hopeless(claimant: Claimant, machines: Iterable[Json], held: Collection[str]
     Args:
         held: names of Machines that some cluster has something on.
     """
-    template = _template(claimant).one.model_dump(mode="json", by_alias=True, exclude_none=True)
+    spreading = Spreading.of(claimant.wanted)
+    template = _one(claimant, spreading).model_dump(mode="json", by_alias=True, exclude_none=True)
     found = []
     for candidate in machines:
         if not claimant.has(candidate) or deleting(candidate) or not dig(candidate, "spec", "kubevirt"):
@@ -151,31 +162,32 @@ def hopeless(claimant: Claimant, machines: Iterable[Json], held: Collection[str]
         ran = dig(candidate, "status", "infrastructure", "instance") or candidate["metadata"]["name"] in held
         if lost(candidate):
             found.append((candidate, "it is lost"))
-        elif not ran and _without_zone(candidate["spec"]["kubevirt"]) != _without_zone(template):
+        elif not ran and _anywhere(candidate["spec"]["kubevirt"], spreading) != _anywhere(template, spreading):
             found.append((candidate, "its set asks for other machines since, and it never ran"))
     return found
 
 
 def new_machines(machine_set: Json, numbers: Iterable[int], machines: Sequence[Json]) -> list[Json]:
-    """Return new Machines of a set, each in the zone that has the fewest of the set.
+    """Return new Machines of a set, each in the failure domain that has the fewest of the set.
 
     Args:
         machine_set: who owns them.  machines: those of the namespace.
     """
     claimant = Claimant.of(machine_set)
-    template = _template(claimant)
-    zones = [zone_of(m) for m in machines if claimant.has(m) and not going(m)]
+    spreading = Spreading.of(claimant.wanted)
+    domains = [spreading.domain_of(m) for m in machines if claimant.has(m) and not going(m)]
     made = []
     for number in numbers:
-        zone = min(template.zones, key=zones.count, default="")
-        zones.append(zone)
-        made.append(_machine(machine_set, claimant, template, number, zone))
+        domain = emptiest(spreading.domains, domains)
+        domains.append(domain)
+        made.append(_machine(machine_set, claimant, spreading, number, domain))
     return made
 
 
-def _machine(machine_set: Json, claimant: Claimant, template: KubevirtMachines, number: int, zone: str) -> Json:
-    of_zone = {ZONE_LABEL: zone} if zone else {}
-    one = template.one.model_copy(update={"node_selector": {**template.node_selector, **of_zone}})
+def _machine(machine_set: Json, claimant: Claimant, spreading: Spreading, number: int, domain: str) -> Json:
+    within, template = {spreading.key: domain} if domain else {}, _template(claimant)
+    one = _one(claimant, spreading)
+    one = one.model_copy(update={"node_selector": {**one.node_selector, **within}})
     name = f"{claimant.cluster}-{claimant.wanted['name']}-{number}"
     spec = {
         "kubevirt": one.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -184,7 +196,7 @@ def _machine(machine_set: Json, claimant: Claimant, template: KubevirtMachines, 
         "through": {"virtualMachineInstance": name},
         "claim": claimant.json(),
     }
-    labels = {CLUSTER_LABEL: claimant.cluster, LABEL_MANAGED: MANAGED_BY, **of_zone}
+    labels = {CLUSTER_LABEL: claimant.cluster, LABEL_MANAGED: MANAGED_BY, **within}
     body = MACHINE.manifest(name, machine_set["metadata"]["namespace"], labels=labels, spec=spec)
     body["metadata"]["ownerReferences"] = [owner_reference(machine_set, MACHINE_SET)]
     return body
@@ -194,9 +206,18 @@ def _template(claimant: Claimant) -> KubevirtMachines:
     return KubevirtMachines.model_validate(dig(claimant.wanted, "machines", "kubevirt"))
 
 
-def _without_zone(made: Json) -> Json:
-    nodes = {name: value for name, value in (made.get("nodeSelector") or {}).items() if name != ZONE_LABEL}
-    return {**made, "nodeSelector": nodes}
+def _one(claimant: Claimant, spreading: Spreading) -> MadeMachine:
+    """Return what each machine of a set is made of; KubeVirt spreads those whose domains the set does not name."""
+    apart = None
+    if spreading.asked and not spreading.domains:
+        apart = SpreadPolicy(topology_key=spreading.key, policy="Required" if spreading.required else "Preferred")
+    return _template(claimant).one(apart)
+
+
+def _anywhere(made: Json, spreading: Spreading) -> Json:
+    """Return what a machine is made of, wherever it is to run."""
+    nodes = {name: value for name, value in (made.get("nodeSelector") or {}).items() if name != spreading.key}
+    return {**{name: value for name, value in made.items() if name != "spread"}, "nodeSelector": nodes}
 
 
 class MachineMaking:
@@ -222,7 +243,7 @@ class MachineMaking:
                 raise
             return Halt(Stage.QUOTA_EXCEEDED if refused.by_quota else Stage.REFUSED, said(refused))
 
-    def _made(self, found: Json, model: DeclaredMachine, made: KubevirtMachine, deployment: Json | None) -> Halt | None:
+    def _made(self, found: Json, model: DeclaredMachine, made: MadeMachine, deployment: Json | None) -> Halt | None:
         """Make the objects that are missing, each when it can be."""
         namespace, name = model.metadata.namespace, model.metadata.name
         reference = model.spec.key_ref

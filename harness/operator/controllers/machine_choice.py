@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from harness.kube.client import Json
 from harness.kube.informer import Key, labels_of
+from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
-from harness.operator.api.sets import ZONE_LABEL
 from harness.operator.controllers.machine import NOT_EMPTY
 from harness.operator.controllers.machine_phase import IDLE, current, going
+from harness.operator.decide.spread import Spreading
 
 NAMED = 5  # so many names of a kind are told, of more only how many there are
 
@@ -101,25 +102,6 @@ def oldest_first(machines: Iterable[Json]) -> list[Json]:
     return sorted(machines, key=lambda m: (m["metadata"].get("creationTimestamp", ""), m["metadata"]["name"]))
 
 
-def spread(free: Iterable[Json], own: Iterable[Json]) -> Iterator[Json]:
-    """Yield Machines, each from a zone that the set has fewest of, oldest first within a zone.
-
-    Args:
-        free: that may be claimed.  own: that the set has.
-    """
-    zones, left = Counter(map(zone_of, own)), oldest_first(free)
-    while left:
-        chosen = min(left, key=lambda machine: zones[zone_of(machine)])
-        left.remove(chosen)
-        zones[zone_of(chosen)] += 1
-        yield chosen
-
-
-def zone_of(machine: Json) -> str:
-    """Return the zone that a Machine is in, "" where nobody has said so."""
-    return labels_of(machine).get(ZONE_LABEL, "")
-
-
 def shortage(
     missing: int, claimant: Claimant, machines: Sequence[Json], left_to: Callable[[Json], str] | None = None
 ) -> str:
@@ -147,6 +129,35 @@ def shortage(
     absent = sorted(set(names) - {m["metadata"]["name"] for m in machines})
     seen = ", ".join(filter(None, (there, *words, f"{', '.join(absent)} not found" if absent else "")))
     return f"waiting for {missing} more machine{'' if missing == 1 else 's'}{of}: {seen}"
+
+
+def scarce_domains(sets: Sequence[Json], cluster: str, machines: Sequence[Json]) -> Iterator[SpecMistake]:
+    """Yield the sets that want more machines than failure domains that their Machines are in, and each its own.
+
+    A set that waits for Machines anyway is none of them: what comes may be in others.
+
+    Args:
+        sets: of a ClusterDeployment.  machines: those of the namespace.
+    """
+    for number, wanted in enumerate(sets):
+        spreading, replicas = Spreading.of(wanted), int(wanted.get("replicas", 1))
+        claimant = Claimant(wanted, cluster, "")
+        if not spreading.required or spreading.domains or claimant.makes:
+            continue
+        place = (cluster, wanted["name"])
+        free = [m for m in machines if claimant.chooses(m) and _place(m) in (place, None) and not going(m)]
+        known = spreading.known(free)
+        if len(free) >= replicas > len(known):
+            there = f"{len(known)} of {spreading.key}" + (f" ({', '.join(known)})" if known else "")
+            message = f"{replicas} machines need as many failure domains, and the Machines are in {there}"
+            remedy = "label Machines in others, lower replicas, or set policy to Preferred"
+            yield SpecMistake(f"spec.machineSets[{number}].failureDomains", message, remedy)
+
+
+def _place(machine: Json) -> tuple[str, str] | None:
+    """Return the cluster and the set that have a Machine, None where nobody has it."""
+    claim = dig(machine, "spec", "claim")
+    return (claim["cluster"], claim["set"]) if claim else None
 
 
 def _state(machine: Json, left_to: Callable[[Json], str] | None) -> str:

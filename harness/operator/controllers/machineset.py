@@ -8,10 +8,10 @@ from functools import cache
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Informer, Key, key_of
-from harness.kube.objects import deleting, dig
+from harness.kube.objects import deleting, dig, without_condition
 from harness.kube.reconcile import Controller
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.conditions import new, with_conditions
+from harness.operator.api.conditions import SPREAD, new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_RESTORE, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.infrastructure import hopeless, missing, new_machines
@@ -26,13 +26,13 @@ from harness.operator.controllers.machine_choice import (
     may_claim,
     oldest_first,
     shortage,
-    spread,
     waiting_sets,
     where_lacks,
 )
 from harness.operator.controllers.machine_phase import claimed_by, etcd_is_gone, going, held, is_gone
 from harness.operator.controllers.restores import ENDED
 from harness.operator.decide.restores import authority_lost
+from harness.operator.decide.spread import Spreading, claimed_in_order, spread_of
 
 COMPONENT = "machineset-controller"
 
@@ -143,7 +143,8 @@ class MachineSetController:
             elif self._maker.fill(machine_set, self._used(key[0])):
                 return 0.0
         own = [m for m in claimed_by(self._machines, of_cluster) if claimant.has(m)]
-        machines = oldest_first(self._machines.list(key[0])) if missing(claimant, own) else own
+        all_count = missing(claimant, own) or Spreading.of(claimant.wanted).asked
+        machines = oldest_first(self._machines.list(key[0])) if all_count else own
         left = self._left_to(deployment) if deployment is not None else None
         status = status_of(machine_set, machines, cluster, datetime.now(UTC), left)
         if gone:
@@ -168,7 +169,7 @@ class MachineSetController:
         return lambda machine: goes_first(machine, deployment, waiting())
 
     def _claim(self, namespace: str, claimant: Claimant, deployment: Json) -> None:
-        """Claim Machines over zones, oldest first; one that somebody changed is read anew, and the next is taken."""
+        """Claim Machines over domains, oldest first; one that somebody changed is read anew, and the next is taken."""
         own = claimed_by(self._machines, (namespace, claimant.cluster))
         lacking = missing(claimant, own)
         if lacking <= 0:
@@ -178,7 +179,8 @@ class MachineSetController:
         adopting = bool(dig(deployment, "spec", "adopt")) and not dig(cluster, "status", "applied")
         free = [m for m in here if claimant.chooses(m) and claimable(m, used, adopting=adopting)]
         left_to = self._left_to(deployment)
-        for machine in spread(free, (m for m in own if claimant.has(m) and not going(m))):
+        mine, spreading = [m for m in own if claimant.has(m) and not going(m)], Spreading.of(claimant.wanted)
+        for machine in claimed_in_order(spreading, oldest_first(free), mine, claimant.replicas):
             if lacking <= 0:
                 return
             if not left_to(machine):
@@ -251,6 +253,12 @@ def status_of(
         condition = new(CLAIMED, False, "TooFewMachines", message, moment, generation)
     else:
         condition = new(CLAIMED, True, "Claimed", f"{len(own)} of {wanted} claimed", moment, generation)
+    conditions = with_conditions(dig(machine_set, "status", "conditions") or [], condition)
+    others = [m for m in machines if claimant.chooses(m) and (claimable(m) or claimant.has(m))]
+    if (said := spread_of(claimant.wanted, own, others)) is not None:
+        conditions = with_conditions(conditions, new(SPREAD, *said, moment, generation))
+    else:
+        conditions = without_condition(conditions, SPREAD)
     return {
         "observedGeneration": generation,
         "wanted": wanted,
@@ -259,7 +267,7 @@ def status_of(
         "deployed": sum(phase in DEPLOYED for phase in phases),
         "ready": phases.count("Ready"),
         "executions": executions(cluster),
-        "conditions": with_conditions(dig(machine_set, "status", "conditions") or [], condition),
+        "conditions": conditions,
     }
 
 

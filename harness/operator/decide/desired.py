@@ -16,6 +16,7 @@ from harness.operator.api.resources import DELETE_ANNOTATION, RETRY_ANNOTATION
 from harness.operator.api.rules import HOSTS, Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.product_file import KnownProduct
+from harness.operator.decide.spread import Spreading, leaving_in_order
 from harness.operator.decide.variables import (
     PARTS,
     KnownReleases,
@@ -133,11 +134,30 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def scale_in_order(machines: Iterable[DeclaredMachine]) -> list[str]:
-    """Return the names of machines: not ready ones first, then those that a person marked, then the last made."""
+def scale_in_order(machines: Iterable[DeclaredMachine], spreading: Mapping[str, Spreading] | None = None) -> list[str]:
+    """Return the names of machines: not ready ones first, then those that a person marked, then the last made.
+
+    Args:
+        spreading: by set, over what it is spread; of such a set, machines of the fullest domain come before others.
+    """
     latest = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", natural(one.metadata.name)))
     latest.reverse()
-    return [one.metadata.name for one in sorted(latest, key=_rank)]
+    ordered = sorted(latest, key=_rank)
+    sets = [one.spec.claim.set_name if one.spec.claim is not None else "" for one in ordered]
+    names = [one.metadata.name for one in ordered]
+    for name, over in (spreading or {}).items():
+        places = [place for place, own in enumerate(sets) if own == name]
+        own = [ordered[place] for place in places]
+        first = sum(_rank(one) != (True, True) for one in own)
+        domains = [(one.metadata.name, over.domain_of(one.model_dump(by_alias=True))) for one in own]
+        for place, machine in zip(places, leaving_in_order(domains, first), strict=True):
+            names[place] = machine
+    return names
+
+
+def spreading_of(sets: Iterable[WantedSet]) -> dict[str, Spreading]:
+    """Return over what each set is spread that asks for it, by name."""
+    return {one.name: Spreading.of(one.model_dump(by_alias=True, mode="json")) for one in sets if one.failure_domains}
 
 
 def _rank(machine: DeclaredMachine) -> tuple[bool, bool]:
@@ -213,7 +233,7 @@ def desired(
         "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
     }
     whole = digest_of({**inputs, "variables": variables, "hosts": plain_hosts(hosts)})
-    order = tuple(scale_in_order(known))
+    order = tuple(scale_in_order(known, spreading_of(cd.spec.machine_sets)))
     return Desired(cd, hosts, variables, digests_of(variables), whole, inputs, order, releases, tuple(refused), product)
 
 

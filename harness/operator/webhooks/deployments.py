@@ -16,8 +16,10 @@ from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, GROUP, MACHINE
 from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.machine_choice import scarce_domains
 from harness.operator.decide.accepted import judged
-from harness.operator.decide.observed import observed
+from harness.operator.decide.observed import Observed, observed
+from harness.operator.decide.spread import Spreading
 from harness.operator.webhooks.guards import forbidden, refused
 
 VERB = "use"
@@ -75,13 +77,22 @@ class DeploymentJudge:
             return ALLOWED
         state, machines = self._around(new) if old is not None else (None, ())
         world = observed(state, machines, datetime.now(UTC))
-        found = judged(new, machines, world, self._image)[1]
+        found = self._mistakes(new, machines, world)
         if found and old is not None:
-            found = without(found, judged(old, machines, world, self._image)[1])
+            found = without(found, self._mistakes(old, machines, world))
         if found:
             return refused(found)
         denied = not_permitted(self._cluster, request["userInfo"], new, old)
         return forbidden(denied) if denied else ALLOWED
+
+    def _mistakes(self, deployment: Json, machines: Sequence[DeclaredMachine], world: Observed) -> list[SpecMistake]:
+        """Return what is wrong with an object in the world as it is."""
+        wish, found = judged(deployment, machines, world, self._image)
+        sets = [] if wish is None else [one.model_dump(mode="json", by_alias=True) for one in wish.spec.machine_sets]
+        if not any(Spreading.of(one).required for one in sets):
+            return found
+        meta = deployment["metadata"]
+        return [*found, *scarce_domains(sets, meta["name"], self._cluster.list(MACHINE, meta["namespace"]).items)]
 
     def _around(self, deployment: Json) -> tuple[DeclaredCluster | None, Sequence[DeclaredMachine]]:
         """Return an object's Cluster and the Machines that it has claimed."""

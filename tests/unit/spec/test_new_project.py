@@ -121,8 +121,8 @@ def test_without_a_path_there_is_no_pipeline(tmp_path: Path) -> None:
         ("deploy", {"reset": "site.yml"}, GITLAB, "no playbook in .* looks like one that deploys"),
         ("deploy", {"deploy": "cluster.yml"}, GITLAB, r"cluster\.yml does not exist"),
         ("deploy", {"deploy": "site.yml", "upgrad": "site.yml"}, GITLAB, "unknown phase 'upgrad'; did you mean 'upg"),
-        ("deploy", {"deploy": "site.yml"}, "vmatrix", "'vmatrix' is no path of a GitLab project"),
-        ("deploy", {"deploy": "site.yml"}, "a/b # c", "is no path of a GitLab project"),
+        ("deploy", {"deploy": "site.yml"}, "vmatrix", "'vmatrix' is not a path of a GitLab project"),
+        ("deploy", {"deploy": "site.yml"}, "a/b # c", "is not a path of a GitLab project"),
     ],
 )
 def test_what_does_not_exist_is_refused(

@@ -10,6 +10,11 @@ Json = dict[str, Any]
 CP = wanted_set("cp", "control-plane")
 
 
+MADE: Json = {
+    "image": {"url": "http://m/d.qcow2", "checksum": f"sha256:{'a' * 64}"},
+    "memory": "2Gi",
+    "disk": "20Gi",
+}
 S3: Json = {"bucket": "backups", "secretRef": {"name": "s3-keys"}}
 
 
@@ -169,6 +174,36 @@ BAD: dict[str, tuple[Json, str, str]] = {
         deployment(certificates={"folder": "/srv/ssl"}),
         "spec.certificates.folder",
         "should match",
+    ),
+    "more machines than failure domains": (
+        deployment(
+            {
+                **wanted_set("cp", "control-plane", replicas=3),
+                "failureDomains": {"policy": "Required", "domains": ["a", "b"]},
+            }
+        ),
+        "spec.machineSets[0].failureDomains",
+        "lower replicas, add domains, or set policy to Preferred",
+    ),
+    "an unknown policy of failure domains": (
+        deployment({**CP, "failureDomains": {"policy": "Always"}}),
+        "spec.machineSets[0].failureDomains.policy",
+        'supported values: "Required", "Preferred"',
+    ),
+    "a topology key that is no label": (
+        deployment({**CP, "failureDomains": {"topologyKey": "a zone"}}),
+        "spec.machineSets[0].failureDomains.topologyKey",
+        "should match",
+    ),
+    "zones and failure domains": (
+        deployment(
+            {
+                **wanted_set("cp", "control-plane", kubevirt={**MADE, "zones": ["a"]}),
+                "failureDomains": {"domains": ["a"]},
+            }
+        ),
+        "spec.machineSets[0].machines.kubevirt.zones",
+        "remove machines.kubevirt.zones, and name the zones in failureDomains.domains",
     ),
     "no network": (deployment(network={"pods": "10.0.0.1/8"}), "spec.network.pods", "not a network in CIDR notation"),
     "set names": (deployment(CP, wanted_set("cp", "worker")), "spec.machineSets[1]", 'Duplicate value: {"name":"cp"}'),

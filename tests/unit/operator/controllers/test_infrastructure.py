@@ -10,14 +10,17 @@ from harness.kube.client import ApiFailure
 from harness.kube.resources import DATA_VOLUME, POD, PVC, SECRET, Resource
 from harness.kube.resources import VM as VM_KIND
 from harness.machines.kubevirt.starting import Halt
+from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.sets import ZONE_LABEL
 from harness.operator.controllers.infrastructure import (
+    SET_LABEL,
     InfrastructureLook,
     InfrastructureReport,
     MachineMaking,
     hopeless,
     instance_of,
     key_object,
+    machine_objects,
     missing,
     new_machines,
 )
@@ -305,6 +308,45 @@ def test_machines_are_spread_over_zones() -> None:
     assert first[1]["spec"]["kubevirt"]["nodeSelector"] == {"disk": "fast", ZONE_LABEL: "b"}
     left = (first[0], going(first[1]), first[2])
     assert [one["metadata"]["labels"][ZONE_LABEL] for one in made(4, 5, of=zoned, machines=left)] == ["b", "b"]
+
+
+def test_machines_are_spread_over_the_domains_that_a_set_names() -> None:
+    rack = "example.com/rack"
+    racked = machine_set(5)
+    racked["spec"]["failureDomains"] = {"topologyKey": rack, "policy": "Required", "domains": ["r-1", "r-2"]}
+    first = made(1, 2, 3, of=racked)
+    assert [one["metadata"]["labels"][rack] for one in first] == ["r-1", "r-2", "r-1"]
+    assert first[1]["spec"]["kubevirt"]["nodeSelector"] == {"disk": "fast", rack: "r-2"}
+    assert "spread" not in first[0]["spec"]["kubevirt"]
+    assert hopeless(Claimant.of(racked), first, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "field", "extra"),
+    [
+        ("Required", "affinity", {}),
+        ("Preferred", "topologySpreadConstraints", {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}),
+    ],
+)
+def test_kubevirt_spreads_machines_whose_domains_nobody_names(policy: str, field: str, extra: Json) -> None:
+    over = machine_set()
+    over["spec"]["failureDomains"] = {"topologyKey": "kubernetes.io/hostname", "policy": policy}
+    (one,) = made(1, of=over)
+    assert one["spec"]["kubevirt"]["spread"] == {"topologyKey": "kubernetes.io/hostname", "policy": policy}
+    model = DeclaredMachine.model_validate(one)
+    assert model.spec.kubevirt is not None
+    _, _, vm = machine_objects(
+        {**one, "metadata": {**one["metadata"], "uid": "u"}}, model, model.spec.kubevirt, "ssh", "d"
+    )
+    template = vm["spec"]["template"]
+    term = {"labelSelector": {"matchLabels": {SET_LABEL: "one.w"}}, "topologyKey": "kubernetes.io/hostname", **extra}
+    assert template["metadata"]["labels"][SET_LABEL] == "one.w"
+    assert template["spec"][field] == (
+        [term]
+        if policy == "Preferred"
+        else {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    )
+    assert hopeless(Claimant.of(over), [one], ()) == []
 
 
 def test_lost_machines_and_those_of_an_older_wish_that_never_ran_are_hopeless() -> None:

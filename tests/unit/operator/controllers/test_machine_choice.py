@@ -16,10 +16,11 @@ from harness.operator.controllers.machine_choice import (
     given_back,
     goes_first,
     oldest_first,
+    scarce_domains,
     shortage,
-    spread,
     waiting_sets,
 )
+from harness.operator.decide.spread import Spreading, claimed_in_order
 from tests.unit.operator.api.objects import deployment, wanted_set
 from tests.unit.operator.controllers.objects import CLAIM, condition, idle, machine
 
@@ -121,8 +122,60 @@ def zoned(name: str, zone: str, made: str = "2026-01-01T00:00:00Z") -> Json:
 def test_machines_are_claimed_over_zones_and_oldest_first_within_one() -> None:
     young = "2026-01-02T00:00:00Z"
     free = [zoned("a-1", "a"), zoned("a-2", "a"), zoned("b-2", "b", young), zoned("b-1", "b"), zoned("c-1", "c", young)]
-    assert [m["metadata"]["name"] for m in spread(free, [])] == ["a-1", "b-1", "c-1", "a-2", "b-2"]
-    assert [m["metadata"]["name"] for m in spread(free, [zoned("a-0", "a")])][:2] == ["b-1", "c-1"]
+    assert order(Spreading(), free) == ["a-1", "b-1", "c-1", "a-2", "b-2"]
+    assert order(Spreading(), free, zoned("a-0", "a"))[:2] == ["b-1", "c-1"]
+
+
+def order(spreading: Spreading, free: list[Json], *own: Json, wanted: int = 9) -> list[str]:
+    return [m["metadata"]["name"] for m in claimed_in_order(spreading, oldest_first(free), own, wanted)]
+
+
+def required(replicas: int, **more: Any) -> Json:
+    domains = {"topologyKey": ZONE_LABEL, "policy": "Required", **more}
+    return {"name": "w", "replicas": replicas, "machines": {"pool": {}}, "failureDomains": domains}
+
+
+def test_a_domain_that_is_required_has_no_more_than_its_share_and_has_to_be_known() -> None:
+    free = [zoned("a-1", "a"), zoned("a-2", "a"), zoned("b-1", "b"), idle("m-0")]
+    over = Spreading.of(required(2))
+    assert order(over, free, wanted=2) == ["a-1", "b-1"]
+    assert order(over, free, zoned("a-0", "a"), wanted=2) == ["b-1"]
+    assert order(Spreading.of(required(2, domains=["b"])), free, wanted=1) == ["b-1"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "names", "words"),
+    [
+        (2, ("a-1", "b-1"), ""),
+        (3, ("a-1", "b-1"), ""),  # it waits for another one, which may be in another zone
+        (
+            3,
+            ("a-1", "a-2", "b-1"),
+            f"3 machines need as many failure domains, and the Machines are in 2 of {ZONE_LABEL} (a, b)",
+        ),
+        (1, ("m-0",), f"1 machines need as many failure domains, and the Machines are in 0 of {ZONE_LABEL}"),
+        (3, ("a-1", "b-1", "c-1"), ""),
+    ],
+)
+def test_more_machines_than_domains_are_refused_where_each_is_to_have_one(
+    replicas: int, names: tuple[str, ...], words: str
+) -> None:
+    machines = [zoned(name, name[0]) if name != "m-0" else idle(name) for name in names]
+    found = list(scarce_domains([required(replicas)], "one", machines))
+    assert [(mistake.field, mistake.message) for mistake in found] == (
+        [("spec.machineSets[0].failureDomains", words)] if words else []
+    )
+    assert list(scarce_domains([{**required(9), "failureDomains": {"policy": "Preferred"}}], "one", machines)) == []
+    assert list(scarce_domains([required(replicas, domains=["x"])], "one", machines)) == []
+
+
+def test_machines_of_another_cluster_are_no_domains() -> None:
+    other = zoned("c-1", "c")
+    other["spec"]["claim"] = {"cluster": "two", "set": "w", "uid": "u"}
+    machines = [zoned("a-1", "a"), zoned("a-2", "a"), other]
+    assert len(list(scarce_domains([required(2)], "one", machines))) == 1
+    other["spec"]["claim"]["cluster"] = "one"
+    assert list(scarce_domains([required(2)], "one", machines)) == []
 
 
 def test_a_machine_that_a_set_has_made_for_itself_is_no_other_set_s() -> None:

@@ -168,6 +168,10 @@ EDITS = dict(
         sets("roles", REFUSED, CP, {**WORKERS, "roles": ["worker", "control-plane"]}),
         sets("replicas", "remove-node", CP, {**WORKERS, "replicas": 1}),
         sets("machines.pool.selector.matchLabels", NOTHING, CP, OF_RACK_B),
+        *(
+            sets(f"failureDomains.{name}", NOTHING, CP, {**WORKERS, "failureDomains": {name: value}})
+            for name, value in (("topologyKey", "kubernetes.io/hostname"), ("policy", "Required"), ("domains", ["a"]))
+        ),
         sets("labels", NOTHING, CP, {**WORKERS, "labels": {"a": "b"}}),
         sets("taints", NOTHING, CP, {**WORKERS, "taints": [TAINT]}),
     ]
@@ -195,6 +199,7 @@ ELSEWHERE = {
     "machineSets.0.machines.names": "the definition refuses another source; by `replicas`",
     "machineSets.0.machines.kubevirt": "of Machines that are made later; tests/unit/operator/controllers",
     "machineSets.0.taints.0": "by `taints`",
+    "machineSets.0.failureDomains.domains.0": "by `domains`",
 }
 DEFAULTED = {"source.checksums"}
 

@@ -1,0 +1,157 @@
+"""Which failure domain the machines of a set are in, go to and leave from, so that domains stay balanced; pure.
+
+A set of n machines over k domains has at most n/k of them, rounded up, in each. New machines go to the domain that has
+the fewest, and machines leave the one that has the most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.kube.failures import Json
+from harness.kube.objects import controller_of, dig
+from harness.operator.api.sets import HOSTNAME_LABEL, ZONE_LABEL, FailureDomains
+
+NAMED = 5  # so many machines of a domain are named, of more only how many there are
+
+
+@dataclass(frozen=True)
+class Spreading:
+    """Over what a set is spread.
+
+    key: the label whose values are the domains.  required: no domain has more than its share.
+    domains: the only ones, none where any will do.  asked: whether the set says anything of it.
+    """
+
+    key: str = ZONE_LABEL
+    required: bool = False
+    domains: tuple[str, ...] = ()
+    asked: bool = False
+
+    @staticmethod
+    def of(wanted: Json) -> Spreading:
+        """Return what a set says, as a MachineSet or a ClusterDeployment has it."""
+        said = wanted.get("failureDomains")
+        if said is None:
+            return Spreading(domains=tuple(dig(wanted, "machines", "kubevirt", "zones") or ()))
+        own = FailureDomains.model_validate(said)
+        return Spreading(own.topology_key, own.policy == "Required", own.domains, asked=True)
+
+    def domain_of(self, machine: Json) -> str:
+        """Return the domain that a Machine is in, "" where nobody says so, or where it is none of the set's.
+
+        A machine that is no virtual machine is a host of its own.
+        """
+        found = str(dig(machine, "metadata", "labels", self.key) or "")
+        if not found and self.key == HOSTNAME_LABEL:
+            made = dig(machine, "spec", "kubevirt") or dig(machine, "spec", "through")
+            name = machine["metadata"]["name"]
+            found = str(dig(machine, "status", "infrastructure", "node") or "") if made else name
+        return found if not self.domains or found in self.domains else ""
+
+    def known(self, machines: Iterable[Json]) -> tuple[str, ...]:
+        """Return the domains that there are: those that the set names, or that Machines are in."""
+        return self.domains or tuple(sorted({self.domain_of(machine) for machine in machines} - {""}))
+
+
+def share(machines: int, domains: int) -> int:
+    """Return the most machines of a set that one of so many domains has."""
+    return -(-machines // max(domains, 1))
+
+
+def emptiest(domains: Sequence[str], taken: Iterable[str]) -> str:
+    """Return the domain that has the fewest machines, the first of several; "" where there is no domain."""
+    counts = Counter(taken)
+    return min(domains, key=lambda domain: counts[domain], default="")
+
+
+def claimed_in_order(spreading: Spreading, free: Iterable[Json], own: Iterable[Json], wanted: int) -> Iterator[Json]:
+    """Yield Machines, each from a domain that the set has the fewest of; in the given order within a domain.
+
+    Args:
+        free: that may be claimed.  own: that the set has.  wanted: how many the set is to have.
+    """
+    left, mine = list(free), list(own)
+    most = share(wanted, len(spreading.known((*left, *mine))))
+    counts = Counter(map(spreading.domain_of, mine))
+    while left:
+        chosen = min(left, key=lambda machine: counts[spreading.domain_of(machine)])
+        left.remove(chosen)
+        domain = spreading.domain_of(chosen)
+        if spreading.required and (not domain or counts[domain] >= most):
+            continue
+        counts[domain] += 1
+        yield chosen
+
+
+def leaving_in_order(machines: Sequence[tuple[str, str]], first: int) -> list[str]:
+    """Return the names of machines in the order in which they leave a set.
+
+    Args:
+        machines: each with its domain, in the order in which they would leave without domains.
+        first: so many at the beginning leave first, whatever domains they are in.
+    """
+    left = list(machines)
+    gone = [left.pop(0) for _ in range(first)]
+    while left:
+        counts = Counter(domain for _, domain in left)
+        chosen = max(left, key=lambda one: counts[one[1]])  # the first of several
+        left.remove(chosen)
+        gone.append(chosen)
+    return [name for name, _ in gone]
+
+
+Said = tuple[bool | None, str, str]  # a condition's status, reason and message
+
+
+def spread_of(wanted: Json, own: Sequence[Json], others: Iterable[Json] = ()) -> Said | None:
+    """Return whether the machines of a set are spread as it asks, None where it asks for nothing.
+
+    Args:
+        own: Machines that it has.  others: that it could have.
+    """
+    spreading, replicas = Spreading.of(wanted), int(wanted.get("replicas", 1))
+    if not spreading.asked:
+        return None
+    name, known = f"set {wanted['name']}", spreading.known((*own, *others))
+    unknown = [machine["metadata"]["name"] for machine in own if not spreading.domain_of(machine)]
+    if unknown:
+        remedy = f"label the Machine with {spreading.key}"
+        if any(controller_of(machine) for machine in own):
+            remedy = "name failureDomains.domains, so that each Machine has the label of its own"
+        where = f"in a domain of {spreading.key}" + (f" ({', '.join(known)})" if spreading.domains else "")
+        return None, "DomainUnknown", f"{name}: nothing says that {_some(unknown)} is {where}: {remedy}"
+    where_each: dict[str, list[str]] = {domain: [] for domain in known}
+    for machine in own:
+        where_each[spreading.domain_of(machine)].append(machine["metadata"]["name"])
+    most = share(max(replicas, len(own)), max(len(known), 2 if replicas > 1 else 1))
+    over = {domain: names for domain, names in where_each.items() if len(names) > most}
+    if over:
+        crowded = "; ".join(f"{domain} has {_some(names)}" for domain, names in over.items())
+        said = f"{name}: {crowded}, of {len(own)} machines in {len(known)} domains of {spreading.key}"
+        return False, "TooManyInOne", f"{said}: add machines in others, and replace some of these"
+    if spreading.required and replicas > max(len(known), len(own)):
+        there = ", ".join(known) or "none"
+        said = f"{name}: {replicas} machines need as many domains of {spreading.key}, and there are {there}"
+        return False, "TooFewDomains", f"{said}: add Machines in others, or set failureDomains.policy to Preferred"
+    return True, "Spread", _counts(where_each)
+
+
+def together(said: Iterable[Said]) -> Said:
+    """Return one condition of those of several sets."""
+    found = list(said)
+    for status in (False, None):
+        if some := [one for one in found if one[0] is status]:
+            return status, some[0][1], "; ".join(one[2] for one in some)
+    return (True, "Spread", "") if found else (True, "NotAsked", "")
+
+
+def _counts(where_each: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{domain}: {len(names)}" for domain, names in where_each.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
