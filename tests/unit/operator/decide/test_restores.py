@@ -20,6 +20,7 @@ from harness.operator.decide.observed import RECOVER, RESTORING, Observed, SeenR
 from harness.operator.decide.operations import Nothing, due_of, next_operation, plan
 from harness.operator.decide.restores import OPERATIONS, RULES, RestoreAnswer, restore_answer
 from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.decide.products import known as known_product
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
@@ -316,6 +317,12 @@ def test_workers_that_are_left_stay_and_a_new_one_joins_later() -> None:
 def test_a_loss_of_all_waits_for_a_machine_that_can_be_used(one: Desired, trouble: dict[str, str], words: str) -> None:
     found = wait(next_operation(one, replace(ALL_GONE, restore=asks(), trouble=trouble)))
     assert (found.reason, words in found.message) == ("WaitingForMachines", True), found.message
+
+
+def test_a_loss_of_all_of_other_playbooks_is_no_matter_of_a_phase() -> None:
+    there = replace(HEALTH["the CAs are lost as well"][0], restore=asks())
+    one = with_others(product=known_product(), playbooks={"product": {"configMap": "theirs"}})
+    assert wait(next_operation(one, there)).reason == "NotRecoverable"
 
 
 def test_a_loss_of_all_asks_for_an_etcd_restore() -> None:
