@@ -181,15 +181,10 @@ GATES = Cel(
 )
 GATES_FLAG = "feature-gates"  # of each component; the kubelet and kube-proxy have `featureGates` in their files
 GATED_FLAGS = ("apiServer", "controllerManager", "scheduler")
-GATED_FILES = ("kubelet", "kubeProxy")
+# CEL sees nothing of an object of any form, such as `config` of the kubelet: there only `holds` looks.
 GATES_TWICE = Cel(
     "self.featureGates.size() == 0 || !("
-    + " || ".join(
-        (
-            *(f"'{GATES_FLAG}' in self.{name}.extraArgs" for name in GATED_FLAGS),
-            *(f"'featureGates' in self.{name}.config" for name in GATED_FILES),
-        )
-    )
+    + " || ".join(f"'{GATES_FLAG}' in self.{name}.extraArgs" for name in GATED_FLAGS)
     + ")",
     "feature gates are set for all components, and for one of them as well",
     f"use featureGates alone, or {GATES_FLAG} of extraArgs and featureGates of config alone",

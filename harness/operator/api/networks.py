@@ -267,7 +267,7 @@ class ClusterNetwork(ApiModel):
         made: dict[str, Any] = dict(IPV6_NETWORKS if own == [IPV6] else DEFAULT_NETWORKS)
         made |= SECOND_NETWORKS if len(own) > 1 else {}
         names = {"ipv6_pods": "ipv6Pods", "ipv6_services": "ipv6Services"}
-        made |= {names.get(str(name), name): value for name, value in given.items() if value is not None}
+        made |= {names.get(str(name), str(name)): value for name, value in given.items() if value is not None}
         vxlan = made.get("vxlan", {})
         return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
 

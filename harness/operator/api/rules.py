@@ -20,6 +20,7 @@ from pydantic.alias_generators import to_camel
 
 from harness.kube.failures import Json
 from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
+from harness.kube.objects import dig
 from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import FLAG_PATTERN, FLAGS, NamedImages, number_mistakes
@@ -183,6 +184,19 @@ def of_other_runtimes(runtime: str) -> frozenset[str]:
     return frozenset(field.variable for field in (*SETTINGS, *VERSIONS) if field.runtime not in ("", runtime))
 
 
+def of_unset_fields(cd: ClusterDeployment) -> frozenset[str]:
+    """Return the variables whose fields say nothing: objects from a time without these fields have the variables.
+
+    Not those of networks, by which machines get their addresses.
+    """
+    spec = cd.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return frozenset(
+        field.variable
+        for field in SETTINGS
+        if field.variable not in {*EXAMPLES, *MAPPINGS} and dig(spec, *field.path.split(".")) is None
+    )
+
+
 def own_playbooks(cd: ClusterDeployment) -> bool:
     """Tell whether somebody else's playbooks are run, whose variables may mean something else."""
     return bool(cd.spec.playbooks.image) or cd.spec.playbooks.product is not None
@@ -190,12 +204,11 @@ def own_playbooks(cd: ClusterDeployment) -> bool:
 
 def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     """Yield what is wrong with `spec.variables`, and with the numbers of the settings that they are merged with."""
-    packaged, others = not own_playbooks(cd), of_other_runtimes(cd.spec.runtime.name)
+    packaged, free = not own_playbooks(cd), of_other_runtimes(cd.spec.runtime.name) | of_unset_fields(cd)
     for name, value in cd.spec.variables.items():
-        if name in others and (wrong := _value_mistake(name, value, packaged=packaged)):
-            yield wrong
-        elif name in others:
-            continue
+        if name in free:
+            wrong = _value_mistake(name, value, packaged=packaged)
+            yield from [wrong] if wrong else []
         elif name in MAPPINGS:
             yield from _merged(f"spec.variables.{name}", MAPPINGS[name].path, value)
         elif wrong := _name_mistake(name, packaged=packaged) or _value_mistake(name, value, packaged=packaged):
@@ -314,7 +327,7 @@ def unnamed_images(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     wanted += ["network_plugin"] if cd.spec.network.plugin == "flannel" else []
     wanted += [name for addon in cd.spec.addons for name in ADDONS.get(addon.name, ())]
     for name in wanted:
-        if getattr(cd.spec.source.images, name) is None:
+        if getattr(cd.spec.source.images, name) is None and not cd.spec.variables.get(f"cluster_{name}_image"):
             message = f"{MAKERS} has no image of the name that {to_camel(name)} has by default"
             remedy = "set it to the image's name with its tag, or use a registry that has all images under one path"
             yield SpecMistake(f"spec.source.images.{to_camel(name)}", message, remedy)

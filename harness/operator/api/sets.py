@@ -61,7 +61,7 @@ class SpreadPolicy(ApiModel):
 
     topology_key: MarkKey = Field(default=ZONE_LABEL, description="Label of Machines or nodes that names domains.")
     policy: Literal["Required", "Preferred"] = Field(
-        default="Preferred", description="Required: each machine in a domain of its own; Preferred: as well as can be."
+        default="Preferred", description="Required: no two machines in one domain; Preferred: as well as can be."
     )
 
 

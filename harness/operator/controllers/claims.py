@@ -137,7 +137,7 @@ def in_order(machines: Iterable[Json], wanted: Json) -> list[Json]:
     """Return Machines of a set with those first that stay when it is to have fewer."""
     named = {machine["metadata"]["name"]: machine for machine in machines}
     models = map(DeclaredMachine.model_validate, named.values())
-    over = {wanted["name"]: Spreading.of(wanted)} if wanted.get("failureDomains") else {}
+    over = {wanted["name"]: Spreading.of(wanted)} if wanted.get("failureDomains") is not None else {}
     return [named[name] for name in reversed(scale_in_order(models, over))]
 
 

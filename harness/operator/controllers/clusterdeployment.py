@@ -299,7 +299,7 @@ def _networks_allocated(view: DeclaredView) -> Said:
 def _spread(sets: Sequence[Json]) -> Said:
     """Return whether the machines of sets that ask for it are spread over failure domains."""
     words: dict[str, bool | None] = {"True": True, "False": False}
-    found = (condition(one, SPREAD) for one in sets if dig(one, "spec", "failureDomains"))
+    found = (condition(one, SPREAD) for one in sets if dig(one, "spec", "failureDomains") is not None)
     return together(
         (words.get(one["status"]), one["reason"], one.get("message", ""))
         if one is not None

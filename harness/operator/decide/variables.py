@@ -157,6 +157,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
         names = service_names(cd.metadata.name, cd.metadata.namespace)
         made[API_NAMES] = [*names, *(name for name in made.get(API_NAMES, ()) if name not in names)]
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
+    if API_NAMES in made and isinstance(further := own.get(API_NAMES), list):
+        own[API_NAMES] = [*made[API_NAMES], *(name for name in further if name not in made[API_NAMES])]
     return merged(made, own)
 
 

@@ -25,6 +25,7 @@ def scheduled(schedule: str, **more: Any) -> Json:
 
 # What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
 JUDGED = {
+    "feature gates twice, by a file",
     "unknown version",
     "a machine in two sets",
     "name of a variable",
@@ -190,7 +191,7 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.machineSets[0].failureDomains.policy",
         'supported values: "Required", "Preferred"',
     ),
-    "a topology key that is no label": (
+    "a topology key that is not a label": (
         deployment({**CP, "failureDomains": {"topologyKey": "a zone"}}),
         "spec.machineSets[0].failureDomains.topologyKey",
         "should match",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,6 +116,37 @@ def test_every_schema_is_structural() -> None:
 )
 def test_a_schema_that_is_not_structural_is_found(node: Json, why: list[str]) -> None:
     assert list(unstructured(node)) == why
+
+
+FREE = "x-kubernetes-preserve-unknown-fields"
+PLACE = re.compile(r"\bself((?:\.[A-Za-z_]\w*)+)(?!\w|\()")
+
+
+def unseen(node: Json) -> Iterator[str]:
+    """Yield what rules of a schema look into though CEL sees nothing of it: objects of any form."""
+    for rule in node.get("x-kubernetes-validations", ()):
+        for place in PLACE.findall(rule["rule"]):
+            inner = node
+            for name in place.removeprefix(".").split("."):
+                inner = inner.get("properties", {}).get(name.strip("_"), {})
+                if inner.get(FREE):
+                    yield f"{place.removeprefix('.')} in {rule['rule']}"
+
+
+def test_no_rule_looks_into_objects_of_any_form() -> None:
+    rules = [rule for _, node in EVERY for rule in node.get("x-kubernetes-validations", ())]
+    assert len(rules) > 40
+    assert sum(len(PLACE.findall(rule["rule"])) for rule in rules) > 40
+    assert [(path, what) for path, node in EVERY for what in unseen(node)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "count"),
+    [("self.a.b.all(x, x > 0)", 0), ("'x' in self.a.config", 1), ("self.a.config.size() == 0 || has(self.a.b)", 1)],
+)
+def test_a_rule_that_looks_into_an_object_of_any_form_is_found(rule: str, count: int) -> None:
+    inner = {"properties": {"config": {"type": "object", FREE: True}, "b": {"type": "array"}}}
+    assert len([*unseen({"properties": {"a": inner}, "x-kubernetes-validations": [{"rule": rule}]})]) == count
 
 
 def test_every_field_is_described() -> None:

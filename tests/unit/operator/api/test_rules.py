@@ -20,6 +20,7 @@ from harness.operator.api.rules import (
     SpecField,
     component_mistakes,
     of_other_runtimes,
+    of_unset_fields,
     read,
     variable_mistakes,
 )
@@ -156,11 +157,33 @@ def said(name: str, value: object, **spec: Any) -> list[str]:
 @pytest.mark.parametrize("name", sorted({*KNOWN, *OPERATORS_OWN} - MAPPINGS.keys()))
 def test_a_variable_that_something_else_stands_for_is_refused_with_the_field(name: str) -> None:
     runtime = KNOWN[name].runtime if name in KNOWN else ""
-    (text,) = said(name, "1", runtime={"name": runtime or "containerd"})
+    runtime = runtime or "containerd"
+    if name in of_unset_fields(defaulted(deployment(runtime={"name": runtime}))):
+        return  # see below
+    (text,) = said(name, "1", runtime={"name": runtime})
     assert text.startswith(f"spec.variables.{name}: ")
     if name in KNOWN and name not in OPERATORS_OWN:
         path = KNOWN[name].path
         assert ("spec.addons" if path.startswith("addons") else f"spec.{path}") in text
+
+
+UNSET = of_unset_fields(defaulted(deployment(runtime={"name": "crio"}))) | of_unset_fields(defaulted(deployment()))
+
+
+@pytest.mark.parametrize("name", sorted(UNSET & FORMS.keys()))
+def test_a_variable_may_stand_in_the_place_of_a_field_that_is_not_set(name: str) -> None:
+    runtime = {"name": KNOWN[name].runtime or "containerd"}
+    fine = FINE[name] if name in FINE else yaml.safe_load(FORMS[name].example)
+    assert said(name, fine, runtime=runtime) == []
+    if not FORMS[name].fits(WRONG):
+        assert len(said(name, WRONG, runtime=runtime)) == 1
+
+
+def test_a_variable_of_a_field_that_is_set_is_refused() -> None:
+    assert len(UNSET) > 50
+    (text,) = said("cluster_drain_force", True, maintenance={"drainForce": False})
+    assert text.endswith("a field stands for this variable: remove it, and set spec.maintenance.drainForce")
+    assert len(said("cluster_ipv6_pod_cidr", "fd00::/56")) == 1, "machines get addresses by the field"
 
 
 @pytest.mark.parametrize("runtime", ["containerd", "crio"])

@@ -397,3 +397,22 @@ def test_a_set_that_is_scaled_changes_its_wish() -> None:
 )
 def test_nothing_else_changes_a_wish(found: Json, generation: int) -> None:
     assert scaled(found, {**declared(), "status": {"observedGeneration": generation}}) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (("True", "Spread", "a: 1"), ("True", "Spread")),
+        (("False", "TooManyInOne", "a has both"), ("False", "TooManyInOne")),
+        (("Unknown", "DomainUnknown", "m-0"), ("Unknown", "DomainUnknown")),
+        (None, ("Unknown", "NotYet")),
+    ],
+)
+def test_what_its_sets_say_of_failure_domains_is_said_of_the_cluster(
+    status: tuple[str, str, str] | None, said: tuple[str, str]
+) -> None:
+    found = dict(zip(("status", "reason", "message"), status, strict=True)) if status else {}
+    one = {"spec": {"failureDomains": {}}, "status": {"conditions": [{"type": "Spread", **found}] if found else []}}
+    view = seen(declared(), None)
+    assert words(summary(view, one, {"spec": {}}), "Spread") == said
+    assert words(summary(view, {"spec": {}}), "Spread") == ("True", "NotAsked")

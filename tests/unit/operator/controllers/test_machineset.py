@@ -39,6 +39,23 @@ def test_a_set_counts_its_machines() -> None:
     assert said["message"] == "waiting for 1 more machine with labels rack=a: 1 exists, 1 is Idle (m-9)"
 
 
+def in_zone(name: str, zone: str, **more: Any) -> Json:
+    found = idle(name, **more)
+    found["metadata"]["labels"] = {"rack": "a", "topology.kubernetes.io/zone": zone}
+    return found
+
+
+def test_a_set_that_is_to_be_spread_says_whether_it_is_and_forgets_it_when_it_is_not_asked_any_more() -> None:
+    own = [in_zone(name, "a", claim=CLAIM) for name in ("m-0", "m-1")]
+    spec = {**wanted_set("cp", "worker", replicas=2), "failureDomains": {"policy": "Preferred"}}
+    body: Json = {"metadata": {"generation": 3, "ownerReferences": [OWNER]}, "spec": spec}
+    status = status_of(body, [*own, in_zone("m-2", "b")], cluster(), NOON)
+    said = {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+    assert said == {"MachinesClaimed": ("True", "Claimed"), "Spread": ("False", "TooManyInOne")}
+    after = {**body, "spec": wanted_set("cp", "worker", replicas=2), "status": status}
+    assert [one["type"] for one in status_of(after, own, cluster(), NOON)["conditions"]] == ["MachinesClaimed"]
+
+
 @pytest.mark.parametrize(
     ("found", "said"),
     [

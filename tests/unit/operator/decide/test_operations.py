@@ -288,9 +288,9 @@ def test_another_address_of_ipv6_matters_to_a_cluster_that_has_it(families: list
 
 def test_what_needs_no_operation_of_its_own_goes_with_the_next_one() -> None:
     before = deployed(wish())
-    gentle = {"maintenance": {"drainTimeoutSeconds": 7}}
-    assert next_operation(wish(**gentle), before) == Nothing()
-    found = operation(next_operation(wish(machines=MACHINES[:2], **gentle), before))
+    gentle = {"drainTimeoutSeconds": 7}
+    assert next_operation(wish(maintenance=gentle), before) == Nothing()
+    found = operation(next_operation(wish(machines=MACHINES[:2], maintenance=gentle), before))
     assert found.operation == "remove-node"
     assert found.applies is not None
     assert found.applies.variables["cluster_drain_timeout"] == 7
