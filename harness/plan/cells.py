@@ -139,7 +139,8 @@ def _phases(known: _Known, machines: tuple[PlannedMachine, ...]) -> Iterator[Pha
     for number, (phase, hops) in enumerate(played):
         there = [m for m in machines if m.name not in gone]
         held = (*_last(there, phase.hold_back), *_spare(there, phase.hold_back_spare))
-        lost = _last([m for m in there if m.name not in held], phase.lose)
+        named = [m for m in there if m.name not in held]
+        lost = (*_last(named, phase.lose), *_first(named, phase.replace))
         staying = [m for m in there if m.name not in (*held, *lost)]
         removed = (*_last(staying, phase.remove), *_spare(staying, phase.remove_spare))
         added.update(phase.vars)
@@ -207,6 +208,13 @@ def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -
             )
         found[axis] = value
     return found
+
+
+def _first(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the names of the first machines of each group, as `_last` counts them."""
+    return tuple(
+        m.name for group, count in counts.items() for m in [m for m in machines if m.groups[0] == group][:count]
+    )
 
 
 def _last(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:

@@ -137,13 +137,16 @@ def _large_enough(topology: Topology, scenario: Scenario) -> bool:
     if any(phase.restart == "one-by-one" for phase in scenario.phases) and _nodes(topology) < TO_RESTART_ONE_BY_ONE:
         return False
     for phase in scenario.phases:
-        if not (phase.hold_back or phase.remove or phase.lose):
+        touched = Counter[Group]()
+        for counts in (phase.hold_back, phase.remove, phase.lose, phase.replace):
+            touched.update(counts)
+        if not touched:
             continue
-        touched = Counter(phase.hold_back) + Counter(phase.remove) + Counter(phase.lose)
         if any(machines_of(topology, group) - gone[group] <= count for group, count in touched.items()):
             return False
         gone.update(phase.remove)
         gone.update(phase.lose)
+        gone.update(phase.replace)
     return True
 
 

@@ -11,7 +11,7 @@ from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
 from harness.operator.decide.membership import batch, dead, etcd_lost, majority, roles_lost, to_recover, without_quorum
-from harness.operator.decide.restores import restoring
+from harness.operator.decide.restores import not_recoverable, restoring
 from harness.operator.decide.variables import with_parts
 
 SETTLE_SECONDS = 30.0  # policy: machines that go together, such as those of one rack, are all known to be gone by then
@@ -183,6 +183,8 @@ def rebuild(found: Situation) -> Due | None:
         return None
     hosts = (*_without(found, gone), *_in_their_place(found, gone))
     due = step(found, _why_leaving(found, gone), gone, StepChange(hosts=hosts, after=hosts))
+    if why := not_recoverable(found):
+        return replace(due, wait=Wait(WaitReason.NOT_RECOVERABLE, why))
     return restoring(found, due) if etcd_lost(who, gone) else due
 
 

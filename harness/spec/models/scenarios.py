@@ -22,6 +22,8 @@ class ScenarioPhase(Model):
     hold_back: how many machines of each group (the last ones) the inventory does not name yet; the next phase has them.
     remove: how many machines of each group (the last ones) this phase takes out of the cluster.
     lose: how many machines of each group (the last ones) are destroyed before this phase, which has to do without them.
+    replace: how many machines of each group (the first ones) are destroyed likewise; others that were held back come in
+      their place.
     hold_back_spare, remove_spare: as hold_back and remove, but only of groups of which a topology has more than that
       many machines; of the others none is taken.
     hop: a step between two others, with the values of that step; the next phase has the same name. Left out for
@@ -48,6 +50,7 @@ class ScenarioPhase(Model):
     hold_back: dict[Group, Count] = Field(default_factory=dict)
     remove: dict[Group, Count] = Field(default_factory=dict)
     lose: dict[Group, Count] = Field(default_factory=dict)
+    replace: dict[Group, Count] = Field(default_factory=dict)
     hold_back_spare: dict[Group, Count] = Field(default_factory=dict)
     remove_spare: dict[Group, Count] = Field(default_factory=dict)
     values: dict[Name, Steps] = Field(default_factory=dict)

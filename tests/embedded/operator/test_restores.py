@@ -12,7 +12,7 @@ from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.world import ACTIVE, MINE, NAME, OPTIONS, World, failed
 
-DEPLOY, RECOVER = f"{NAME}-1-deploy", f"{NAME}-2-recover"
+DEPLOY, RECOVER, REBUILD = f"{NAME}-1-deploy", f"{NAME}-2-recover", f"{NAME}-2-rebuild"
 # Ahead, so that nobody waits for what else is lost to show before one of two is removed.
 FIRST, SECOND = "2999-03-01T00:00:00Z", "2999-04-01T00:00:00Z"
 LOST = ("m-1", "m-2")
@@ -29,9 +29,9 @@ def backup(world: World, name: str, made: Json) -> Json:
     return world.api.merge(ETCD_BACKUP, name, {"status": status}, world.namespace, subresource="status")
 
 
-def seen(world: World, *, lost: str | None) -> None:
-    """Have two of the three control planes lost since a moment, or all of them well."""
-    for name in LOST:
+def seen(world: World, *, lost: str | None, names: tuple[str, ...] = LOST) -> None:
+    """Have two of the three control planes lost since a moment, or those named, or all of them well."""
+    for name in names:
         made = {"type": "InfrastructureReady", "status": "True", "reason": "Running", "message": ""}
         if lost is not None:
             made |= {"status": "False", "reason": "Lost", "message": "its VirtualMachine is gone"}
@@ -100,6 +100,30 @@ def test_a_lost_majority_is_recovered_by_an_etcd_restore_once(world: World, mana
     assert (status["way"], status["machines"], status["lostSince"]) == ("MajorityLost", ["m-1", "m-2"], TAKEN)
     assert status["operation"] == 2
     assert [one["operation"] for one in world.history(2)] == ["recover", "deploy"]
+
+
+def test_a_control_plane_is_made_again_on_another_machine_with_the_same_cas(
+    world: World, manager: StartManager
+) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    made = three(world)
+    seen(world, lost=FIRST, names=("m-0", *LOST))
+    said = world.condition("Progressing", "False", "RestoreNotNamed")["message"]
+    assert said.startswith("all control planes are lost (m-0, m-1, m-2): make an EtcdRestore")
+    ask(world, confirm=TAKEN)
+    said = world.condition("Progressing", "True", "WaitingForMachines")["message"]
+    assert "no other machine can be used as etcd and control-plane yet" in said
+    assert world.kubelet.jobs() == [DEPLOY]
+
+    world.give("m-3", made)
+    job = world.succeed(REBUILD)
+    sources = next(one for one in dig(job, "spec", "template", "spec", "volumes") if one["name"] == "inputs")
+    secrets = {dig(one, "secret", "name") for one in sources["projected"]["sources"]} - {None}
+    assert secrets >= {f"{NAME}-{name}" for name in ("ca", "etcd", "proxy", "sa")}
+    assert "without m-0, m-1, m-2" in restored(world, "True", "Restored")["message"]
+    assert dig(world.get(ETCD_RESTORE, "undo"), "status", "way") == "AllLost"
+    assert [one["operation"] for one in world.history(2)] == ["rebuild", "deploy"]
+    assert dig(world.status(), "applied", "machines") == ["m-3"]
 
 
 def test_what_was_meant_for_a_loss_does_nothing_once_that_is_over(world: World, manager: StartManager) -> None:

@@ -101,7 +101,7 @@ def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, ordered: C
 CAS = ("ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub", "etcd/ca.crt", "etcd/ca.key")
 
 
-def test_a_control_plane_is_made_anew_of_its_cas_and_a_snapshot(bench: Bench, ordered: Cell) -> None:
+def test_a_control_plane_is_made_again_of_its_cas_and_a_snapshot(bench: Bench, ordered: Cell) -> None:
     path, authority = bench.directory / "etcd" / "all.db", bench.directory / "authority"
     (authority / "etcd").mkdir(parents=True)
     for name in CAS:

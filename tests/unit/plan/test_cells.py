@@ -123,6 +123,23 @@ def test_what_is_changed_before_a_hop_holds_in_it_and_indices_are_those_of_playe
     assert cell.phases[3].data_of == 2
 
 
+def test_those_held_back_take_the_place_of_the_first_that_are_destroyed(spec: Spec) -> None:
+    phases: list[dict[str, object]] = [
+        {"phase": "deploy", "then": "it runs", "hold_back": {"control_plane": 2}},
+        {"phase": "recover", "then": "others run it", "replace": {"control_plane": 1}},
+    ]
+    (two,) = (one for one in spec.topologies["two"].machines if one.groups[0] == "control_plane")
+    grown = spec.topologies["two"].model_copy(update={"machines": (two.model_copy(update={"count": 3}),)})
+    lost = Scenario.model_validate({"label": "all lost", "phases": phases})
+    cell = make_cell(
+        spec.model_copy(update={"scenarios": {"fresh": lost}, "topologies": {**spec.topologies, "two": grown}}), FRESH
+    )
+    assert [(phase.machines, phase.lost) for phase in cell.phases] == [
+        (("cp-0",), ()),
+        (("cp-0", "cp-1", "cp-2"), ("cp-0",)),
+    ]
+
+
 def test_a_scenario_without_a_value_to_start_from_is_refused(spec: Spec) -> None:
     with pytest.raises(BadInput, match="upgrade starts from an earlier version, and v1 has none"):
         make_cell(spec, {**UPGRADE, "version": "v1"})

@@ -81,7 +81,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         "rebuild_check_etcd_version": "3.6.8",
     }
     hosts = {name: {**defaults, **own} for name, own in hosts.items()}
-    plays = [
+    plays: list[dict[str, Any]] = [
         {"roles": ["rebuild_check"], "vars": given},
         {"tasks": [{"ansible.builtin.debug": {"msg": "GROUPS {{ groups | to_json }}"}}], "vars": given},
     ]

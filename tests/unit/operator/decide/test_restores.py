@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.errors import BadInput
 from harness.operator.api.cluster import AuthorityState, CurrentOperation, DeclaredCluster
 from harness.operator.api.etcd import ALL_LOST, MAJORITY_LOST, ROLLBACK, EtcdRestore, RestoreWay
+from harness.operator.api.rules import read
 from harness.operator.decide.accepted import against
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
@@ -19,10 +23,15 @@ from harness.operator.decide.due import Situation
 from harness.operator.decide.observed import RECOVER, RESTORING, Observed, SeenRestore, begun, ended, observed
 from harness.operator.decide.operations import Nothing, due_of, next_operation, plan
 from harness.operator.decide.restores import OPERATIONS, RULES, RestoreAnswer, restore_answer
-from tests.unit.operator.api.objects import wanted_set
+from harness.operator.decide.variables import load_releases
+from harness.operator.execute.snapshots import SnapshotStore
+from tests.unit.operator.api.objects import deployment, wanted_set
+from tests.unit.operator.decide.products import known as known_product
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, wait, wish
+from tests.unit.operator.execute import etcd_files, test_object_store
+from tests.unit.operator.execute.test_snapshots import taken
 from tests.unit.pages import ROOT
 
 GONE, DOWN = "its VirtualMachine is gone", "it answers no login"
@@ -318,6 +327,12 @@ def test_a_loss_of_all_waits_for_a_machine_that_can_be_used(one: Desired, troubl
     assert (found.reason, words in found.message) == ("WaitingForMachines", True), found.message
 
 
+def test_a_loss_of_all_of_other_playbooks_is_no_matter_of_a_phase() -> None:
+    there = replace(HEALTH["the CAs are lost as well"][0], restore=asks())
+    one = with_others(product=known_product(), playbooks={"product": {"configMap": "theirs"}})
+    assert wait(next_operation(one, there)).reason == "NotRecoverable"
+
+
 def test_a_loss_of_all_asks_for_an_etcd_restore() -> None:
     found = wait(next_operation(with_others(), ALL_GONE))
     assert found.reason == "RestoreNotNamed"
@@ -496,3 +511,94 @@ def test_each_restore_is_once_and_the_first_comes_first(
     cluster = DeclaredCluster.model_validate({"metadata": {"name": "guest"}, "status": {"history": past}})
     found = observed(cluster, (), NOW, (), restores).restore
     assert (found.name if found is not None else None) == first
+
+
+def of_object(**spec: Any) -> str:
+    """Return what is wrong with a new ClusterDeployment."""
+    _, found = read(deployment(**spec), load_releases().kubernetes)
+    return "; ".join(one.text for one in found)
+
+
+def of_edit(one: Desired) -> str:
+    """Return what is wrong with an edit of a cluster of three control planes."""
+    return "; ".join(mistake.text for mistake in against(one.wish, PLANES, world()))
+
+
+def of_snapshot(place: Path, content: bytes) -> str:
+    """Return how a snapshot is refused that an operation is to restore."""
+    store = SnapshotStore(place, "prod", etcd_files.place())
+    taken(store)
+    etcd_files.write(store.path, content)
+    with pytest.raises(BadInput) as refused:
+        store.begin("rebuild")
+    return f"{refused.value.summary}; {refused.value.hint}"
+
+
+def of_bucket() -> str:
+    """Return how an object store's answer that there is no bucket is told."""
+    error = test_object_store.failed(test_object_store.refused("NoSuchBucket"))
+    return f"{error.summary}; {error.hint}"
+
+
+# What a person may ask for wrongly: how it is refused, and words of what is named and of the remedy.
+INPUTS: dict[str, tuple[Callable[[Path], str], str, str]] = {
+    "a snapshot of another cluster": (
+        lambda _: answered(planes(), world(restore=asks(), backups=BACKUP["of another cluster"])).message,
+        "EtcdBackup sunday is of another cluster",
+        "make another one once a backup is Verified",
+    ),
+    "a snapshot of a later etcd": (
+        lambda _: answered(planes(), world(restore=asks(), backups=BACKUP["of a later etcd"])).message,
+        "EtcdBackup sunday was taken of etcd 3.99.0",
+        "upgrade etcd first (spec.components.etcd), or name an earlier backup",
+    ),
+    "a snapshot with another hash": (
+        lambda place: of_snapshot(place, etcd_files.snapshot_of(b"another")),
+        "prod/a.db",
+        "an EtcdRestore of another EtcdBackup",
+    ),
+    "a bucket that is missing": (lambda _: of_bucket(), "bucket", "create"),
+    "a schedule that never fires": (
+        lambda _: of_object(etcd={"backup": {"schedule": "0 0 31 2 *", "destination": {"claim": "c"}}}),
+        "spec.etcd.backup.schedule: '0 0 31 2 *'",
+        "write minute, hour, day of the month",
+    ),
+    "a restore while an operation runs": (
+        lambda _: answered(planes(), world(restore=asks(), running=RUNS["an operation"])).message,
+        "reconfigure 2 runs",
+        "it begins after its end",
+    ),
+    "a restore without confirm": (
+        lambda _: answered(planes(), world(restore=asks(""))).message,
+        "to confirm that, set spec.confirm to 2026-11-22",
+        "kubectl patch ver undo",
+    ),
+    "a restore of everything without the CAs": (
+        lambda _: answered(planes(), replace(HEALTH["the CAs are lost as well"][0], restore=asks())).message,
+        "without the keys of the cluster's CAs",
+        "Start a machine from a disk that is left",
+    ),
+    "two members": (
+        lambda _: of_object(machineSets=[wanted_set("cp", "control-plane", replicas=2)]),
+        "spec.machineSets: two control planes would be two etcd members",
+        "use one or three control planes",
+    ),
+    "fewer members than a majority": (
+        lambda _: of_edit(planes(1)),
+        "spec.machineSets: of 3 etcd members 2 would leave",
+        "remove 1 at a time",
+    ),
+    "an older Kubernetes": (lambda _: of_edit(planes(version="1.35.4")), "spec.version: ", "use 1.36.3 or newer"),
+    "an older etcd": (
+        lambda _: of_edit(planes(components={"etcd": "3.4.3"})),
+        "spec.components.etcd: etcd 3.4.3 is older than",
+        "or remove the field",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_bad_input_is_refused_by_name_with_a_remedy(case: str, tmp_path: Path) -> None:
+    refused, named, remedy = INPUTS[case]
+    said = refused(tmp_path)
+    assert (named in said, remedy in said) == (True, True), said
