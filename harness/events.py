@@ -68,7 +68,7 @@ def recorded(run_dir: Path) -> Recorded:
 
 
 def event_of(line: bytes) -> Event | None:
-    """Return the event in a line, its texts sanitized; None where it is no event of a run."""
+    """Return the event in a line, its texts sanitized; None where it is not an event of a run."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,6 +1,9 @@
-"""Files: atomic writes, locks, YAML that we write, and files that people name, read up to a size.
+"""Files: atomic writes, locks, work folders, YAML that we write, and files that people name, read up to a size.
 
 A FIFO or a terminal would be waited for without an end, a device read without one.
+
+Caches (artifacts, disk images, node images, what products need) share the work folders: a lock per entry keeps
+processes from making the same thing twice, and its holder removes what killed processes left.
 """
 
 from __future__ import annotations
@@ -9,9 +12,10 @@ import codecs
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import yaml
@@ -158,7 +162,7 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         largest: its largest size, in bytes.
 
     Raises:
-        BadInput: it is no regular file, larger, or cannot be read.
+        BadInput: it is not a regular file, larger, or cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO is opened without its writer
@@ -166,9 +170,9 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         if error.filename is None:
             error.filename = str(path)
         raise system.of(error) or BadInput(f"{path} cannot be read: {error}") from error
-    seen = os.fstat(handle)
+    status = os.fstat(handle)
     try:
-        refuse_irregular(path, seen)
+        refuse_irregular(path, status)
     except BadInput:
         os.close(handle)
         raise
@@ -176,15 +180,15 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         content = file.read(largest + 1)
     if len(content) > largest:
         raise BadInput(
-            f"{path} has {max(seen.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
+            f"{path} has {max(status.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
             hint="is it the right file?",
         )
     return content
 
 
-def refuse_irregular(path: Path, seen: os.stat_result) -> None:
-    """Refuse what is no regular file."""
-    kind = stat.S_IFMT(seen.st_mode)
+def refuse_irregular(path: Path, status: os.stat_result) -> None:
+    """Refuse what is not a regular file."""
+    kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise BadInput(f"{path} is {KINDS.get(kind, 'no regular file')}", hint="name a regular file")
 
@@ -200,3 +204,31 @@ def read_text(path: Path, *, largest: int = LARGEST) -> str:
         raise BadInput(
             f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
+
+
+LOCK = ".lock-"
+TEMPORARY = ".tmp-"
+
+
+def hold(root: Path, name: str, waiting: Callable[[], None]) -> AbstractContextManager[None]:
+    """Lock an entry of a cache folder, which is made as needed; `waiting` is called when another process has it."""
+    root.mkdir(parents=True, exist_ok=True)
+    return locked(root / f"{LOCK}{name}", waiting=waiting)
+
+
+@contextmanager
+def working(root: Path, name: str) -> Iterator[Path]:
+    """Yield the path of a folder to make and to make an entry in; only for the holder of the entry's lock."""
+    for left in half_done(root, name):
+        shutil.rmtree(left, ignore_errors=True)
+    work = root / f"{TEMPORARY}{name}-{os.getpid()}"
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def half_done(root: Path, name: str) -> list[Path]:
+    """Return the folders in which an entry was or is being made, one for each process."""
+    folders = sorted(root.glob(f"{TEMPORARY}{name}-*"))
+    return [folder for folder in folders if folder.name.rpartition("-")[0] == f"{TEMPORARY}{name}"]

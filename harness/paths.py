@@ -68,7 +68,7 @@ def project_dir() -> Path:
     found = named_project() or enclosing_project()
     if found is None:
         raise BadInput(
-            f"this is no project: neither {Path.cwd()} nor a folder above it has a {SETTINGS} or a {MATRIX}/ folder",
+            f"this is not a project: neither {Path.cwd()} nor a folder above it has a {SETTINGS} or a {MATRIX}/ folder",
             hint="`vmatrix init` creates one; to use another, go there or name it: `vmatrix --project DIRECTORY ...`; "
             "with `vmatrix --product-file FILE ...`, any folder is one",
         )
@@ -82,7 +82,7 @@ def named_project() -> Path | None:
         return None
     if not is_project(Path(named)) and not (os.environ.get(PRODUCT) and Path(named).is_dir()):
         raise BadInput(
-            f"{named} is no project: it has neither a {SETTINGS} nor a {MATRIX}/ folder",
+            f"{named} is not a project: it has neither a {SETTINGS} nor a {MATRIX}/ folder",
             hint=f"--project and {PROJECT} name the folder of a project; `vmatrix init` creates one. With a product "
             f"file (--product-file, {PRODUCT}, in pipelines the input `product`), any folder is one",
         )
@@ -100,7 +100,7 @@ def product_file() -> Path | None:
         return None
     if not os.path.isfile(named):
         raise BadInput(
-            f"the product file {named} {'is no file' if os.path.exists(named) else 'does not exist'}",
+            f"the product file {named} {'is not a file' if os.path.exists(named) else 'does not exist'}",
             hint=f"--product-file and {PRODUCT} name a file like matrix/product.yml, from the working directory",
         )
     return Path(named).resolve()

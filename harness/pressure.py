@@ -1,4 +1,4 @@
-"""Pressure: how busy a host or a machine is by its own account, and whether anything could be in time there.
+"""Pressure: how busy a host or a machine is by its own account, whether anything could be in time there; free memory.
 
 Load and pressure stall information are averages that the kernel keeps, so they tell of the minutes before a failure
 when they are read after it (proc_loadavg(5); docs.kernel.org, "PSI - Pressure Stall Information"). Machines of the
@@ -84,10 +84,10 @@ def of_text(where: str, text: str) -> Pressure | None:
     """Read what READ prints; None where it is not that."""
     lines = text.splitlines()
     try:
-        processors, (one, five, fifteen) = int(lines[0]), map(float, lines[1].split()[:3])
+        processors, (last_minute, five, fifteen) = int(lines[0]), map(float, lines[1].split()[:3])
     except (IndexError, ValueError):
         return None
-    return Pressure(where, processors, (one, five, fifteen), _stalled(text), _stolen(TIMES.findall(text)))
+    return Pressure(where, processors, (last_minute, five, fifteen), _stalled(text), _stolen(TIMES.findall(text)))
 
 
 def _stalled(text: str) -> dict[str, float]:
@@ -98,7 +98,7 @@ def _stolen(times: Sequence[str]) -> float | None:
     """Return the percentage of the time between two readings that was stolen."""
     if len(times) < 2:
         return None
-    first, last = ([int(one) for one in text.split()][:OF_THE_PROCESSOR] for text in (times[0], times[-1]))
+    first, last = ([int(number) for number in text.split()][:OF_THE_PROCESSOR] for text in (times[0], times[-1]))
     every = sum(last) - sum(first)
     return 100 * (last[STEAL] - first[STEAL]) / every if len(last) > STEAL and every > 0 else None
 
@@ -111,3 +111,9 @@ def this_host() -> Pressure:
             text = (PROC / kind).read_text(encoding="ascii")
             stalls += [f"{kind} {line}" for line in text.splitlines()]
     return Pressure("this host", len(os.sched_getaffinity(0)), os.getloadavg(), _stalled("\n".join(stalls)))
+
+
+def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Return how much of this host's memory is free or can be freed at once, in MiB."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
+    return int(fields["MemAvailable"].split()[0]) // 1024

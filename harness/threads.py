@@ -1,4 +1,4 @@
-"""Threads: work that the main thread may have to end, and threads that never begin.
+"""Threads: work that the main thread may have to end, work beside other work, and threads that never begin.
 
 A signal interrupts the main thread alone; others learn of it here. `Thread.start` returns once the thread says that
 it runs, and one that runs out of memory before that says nothing: https://github.com/python/cpython/issues/140746.
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeVar
 
-from harness.errors import EXIT_INFRA
+from harness.errors import EXIT_INFRA, VmatrixError
 
 T = TypeVar("T")
 
@@ -97,7 +97,47 @@ def _watch_beginnings(seconds: float, look: float) -> None:
         with suppress(MemoryError):
             now = time.monotonic()
             waiting = [id(thread) for thread in threading.enumerate() if thread.ident is None]
-            since = {one: since.get(one, now) for one in waiting}
+            since = {beginning: since.get(beginning, now) for beginning in waiting}
             if any(now - first >= seconds for first in since.values()):
                 os.write(2, NO_MEMORY)
                 os._exit(EXIT_INFRA)
+
+
+@contextmanager
+def alongside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[None]:
+    """Do something in a thread while the body runs, and wait for it where that ends well; otherwise it is ended.
+
+    A failure of it ends nothing: whoever needs what it was to make tries again, and says what is wrong then.
+
+    Args:
+        tell: told why it failed.
+    """
+
+    def work() -> None:
+        try:
+            call()
+        except (VmatrixError, OSError) as error:
+            tell(f"{error}; it is tried again when it is needed")
+
+    with begun(work) as ended:
+        yield
+        ended()
+
+
+def in_background(call: Callable[[], object], tell: Callable[[str], None]) -> threading.Thread:
+    """Do something in a thread that nobody has to wait for; it ends with this process at the latest.
+
+    Args:
+        call: may end anywhere, and does the rest the next time.
+        tell: told why it failed.
+    """
+
+    def work() -> None:
+        try:
+            call()
+        except (VmatrixError, OSError) as error:
+            tell(f"{error}; it is tried again after the next build")
+
+    thread = threading.Thread(target=work, name="behind", daemon=True)
+    thread.start()
+    return thread

@@ -44,11 +44,11 @@ def wrong_name(host: str) -> str:
     """Return what is wrong with a host's name, "" when nothing is (RFC 1123, with the underscore that some have)."""
     labels = host.removesuffix(".").split(".")
     if len(host) > 253 or not all(0 < len(label) <= 63 for label in labels):
-        return f"{host!r} is no host name: its parts have 1 to 63 characters"
+        return f"{host!r} is not a host name: its parts have 1 to 63 characters"
     if not all(c.isalnum() or c in "-_" for label in labels for c in label):
-        return f"{host!r} is no host name"
+        return f"{host!r} is not a host name"
     if labels[-1].isdecimal():
-        return f"{host!r} is no address: an IPv4 address has four numbers up to 255"
+        return f"{host!r} is not an address: an IPv4 address has four numbers up to 255"
     return ""
 
 
@@ -60,7 +60,7 @@ def wrong_address(text: str, *, port_needed: bool = True) -> str:
             return "it must be HOST:PORT"
         host, port = text, "1"
     if not (port.isascii() and port.isdecimal() and int(port) in PORTS):
-        return f"{port!r} is no port: a number from 1 to 65535"
+        return f"{port!r} is not a port: a number from 1 to 65535"
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:

@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 
+from harness.startup import unsearched
+
 ANYTHING = "…"
 MOST_STEPS = 6  # from name to name
 
@@ -78,7 +80,8 @@ class Code:
     @staticmethod
     def of(folder: Path) -> Code:
         """Read all modules below a folder."""
-        return Code(tuple(Module.of(path, folder) for path in sorted(folder.rglob("*.py"))))
+        with unsearched():
+            return Code(tuple(Module.of(path, folder) for path in sorted(folder.rglob("*.py"))))
 
     @cached_property
     def named(self) -> dict[str, Module]:

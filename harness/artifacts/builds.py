@@ -30,7 +30,7 @@ from harness import threads
 from harness.artifacts import go_toolchain
 from harness.artifacts.gomod import Build
 from harness.artifacts.recipe import RECORD, ArtifactPhase, Event, Progress, Recipe, Ref, Source, Whole, inputs_of
-from harness.memory import memory_available_mib
+from harness.pressure import memory_available_mib
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -31,8 +31,8 @@ from harness.artifacts.catalogue import (
     own_path,
 )
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref, Source
-from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.files import hold, working
 
 ASK_SECONDS = 30.0  # pkg-config reads one file
 GENERATED = "modules"  # in the cache: wrapper modules of versions that projects add
@@ -287,7 +287,7 @@ def command(builds: Sequence[Build], made: Path, go: Path | str = "go") -> list[
 
 
 def _named(package: str) -> str:
-    """Return the name that Go gives a package's command: the last part of its path that is no major version."""
+    """Return the name that Go gives a package's command: the last part of its path that is not a major version."""
     *_, before, last = ["", *package.split("/")]
     return before if re.fullmatch(r"v[0-9]+", last) else last
 

@@ -89,11 +89,11 @@ def _listed(index: Path, path: str) -> Body | None:
     if entry is None:
         return None
     source = Path(entry["source"])
-    found = source.stat() if source.is_file() else None
-    if found is None or (found.st_size, found.st_mtime_ns) != (entry["size"], entry["changed"]):
+    status = source.stat() if source.is_file() else None
+    if status is None or (status.st_size, status.st_mtime_ns) != (entry["size"], entry["changed"]):
         print(f"{source} is gone or has changed: run vmatrix again", file=sys.stderr, flush=True)  # noqa: T201 - a log
         return None
-    return Body([source], found.st_size)
+    return Body([source], status.st_size)
 
 
 def _inside(path: Path, root: Path) -> bool:
@@ -107,8 +107,8 @@ def _file(path: Path, root: Path) -> Body | None:
 
 def _newest(name: str, kind: str, images: Path) -> Body | None:
     """Return the disk image of a name that was made last, or its record."""
-    found = [path for path in images.glob(f"{name}-*{kind}") if DIGEST.fullmatch(path.stem.removeprefix(name))]
-    return _file(max(found, key=lambda path: path.stat().st_mtime_ns), images) if found else None
+    disks = [path for path in images.glob(f"{name}-*{kind}") if DIGEST.fullmatch(path.stem.removeprefix(name))]
+    return _file(max(disks, key=lambda path: path.stat().st_mtime_ns), images) if disks else None
 
 
 def archive_of(folder: Path, root: Path) -> Body | None:
@@ -189,7 +189,7 @@ class MirrorHandler(BaseHTTPRequestHandler):
             self.connection.sendfile(content)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log what was not found; what was found is no news."""
+        """Log what was not found; what was found is not news."""
         if code != HTTPStatus.OK:
             super().log_request(code, size)
 

@@ -28,8 +28,7 @@ from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, L
 from harness.artifacts.download import Download
 from harness.artifacts.gomod import Build, GeneratedModule, together
 from harness.artifacts.images import Assembly
-from harness.artifacts.own.image import Stack
-from harness.artifacts.own.layers import DebianLayer, SiteLayer
+from harness.artifacts.own.image import DebianLayer, SiteLayer, Stack
 from harness.artifacts.recipe import (
     LIMITS,
     RECORD,
@@ -45,9 +44,8 @@ from harness.artifacts.recipe import (
     silent,
     ticking,
 )
-from harness.artifacts.workdir import LOCK, TEMPORARY, hold, working
 from harness.errors import BadInput, HarnessBug, InfraError
-from harness.files import if_unlocked, sha256_of
+from harness.files import LOCK, TEMPORARY, hold, if_unlocked, sha256_of, working
 
 FILES = "files"
 Notes = Mapping[str, Any]

@@ -57,7 +57,7 @@ class DiskPatience:
 class DiskWatch:
     """One DataVolume that is waited for, and what was seen of it.
 
-    consumer: whether a machine is there that will use the disk, so that its waiting for one is no stall.
+    consumer: whether a machine is there that will use the disk, so that its waiting for one is not a stall.
     """
 
     cluster: Cluster

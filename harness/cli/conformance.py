@@ -13,7 +13,7 @@ from harness.cli import options
 from harness.cli.artifacts_progress import showing
 from harness.cli.plain import CommandSet
 from harness.paths import settings_dir
-from harness.report.submission import Submission, read_product, write
+from harness.report.junit import Submission, read_product, write_submission
 from harness.rundir import RunDir
 from harness.spec.settings import load_settings
 from harness.spec.suites import CERTIFICATION
@@ -61,5 +61,5 @@ def export(
     directory = Path(run) if Path(run).is_dir() else RunDir.of(load_settings(settings_dir()).settings.runs, run).path
     given = read_product(product)
     checks = RunDir(directory.resolve()).attempt(cell).checks / CERTIFICATION
-    done = write(Submission.of(RunDir(directory.resolve()), cell, checks), given, output)
+    done = write_submission(Submission.of(RunDir(directory.resolve()), cell, checks), given, output)
     Console(highlight=False, soft_wrap=True).print(f"written: {done}, {len(list(done.iterdir()))} files", markup=False)

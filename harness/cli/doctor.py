@@ -19,7 +19,7 @@ from harness.errors import EXIT_BAD_INPUT, EXIT_OK
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding, fatal, remedies
-from harness.schedule.demand import need_of
+from harness.schedule.placement import need_of
 from harness.session.choice import choose
 from harness.spec.project import Project
 from harness.spec.rules import IPV6, needed

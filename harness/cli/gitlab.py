@@ -19,10 +19,10 @@ from harness.cli.output import show_rows, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.files import read_text
-from harness.gitlab import child, job_end, links, note
+from harness.gitlab import child, job_end, note
 from harness.gitlab import issues as issue_tracker
 from harness.gitlab.access import forget, without_authority
-from harness.gitlab.child import job_times
+from harness.gitlab.child import PipelineScope, Tiers, changed_checks, compared, job_times, on_change, scope_of
 from harness.gitlab.doctor import (
     USUAL_MIB,
     clock_findings,
@@ -31,18 +31,15 @@ from harness.gitlab.doctor import (
     token_findings,
     upload_findings,
 )
-from harness.gitlab.job import JobContext, job_context
+from harness.gitlab.job import JobContext, job_context, read_job, read_pipeline
+from harness.gitlab.job_end import annotate
 from harness.gitlab.limits import broken
-from harness.gitlab.links import annotate
-from harness.gitlab.variables import read_job, read_pipeline
-from harness.gitlab.wanted import Tiers, Wanted, changed_checks, compared, on_change, wanted
 from harness.infra.findings import Finding, fatal
 from harness.interpreter import vmatrix_call
 from harness.paths import settings_dir
 from harness.plan.changed import Changes, changed_since
-from harness.plan.rotation import night_of
 from harness.plan.select import PlanSelection, Selected, selected
-from harness.plan.tiers import tier_cells
+from harness.plan.tiers import night_of, tier_cells
 from harness.report.output.files import NOTE
 from harness.report.results import load
 from harness.schedule.durations import Durations
@@ -77,7 +74,7 @@ def generate(
     refuse_other_release(os.environ, version=harness.__version__)
     pipeline = read_pipeline(os.environ)
     context = job_context(os.environ, infra=False)
-    asked = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
+    asked = scope_of(pipeline, Tiers(smoke, change, nightly), context.project.spec)
     wish, changes = compared(context.job.directory, asked)
     spec = context.project.spec
     typed = os.environ.get(NIGHT) or None
@@ -116,7 +113,7 @@ def generate(
 
 
 def _cells(
-    context: JobContext, wish: Wanted, changes: Changes | None, night: date | None
+    context: JobContext, wish: PipelineScope, changes: Changes | None, night: date | None
 ) -> tuple[tuple[Selected, ...], str]:
     """Return the cells that are wanted; without any, why."""
     spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
@@ -129,7 +126,7 @@ def _cells(
     return left, "" if left else f"every cell of tier {wish.tier} has run in tier {wish.besides} of this pipeline"
 
 
-def _more(context: JobContext, wish: Wanted, changes: Changes | None) -> list[tuple[str, Selected]]:
+def _more(context: JobContext, wish: PipelineScope, changes: Changes | None) -> list[tuple[str, Selected]]:
     """Return the cells of further tiers: all that a schedule runs, the pinned ones that a change asks for."""
     spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
     asked = on_change(spec, changes) if changes is not None else {}
@@ -292,9 +289,9 @@ def note_(
     if missing:
         out.print(f"no note: {missing}", markup=False)
     settings = f"{os.environ.get('CI_PROJECT_URL', '')}/-/settings/access_tokens"
-    hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
-    shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
-    links.add(report, {MARK: [*shown, *hints]})
+    hints = [job_end.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
+    shown = [job_end.Link("report", job_end.artifact_url(job, f"{report}/index.html"))] if job.url else []
+    job_end.add_links(report, {MARK: [*shown, *hints]})
 
 
 @app.command()

@@ -82,14 +82,14 @@ def refuse_name(name: str | None) -> None:
     """Refuse a product's name that is none: empty, over a line, or nothing that a file in UTF-8 can have."""
     if name is not None and not (name.strip() and name.isprintable() and len(name) <= LONGEST_NAME):
         raise BadInput(
-            f"--name {name[:LONGEST_NAME]!r} is no name", hint=f"one line of at most {LONGEST_NAME} characters"
+            f"--name {name[:LONGEST_NAME]!r} is not a name", hint=f"one line of at most {LONGEST_NAME} characters"
         )
 
 
 def pipeline(given: str | None) -> str:
     """Return the path of vmatrix on a GitLab, "" for no pipeline."""
     if given == "":
-        raise BadInput("'' is no path of a GitLab project", hint=f"--gitlab GROUP/PROJECT, or `{NO_PIPELINE}`")
+        raise BadInput("'' is not a path of a GitLab project", hint=f"--gitlab GROUP/PROJECT, or `{NO_PIPELINE}`")
     return GITLAB if given is None else "" if given == NO_PIPELINE else given
 
 

@@ -16,8 +16,8 @@ from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
-from harness.plan.rotation import night_of
 from harness.plan.select import Selected
+from harness.plan.tiers import night_of
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.spec import Spec

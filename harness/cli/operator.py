@@ -1,31 +1,36 @@
-"""`vmatrix operator crds | explain | releases | image | log`, and the group of all commands of the operator.
+"""`vmatrix operator crds | explain | releases | image | log | deliver | backup`, and the group of all its commands.
 
-What pods run is in modules of its own (`front`).
+What pods run is in modules of its own (`root`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 from rich.console import Console
 
 from harness.artifacts.own import push as pushing
 from harness.artifacts.own.push import check_name
 from harness.artifacts.recipe import ArtifactLimits
 from harness.artifacts.store import FILES, Store
-from harness.cli import operator_backup, operator_deliver, operator_execute, operator_manifests, operator_run
+from harness.cli import operator_execute, operator_manifests, operator_run
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
-from harness.cli.output import folding, wide_console
+from harness.cli.output import folding, show_rows, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput
 from harness.files import write_atomically
+from harness.operator import commands
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.crds import files, with_tables
+from harness.operator.commands import declared_in
+from harness.operator.commands import deliver as deliver_revision
 from harness.operator.decide.due import Wait
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
@@ -35,6 +40,124 @@ from harness.operator.usual import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings
+
+FULL_SHA = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def deliver(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with one Delivery.")],
+    revision: Annotated[str, typer.Option(metavar="SHA", help="The revision, as its full SHA.")],
+    dotenv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write DELIVERY_URL and DELIVERY_IMAGE here, for GitLab.")
+    ] = None,
+    wait_seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How long it may take.")] = 1800.0,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace if the file has none; default: as kubectl's.")
+    ] = None,
+) -> None:
+    """Declare a Delivery of exactly one revision, and wait until it runs.
+
+    Fails if the revision does not build, or is rolled back.
+    """
+    if not FULL_SHA.fullmatch(revision):
+        raise BadInput(f"--revision {revision} is not a full SHA", hint="$CI_COMMIT_SHA, or `git rev-parse HEAD`")
+    body = declared_in(file, revision, namespace or usual_namespace(kubeconfig))
+    status = deliver_revision(open_usual(kubeconfig), body, seconds=wait_seconds, show=typer.echo)
+    if dotenv is not None:
+        write_atomically(dotenv, f"DELIVERY_URL={status.url or ''}\nDELIVERY_IMAGE={status.image or ''}\n".encode())
+    typer.echo(f"image  {status.image}\nurl    {status.url or 'none'}")
+
+
+backup_app = CommandSet(
+    no_args_is_help=True, help="Backups of etcd that the operator made: which there are, and copies."
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the EtcdBackup.")]
+Kubeconfig = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
+]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the EtcdBackups; default: as kubectl's.")
+]
+HEADINGS = ("name", "cluster", "phase", "made by", "age", "MiB", "keys", "location")
+
+
+@backup_app.command("list")
+def list_backups(
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only those of this cluster.")] = None,
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the EtcdBackups of a namespace, the newest of each cluster first."""
+    where = namespace or usual_namespace(kubeconfig)
+    backups = commands.rows(open_usual(kubeconfig), where, cluster, datetime.now(UTC))
+    if as_json:
+        out.print_json(json.dumps([backup.json() for backup in backups]))
+        return
+    if not backups:
+        out.print(f"there is no EtcdBackup in namespace {where}", markup=False)
+        return
+    show_rows(out, HEADINGS, [_cells(backup) for backup in backups], whole=("name", "location"))
+
+
+@backup_app.command("show")
+def show_backup(
+    name: Name, kubeconfig: Kubeconfig = None, namespace: Namespace = None, as_json: AsJson = False
+) -> None:
+    """Show one EtcdBackup: how it is, and what was found out about its snapshot."""
+    where = namespace or usual_namespace(kubeconfig)
+    backup = commands.row_of(commands.backup_named(open_usual(kubeconfig), where, name), datetime.now(UTC)).json()
+    if as_json:
+        out.print_json(json.dumps(backup))
+        return
+    fields = {key.replace("_", " "): value for key, value in backup.items() if value not in (None, "")}
+    typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=200), nl=False)
+
+
+@backup_app.command("get")
+def copy_backup(
+    name: Name,
+    to: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; default: NAME.db in this folder.")] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="Of the pod that reads the claim; default: the last executor's."),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the snapshot of an EtcdBackup to a file, and check that it is the one that was verified.
+
+    A pod of a minute mounts the claim and reads it: you need the right to create and delete pods, and `pods/exec`.
+    A bucket is reached from here, with the keys of its Secrets, which you have to be allowed to read.
+    """
+    where = namespace or usual_namespace(kubeconfig)
+    target = to or Path(f"{name}.db")
+    size = commands.copy_snapshot(open_usual(kubeconfig), where, name, target, image)
+    if as_json:
+        out.print_json(json.dumps({"name": name, "file": str(target), "size_bytes": size}))
+        return
+    typer.echo(f"{target}: {size} bytes, as verified; it contains every secret of the cluster")
+
+
+def _cells(backup: commands.BackupRow) -> tuple[str, ...]:
+    size = f"{backup.size_bytes / 2**20:.1f}" if backup.size_bytes is not None else ""
+    keys = str(backup.keys) if backup.keys is not None else ""
+    place = backup.location if backup.phase == "Verified" or not backup.said else backup.said
+    return (
+        backup.name,
+        backup.cluster,
+        backup.phase,
+        backup.origin,
+        commands.age_text(backup.age_seconds),
+        size,
+        keys,
+        place,
+    )
+
 
 app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
 out = wide_console()
@@ -68,12 +191,12 @@ def explain(
         raise BadInput("--kubeconfig needs --against CLUSTER", hint="name the cluster to compare the file with")
     source = Path("/dev/stdin") if str(file) == "-" else file
     compared = Against(against, kubeconfig) if against is not None else None
-    found = outlooks(source, namespace or usual_namespace(kubeconfig), compared, datetime.now(UTC))
+    clusters = outlooks(source, namespace or usual_namespace(kubeconfig), compared, datetime.now(UTC))
     if as_json:
-        out.print_json(json.dumps([one.json() for one in found]))
+        out.print_json(json.dumps([cluster.json() for cluster in clusters]))
         return
-    for one in found:
-        _show(one)
+    for cluster in clusters:
+        _show(cluster)
 
 
 @app.command()
@@ -97,31 +220,31 @@ def releases(
     out.print(others)
 
 
-def _show(one: ClusterOutlook) -> None:
+def _show(cluster: ClusterOutlook) -> None:
     """Print what is to do for one cluster, with the reasons."""
-    wanted = one.desired
-    meta = wanted.wish.metadata
-    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {wanted.spec.version}", markup=False)
+    desired = cluster.desired
+    meta = desired.wish.metadata
+    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {desired.spec.version}", markup=False)
     machines = folding("machine", "address", "set", "groups")
-    for host in wanted.hosts:
+    for host in desired.hosts:
         machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))
-    out.print("machines, assumed as the sets ask:" if one.assumed else "machines:")
+    out.print("machines, assumed as the sets ask:" if cluster.assumed else "machines:")
     out.print(machines)
-    out.print("to do:" if one.steps else "to do: nothing")
-    for number, step in enumerate(one.steps, 1):
+    out.print("to do:" if cluster.steps else "to do: nothing")
+    for number, step in enumerate(cluster.steps, 1):
         disruptive = ", disruptive" if step.disruptive else ""
         out.print(f"  {number}. {step.operation}{disruptive}: {step.why}", markup=False)
         out.print(f"     machines: {', '.join(step.machines) or 'none yet'}", markup=False)
-    out.print(f"now: {_now(one)}", markup=False)
+    out.print(f"now: {_now(cluster)}", markup=False)
 
 
-def _now(one: ClusterOutlook) -> str:
-    if isinstance(one.verdict, CurrentOperation):
-        return f"{one.verdict.operation} begins"
-    if isinstance(one.verdict, Wait):
-        later = one.verdict.again_seconds
+def _now(cluster: ClusterOutlook) -> str:
+    if isinstance(cluster.verdict, CurrentOperation):
+        return f"{cluster.verdict.operation} begins"
+    if isinstance(cluster.verdict, Wait):
+        later = cluster.verdict.again_seconds
         again = f" (again in {later:.0f} s)" if later is not None else ""
-        return f"waits: {one.verdict.reason}: {one.verdict.message}{again}"
+        return f"waits: {cluster.verdict.reason}: {cluster.verdict.message}{again}"
     return "nothing begins"
 
 
@@ -162,12 +285,12 @@ def image(
     name = f"{pushing.REPOSITORY}:{made.ref.version}"
     if push:
         login = pushing.Login(user, password)
-        for one in images:
-            tags = [one.ref.version, *(tag or [] if one is made else [])]
-            pushing.push(one, push.rstrip("/"), tags, store, login=login, insecure=insecure)
+        for artifact in images:
+            tags = [artifact.ref.version, *(tag or [] if artifact is made else [])]
+            pushing.push(artifact, push.rstrip("/"), tags, store, login=login, insecure=insecure)
     if publish:
-        for one in images:
-            pushing.publish(one, store)
+        for artifact in images:
+            pushing.publish(artifact, store)
     plain_out.print(f"reference  {push.rstrip('/') + '/' if push else ''}{name}", markup=False)
     plain_out.print(f"size       {int(made.facts['size']) / 2**20:.0f} MiB", markup=False)
     plain_out.print(f"digest     {made.facts['digest']}", markup=False)
@@ -213,5 +336,7 @@ def crds(
         typer.echo(path)
 
 
-for command in (operator_backup, operator_deliver, operator_execute, operator_manifests, operator_run):
+app.add_typer(backup_app, name="backup")
+app.command()(deliver)
+for command in (operator_execute, operator_manifests, operator_run):
     command.register(app)

@@ -127,7 +127,7 @@ def run(
 
 def _refuse_wrong(process: ProcessOptions, access: str, images: Mapping[str, str]) -> None:
     if access not in WAYS:
-        raise BadInput(f"--access {access} is no way to machines", hint=f"use {', '.join(WAYS)}")
+        raise BadInput(f"--access {access} is not a way to machines", hint=f"use {', '.join(WAYS)}")
     lease_seconds, timeout_scale = process.lease_seconds, process.timeout_scale
     if not SHORTEST_LEASE <= lease_seconds <= LONGEST_LEASE:
         said = f"--lease-seconds {lease_seconds:g} is not a time that a lease can have"

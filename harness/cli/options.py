@@ -27,7 +27,7 @@ LAST = "last"
 
 
 def _quiet(words: Callable[[Any], Iterator[str]]) -> Words:
-    """Return what gives words to the shell; a mistake in a file is no message in the middle of a command line."""
+    """Return what gives words to the shell; a mistake in a file is not a message in the middle of a command line."""
 
     def complete(ctx: Any, incomplete: str) -> list[str]:
         try:

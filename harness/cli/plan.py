@@ -20,10 +20,9 @@ from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage
 from harness.plan.build import TierPlan, lock_text, measured, plan_tier
-from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
+from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out, refuse_long, refuse_unsound
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, current, load_lock
-from harness.plan.sound import refuse_long, refuse_unsound
 from harness.schedule.durations import estimate
 from harness.session.choice import choose, profile_of, refuse_wrong_checks
 from harness.spec import Spec, load_spec

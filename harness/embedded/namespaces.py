@@ -154,7 +154,7 @@ class Contents:
         return next(filter(None, answers), "")
 
     def _asked(self, kind: ContentKind, path: str) -> str | None:
-        """Ask for a deletion; return why it was refused, "" when it was not, None when it is no way to delete."""
+        """Ask for a deletion; return why it was refused, "" when it was not, None when it is not a way to delete."""
         try:
             self._cluster.request("DELETE", path, body=BACKGROUND)
         except ApiFailure as failure:

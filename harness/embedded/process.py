@@ -20,11 +20,9 @@ from harness.embedded.faults import Faults
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
 from harness.embedded.namespaces import Namespaces
-from harness.embedded.node import kubelet_api, registration
-from harness.embedded.node.garbage_collection import ForeignPods, GarbageCollection
+from harness.embedded.node import kubelet, registration
 from harness.embedded.node.guests import Addresses, Guests, machine_id
-from harness.embedded.node.kubelet import Kubelet, instance_uid
-from harness.embedded.node.kubelet_api import Stats
+from harness.embedded.node.kubelet import ForeignPods, GarbageCollection, Kubelet, Stats, instance_uid
 from harness.embedded.node.registration import Placement
 from harness.embedded.subresources.server import register, wait_until_available
 from harness.embedded.vm.controller import VmController
@@ -221,7 +219,7 @@ def _start(context: Context, options: Options) -> None:
         context.run(Namespaces(context, Cluster.from_kubeconfig(options.namespaces)).controller)
     _serve_subresources(context, options, guests)
     stats = Stats(context, guests)
-    server = kubelet_api.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)
+    server = kubelet.serve(options.webhook_host, options.pki, _console(context, machines), stats.summary)
     context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()
@@ -243,7 +241,7 @@ def _serve_subresources(context: Context, options: Options, guests: Guests) -> N
     register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
 
 
-def _console(context: Context, machines: Machines) -> kubelet_api.Console:
+def _console(context: Context, machines: Machines) -> kubelet.Console:
     """Return the function that finds the console behind a launcher pod."""
     pods = context.informers.of(POD)
 

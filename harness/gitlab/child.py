@@ -1,4 +1,4 @@
-"""A child pipeline: one job per cell, then one that keeps the results; plain data from plain data.
+"""A child pipeline: what it runs, by what started it, and one job for each cell; plain data from plain data.
 
 The jobs' common parts are jobs.yml's. Every job's name is its cell's id: no brackets, so that GitLab's Tests tab keeps
 a suite for each (it takes `cell: [a, b]` and `cell: [a, c]` for one).
@@ -10,16 +10,20 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from harness.errors import BadInput
+from harness.gitlab.job import MERGE_REQUEST, SCHEDULE, Pipeline
 from harness.model import Cell
+from harness.plan.changed import Changes, changed_since, matches
+from harness.spec import Spec
 from harness.spec.models import Timeouts
-from harness.spec.suites import IDEMPOTENCE, UPSTREAM
+from harness.spec.suites import IDEMPOTENCE, OWN, UPSTREAM
 
 PACE = 3.0  # a slow night: times the usual duration, before the one step that is stuck meets its own deadline
 DEPLOY_DEADLINES = ("golden_image", "clone", "machine_address", "ssh", "cloud_init", "phase_deploy", "conformance")
@@ -121,10 +125,10 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
     parts = common(child.prefix)
     parts[f".{child.prefix}vmatrix-inherit"] = {"inherit": inherit}
     pipeline |= parts
-    times = Counter(one.cell for one in cells)
-    for one in cells:
-        name = f"{one.cell} {one.tier}" if times[one.cell] > 1 else one.cell
-        pipeline[child.prefix + name] = _job(child, one)
+    times = Counter(job.cell for job in cells)
+    for job in cells:
+        name = f"{job.cell} {job.tier}" if times[job.cell] > 1 else job.cell
+        pipeline[child.prefix + name] = _job(child, job)
     pipeline[child.prefix + REPORT] = {
         "extends": f".{child.prefix}history",
         "stage": REPORT,
@@ -137,27 +141,27 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
 def common(prefix: str = "") -> dict[str, Any]:
     """Return the jobs' common parts, as GitLab makes them of the file and the prefix."""
     _, body = yaml.safe_load_all(INTERPOLATION.sub(lambda _: prefix, COMMON.read_text(encoding="utf-8")))
-    found: dict[str, Any] = body
-    return found
+    document: dict[str, Any] = body
+    return document
 
 
-def _job(child: Child, one: CellJob) -> dict[str, Any]:
+def _job(child: Child, cell_job: CellJob) -> dict[str, Any]:
     folder = f"{child.prefix}{ENVIRONMENTS}" + (f"/mr-{child.merge_request}" if child.merge_request else "")
     return {
         "extends": f".{child.prefix}cell",
         "stage": CELLS,
-        "timeout": f"{one.times.job}m",
+        "timeout": f"{cell_job.times.job}m",
         "variables": {
-            "MATRIX_CELL": one.cell,
-            "MATRIX_TIER": one.tier,
-            "MATRIX_WHY": one.why.replace("$", "$$"),
-            "RUNNER_SCRIPT_TIMEOUT": f"{one.times.script}m",
-            "RUNNER_AFTER_SCRIPT_TIMEOUT": f"{one.times.after}m",
+            "MATRIX_CELL": cell_job.cell,
+            "MATRIX_TIER": cell_job.tier,
+            "MATRIX_WHY": cell_job.why.replace("$", "$$"),
+            "RUNNER_SCRIPT_TIMEOUT": f"{cell_job.times.script}m",
+            "RUNNER_AFTER_SCRIPT_TIMEOUT": f"{cell_job.times.after}m",
         },
         # To be seen in GitLab's list of environments, no more: `access` deploys nothing, so that no newer pipeline
         # outdates a cell's job, and what takes cells away is their expiry and `vmatrix reap`.
         "environment": {
-            "name": f"{folder}/{one.cell}",
+            "name": f"{folder}/{cell_job.cell}",
             "action": "access",
             "auto_stop_in": f"{child.expiry_hours:g} hours",
         },
@@ -183,3 +187,137 @@ def text(pipeline: Mapping[str, Any]) -> str:
     """Return a pipeline as YAML."""
     head = "# Made by `vmatrix gitlab generate`; what decides is in matrix/ and in the pipeline's variables.\n"
     return head + yaml.dump(dict(pipeline), Dumper=_Plain, sort_keys=False, width=1000, allow_unicode=True)
+
+
+LABEL = "matrix::"
+NIGHTLY, WEEKLY, REAP = "nightly", "weekly", "reap"
+WEEK_HOURS = 168.0  # tiers that a schedule runs so seldom are those of the weekly one
+# As harness.spec.suites finds them; files directly in checks/ are the suite `own`.
+CHECKS = re.compile(
+    r"(?:tests/cells/(?P<shipped>[^/]+)/|checks/(?:(?P<own>[^/]+)/)?)(?:.+/)?(?P<module>test_[^/]*|[^/]*_test)\.py"
+)
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """The tiers of a project's pipelines: of every pipeline's first cell, of changes, of the night."""
+
+    smoke: str
+    change: str
+    nightly: str
+
+
+@dataclass(frozen=True)
+class PipelineScope:
+    """What to run after the smoke tier has passed.
+
+    tier: whose cells.  since: only what has changed since this revision can affect; "" for all of the tier.
+    also: further tiers, all of their cells.
+    besides: the tier whose cells this pipeline has run already and does not run twice, "" of none.
+    why: in words, for the pipeline's page.
+    """
+
+    tier: str
+    why: str
+    since: str = ""
+    besides: str = ""
+    also: tuple[str, ...] = ()
+
+
+def scope_of(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
+    """Decide what a pipeline runs.
+
+    A person's explicit wish comes first, then the purpose of a schedule, then the merge request's label. A change
+    without any of these runs the cells that it can affect.
+
+    Raises:
+        BadInput: a tier, a label or a schedule's purpose is not known.
+    """
+    for option, tier in (("smoke", tiers.smoke), ("change", tiers.change), ("nightly", tiers.nightly)):
+        _known(spec, tier, f"the pipeline's {option} tier")
+    if pipeline.tier:
+        _known(spec, pipeline.tier, "MATRIX_WANT_TIER")
+        return PipelineScope(pipeline.tier, f"tier {pipeline.tier}: requested by MATRIX_WANT_TIER")
+    if pipeline.source == SCHEDULE:
+        return _scheduled(pipeline, tiers, spec)
+    besides = tiers.smoke
+    labelled = _labelled(pipeline, spec) if pipeline.source == MERGE_REQUEST else ""
+    if labelled:
+        return PipelineScope(
+            labelled, f"all of tier {labelled}: the merge request has the label {LABEL}{labelled}", "", besides
+        )
+    if not pipeline.base:
+        return PipelineScope(tiers.change, f"all of tier {tiers.change}: {pipeline.no_base}", "", besides)
+    why = f"the cells of tier {tiers.change} that changes since {pipeline.base[:12]} can affect"
+    return PipelineScope(tiers.change, why, pipeline.base, besides)
+
+
+def compared(directory: Path, wish: PipelineScope) -> tuple[PipelineScope, Changes | None]:
+    """Return what changed since the commit that a wish names, or the wish for the whole tier where git cannot tell.
+
+    After a force push the clone lacks that commit, and so may a shallow clone or a fork's. To test too much is safe.
+
+    Args:
+        directory: the checkout.
+    """
+    if not wish.since:
+        return wish, None
+    try:
+        return wish, changed_since(directory, wish.since)
+    except BadInput as unknown:
+        why = f"all of tier {wish.tier}: what changed is not known: {unknown.summary}"
+        return replace(wish, since="", why=why), None
+
+
+def on_change(spec: Spec, changes: Changes) -> dict[str, str]:
+    """Return the tiers whose pinned cells a change asks for, with the first file that does."""
+    hits = {
+        name: next((path for path in changes.paths for glob in tier.on_change if matches(glob, path)), "")
+        for name, tier in spec.tiers.items()
+    }
+    return {name: path for name, path in hits.items() if path}
+
+
+def changed_checks(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the modules of checks among changed files, by their suite."""
+    modules: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        if known := CHECKS.fullmatch(path):
+            suite = known["shipped"] or known["own"] or OWN
+            modules[suite] = (*modules.get(suite, ()), known["module"])
+    return modules
+
+
+def _scheduled(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
+    if pipeline.schedule == WEEKLY:
+        weekly = [name for name, tier in spec.tiers.items() if (tier.every_hours or 0) >= WEEK_HOURS]
+        if not weekly:
+            raise BadInput(
+                "no tier of matrix/tiers.yml runs weekly", hint=f"set `every_hours: {WEEK_HOURS:g}` of those that shall"
+            )
+        return PipelineScope(
+            weekly[0], f"all of tiers {', '.join(weekly)}: the weekly schedule", also=tuple(weekly[1:])
+        )
+    if pipeline.schedule != NIGHTLY:
+        problem = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
+        raise BadInput(
+            f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {problem}",
+            hint=f"set it to {NIGHTLY}, {WEEKLY} or {REAP} in the schedule (Build > Pipeline schedules)",
+        )
+    return PipelineScope(tiers.nightly, f"all of tier {tiers.nightly}: the nightly schedule")
+
+
+def _labelled(pipeline: Pipeline, spec: Spec) -> str:
+    """Return the tier that the merge request's labels name: the widest, where there are several."""
+    named = [label.removeprefix(LABEL) for label in pipeline.labels if label.startswith(LABEL)]
+    for tier in named:
+        _known(spec, tier, f"the label {LABEL}{tier}")
+    return max(named, key=lambda tier: spec.tiers[tier].budget.cells, default="")
+
+
+def _known(spec: Spec, tier: str, what: str) -> None:
+    if tier not in spec.tiers:
+        raise BadInput(
+            f"{what} names the tier {tier!r}, which matrix/tiers.yml does not have",
+            hint=f"its tiers: {', '.join(sorted(spec.tiers))}",
+        )

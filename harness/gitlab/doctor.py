@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.gitlab.access import SERVER, TOKEN
 from harness.gitlab.child import common
+from harness.gitlab.job import NUMBER
 from harness.gitlab.limits import minutes
-from harness.gitlab.variables import NUMBER
 from harness.history.origin import time_of
 from harness.infra.findings import Finding, raise_if_any
 
@@ -147,7 +147,7 @@ def token_findings(environment: Mapping[str, str], *, now: float | None = None) 
     claims = _claims(environment.get(TOKEN, ""))
     if claims is None:
         yield Finding(
-            f"{TOKEN} is not set, or is no token", "the infra cluster refuses the job", f"add {WISH} to the job"
+            f"{TOKEN} is not set, or is not a token", "the infra cluster refuses the job", f"add {WISH} to the job"
         )
         return
     heard = claims.get("aud")

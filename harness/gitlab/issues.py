@@ -21,8 +21,8 @@ from urllib.parse import quote
 import yaml
 
 from harness.errors import BadInput
+from harness.gitlab.job import number
 from harness.gitlab.note import PAGE, ask_api, refused
-from harness.gitlab.variables import number
 from harness.paths import MATRIX
 from harness.plan.changed import owners_of
 from harness.report.analysis.analyse import Analysis

@@ -1,20 +1,165 @@
-"""A job's project and settings: which infra cluster its cell runs on, and how to reach it."""
+"""A job: what GitLab says to it about itself and its pipeline, its project and its settings.
+
+Does not cover settings (VMATRIX_*): they are read where they are read at a desk, too. Predefined variables:
+https://docs.gitlab.com/ci/variables/predefined_variables/
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from harness import providers
+from harness.errors import BadInput
 from harness.gitlab.access import job_kubeconfig
-from harness.gitlab.variables import Job, read_job
 from harness.paths import project_dir
 from harness.plan.goal import infra_of
 from harness.rundir import RunDir
 from harness.spec import load_spec
 from harness.spec.project import Project, matrix_dir
 from harness.spec.settings import load_settings
+
+MERGE_REQUEST, SCHEDULE = "merge_request_event", "schedule"
+AT_A_DESK = "`vmatrix gitlab` is for jobs of a GitLab pipeline; elsewhere, use `vmatrix run`"
+COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")  # SHA-1, SHA-256
+NO_COMMIT = re.compile("0*")  # what GitLab gives as the commit before a branch's first push, and in other pipelines
+NUMBER = re.compile("[0-9]{1,20}")
+TARGET, DIFF_BASE, BEFORE = (
+    "CI_MERGE_REQUEST_TARGET_BRANCH_SHA",
+    "CI_MERGE_REQUEST_DIFF_BASE_SHA",
+    "CI_COMMIT_BEFORE_SHA",
+)
+IID = "CI_MERGE_REQUEST_IID"
+RUN_ALPHABET = string.ascii_lowercase + string.digits
+RUN_LENGTH = 6
+
+
+@dataclass(frozen=True)
+class Job:
+    """The job that this process is a part of.
+
+    id: differs between a job and its retry.  url: its page, "" where there is none.
+    directory: the checkout, absolute.  prefix: of all names that a second product of the project would share.
+    """
+
+    id: str
+    host: str
+    url: str
+    directory: Path
+    prefix: str = ""
+
+    @property
+    def run(self) -> str:
+        """Return the id of the job's run of cells: the same in its script and its after_script, another in a retry."""
+        name = f"{self.host}/{self.id}".encode(errors="surrogateescape")
+        number = int.from_bytes(hashlib.sha256(name).digest(), "big")
+        base = len(RUN_ALPHABET)
+        return "".join(RUN_ALPHABET[number // base**place % base] for place in range(RUN_LENGTH))
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The pipeline that a job plans for.
+
+    source: what started it.  merge_request: its number within the project, "" of none.  labels: of the merge request.
+    base: the commit to which the change is compared, "" where there is none; then no_base says why.
+    schedule: what the schedule is for.  tier: what a person asked for when starting the pipeline.
+    created: the date (UTC) on which it was, None where GitLab does not say: a job that is retried has the same night.
+    """
+
+    source: str
+    merge_request: str = ""
+    labels: tuple[str, ...] = ()
+    base: str = ""
+    no_base: str = ""
+    schedule: str = ""
+    tier: str = ""
+    created: str | None = None
+
+
+def read_job(environment: Mapping[str, str]) -> Job:
+    """Read the job's variables; BadInput names all that every job has and that are missing."""
+    _require(environment, "CI_JOB_ID", "CI_PROJECT_DIR")
+    return Job(
+        id=environment["CI_JOB_ID"],
+        host=environment.get("CI_SERVER_HOST", ""),
+        url=environment.get("CI_JOB_URL", ""),
+        directory=_checkout(environment["CI_PROJECT_DIR"]),
+        prefix=environment.get("MATRIX_PREFIX", ""),
+    )
+
+
+def _day(moment: str) -> str | None:
+    """Return the date in UTC of an RFC 3339 moment, None of anything else."""
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC).date().isoformat()
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
+    """Read the pipeline's variables; BadInput when one is missing that the pipeline of this kind has."""
+    _require(environment, "CI_PIPELINE_SOURCE")
+    source = environment["CI_PIPELINE_SOURCE"]
+    if source == MERGE_REQUEST:
+        _require(environment, IID)
+    base, no_base = _base(environment, source)
+    return Pipeline(
+        source=source,
+        merge_request=number(environment, IID),
+        labels=tuple(w for w in environment.get("CI_MERGE_REQUEST_LABELS", "").split(",") if w),
+        base=base,
+        no_base=no_base,
+        schedule=environment.get("MATRIX_SCHEDULE", ""),
+        tier=environment.get("MATRIX_WANT_TIER", ""),
+        created=_day(environment.get("CI_PIPELINE_CREATED_AT", "")),
+    )
+
+
+def number(environment: Mapping[str, str], name: str) -> str:
+    """Return a variable's number, "" where it is not set; BadInput for anything else, which would end up in names."""
+    value = environment.get(name, "")
+    if value and not NUMBER.fullmatch(value):
+        raise BadInput(f"{name} {value!r} is not a number", hint="GitLab sets it: do not set it yourself")
+    return value
+
+
+def _base(environment: Mapping[str, str], source: str) -> tuple[str, str]:
+    """Return what the change is compared to, or "" and why there is nothing.
+
+    A merged-results pipeline runs on a merge with the target branch's head: compared to the merge request's base, all
+    that others have merged meanwhile would look changed.
+    """
+    name = BEFORE
+    if source == MERGE_REQUEST:
+        name = TARGET if environment.get(TARGET) else DIFF_BASE
+    commit = environment.get(name, "").strip().lower()
+    if NO_COMMIT.fullmatch(commit):
+        return "", f"there is no earlier commit ({name})"
+    if not COMMIT.fullmatch(commit):
+        return "", f"{name} {environment[name]!r} is not a commit"
+    return commit, ""
+
+
+def _checkout(value: str) -> Path:
+    if not os.path.isdir(value):  # unlike Path.is_dir, it takes a name of any length
+        raise BadInput(f"CI_PROJECT_DIR {value!r} is not a directory", hint=AT_A_DESK)
+    return Path(value).resolve()
+
+
+def _require(environment: Mapping[str, str], *names: str) -> None:
+    missing = [name for name in names if not environment.get(name)]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise BadInput(f"{' and '.join(missing)} {are} not set", hint=AT_A_DESK)
+
 
 PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 

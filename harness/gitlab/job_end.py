@@ -1,12 +1,19 @@
-"""How a job ends, whatever its script came to: results collected, nothing left behind, links on its page."""
+"""How a job ends, whatever its script came to: results collected, nothing left behind, links on its page.
+
+Links: https://docs.gitlab.com/ci/yaml/artifacts_reports/#artifactsreportsannotations.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from rich.console import Console
 
@@ -16,13 +23,94 @@ from harness.cell.existing import CellSelector, find
 from harness.cell.place import place_of
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.events import Recorder, read
+from harness.files import write_atomically
 from harness.gitlab import access
-from harness.gitlab.job import PREFIX, JobContext
-from harness.gitlab.links import annotate
+from harness.gitlab.job import PREFIX, Job, JobContext
 from harness.providers import Opening
 from harness.report import outputs
+from harness.report.cell import CellResult
 from harness.report.results import load
 from harness.until import Deadline, NotYet, TimedOut, until
+
+ANNOTATIONS = "annotations.json"
+SECTION = "vmatrix"
+LABEL_LENGTH = 240  # GitLab's schema refuses labels from 256 characters on
+
+
+@dataclass(frozen=True)
+class Link:
+    """A label and where it leads."""
+
+    label: str
+    url: str
+
+
+def artifact_url(job: Job, path: str) -> str:
+    """Return the page of a file (or, ending in a slash, of a folder) of the job's artifacts."""
+    what = "browse" if path.endswith("/") else "file"
+    return f"{job.url}/artifacts/{what}/{quote(path)}"
+
+
+def write_links(directory: Path, links: Mapping[str, Sequence[Link]], *, prefix: str = "") -> None:
+    """Write the file: sections of links; a link without an address is left out, since GitLab refuses the whole file.
+
+    Args:
+        prefix: of the file's name.
+    """
+    content = {
+        section: [{"external_link": {"label": _short(link.label), "url": link.url}} for link in those if link.url]
+        for section, those in links.items()
+    }
+    write_atomically(
+        directory / f"{prefix}{ANNOTATIONS}", json.dumps({s: those for s, those in content.items() if those})
+    )
+
+
+def add_links(directory: Path, links: Mapping[str, Sequence[Link]]) -> None:
+    """Add sections to the file, before what it has of the same name; one that cannot be read is replaced."""
+    try:
+        there = json.loads((directory / ANNOTATIONS).read_text(encoding="utf-8"))
+        known = {
+            s: [Link(e["external_link"]["label"], e["external_link"]["url"]) for e in es] for s, es in there.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        known = {}
+    write_links(directory, {s: [*links.get(s, ()), *known.get(s, ())] for s in {**links, **known}})
+
+
+def _short(label: str) -> str:
+    line = " ".join(label.split())
+    return line if len(line) <= LABEL_LENGTH else f"{line[: LABEL_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def annotate(context: JobContext) -> None:
+    """Write the job's links."""
+    job = context.job
+    if not job.url:
+        return
+    where = [
+        Link("results of the run", artifact_url(job, f"{context.artifacts.path}/")),
+        Link("summary", artifact_url(job, str(context.artifacts.summary))),
+    ]
+    outcome = list(_outcome(context)) if context.files.results.is_file() else []
+    write_links(job.directory, {SECTION: [*outcome, *where]}, prefix=job.prefix)
+
+
+def _outcome(context: JobContext) -> Iterator[Link]:
+    """Yield a link per cell and per failure, to the logs."""
+    for cell in load(context.files.path, quarantine=context.project.spec.quarantine).cells:
+        logs = artifact_url(context.job, f"{context.artifacts.attempt(cell.id).logs}/")
+        yield Link(f"{cell.id}: {cell.outcome}", logs)
+        yield from (Link(label, logs) for label in _failures(cell))
+
+
+def _failures(cell: CellResult) -> Iterator[str]:
+    for step in cell.last_failures:
+        yield f"{step.blame}: {step.name}: {step.summary}"
+    for check in cell.failed_checks:
+        first = check.detail.strip().partition("\n")[0]
+        yield f"{check.blame}: {check.suite}: {check.name}: {first}"
+
 
 STARTS = ("run-start", "rerun-start")
 LOOK_SECONDS = 0.5  # at a process of this host
@@ -108,12 +196,12 @@ def _remove_left(context: JobContext, console: Console) -> VmatrixError | None:
             cluster,
             selector,
             seconds=timeouts.teardown,
-            on_gone=lambda found: console.print(f"gone: {found.what}", markup=False),
+            on_gone=lambda leftover: console.print(f"gone: {leftover.what}", markup=False),
             on_wait=partial(console.print, markup=False),
         )
     except VmatrixError as error:
         return error
-    for cell in {found.cell for found in gone}:
+    for cell in {leftover.cell for leftover in gone}:
         context.files.remove_secrets(cell)
     return None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import BadInput, InfraError
-from harness.gitlab.variables import IID, number
+from harness.gitlab.job import IID, number
 from harness.http_client import WebRequest, ask
 from harness.urls import wrong_token, wrong_url
 

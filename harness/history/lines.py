@@ -20,7 +20,7 @@ SHOWN = 80  # characters of a line that cannot be read
 
 @dataclass(frozen=True)
 class Skipped:
-    """A line that is no record: where it stands (from 1 on) and why not."""
+    """A line that is not a record: where it stands (from 1 on) and why not."""
 
     source: str
     line: int

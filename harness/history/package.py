@@ -159,7 +159,7 @@ class PackageStore:
                 return
 
     def _call(self, method: str, path: str, *, data: bytes | None = None, absent_ok: bool = False) -> bytes | None:
-        """Ask GitLab; again while it is only busy. What is not there is None when that is no failure."""
+        """Ask GitLab; again while it is only busy. What is not there is None when that is not a failure."""
         url = f"{self.api}/projects/{quote(self.project, safe='')}{path}"
         request = WebRequest(url, method, secrets={self.header: self.token}, content=data)
 

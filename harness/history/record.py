@@ -221,7 +221,7 @@ VERSION = 1
 
 
 class Unreadable(ValueError):
-    """A line is no record; the text says why."""
+    """A line is not a record; the text says why."""
 
 
 @cache

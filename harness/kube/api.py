@@ -139,7 +139,7 @@ HINT = (
 
 
 class NotAnApi(Unreachable):
-    """Something answers at the API's address that is no Kubernetes API."""
+    """Something answers at the API's address that is not a Kubernetes API."""
 
     exit_code = EXIT_INFRA
 

@@ -139,7 +139,7 @@ class Leadership:
             raise self._lost(f"could not be renewed for {self._times.give_up:g} s: {error}") from error
 
     def release(self) -> None:
-        """Let another have the Lease at once; an API that does not answer is no reason to stay."""
+        """Let another have the Lease at once; an API that does not answer is not a reason to stay."""
         held, self._held = self._held, None
         if held is None:
             return

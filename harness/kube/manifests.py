@@ -24,7 +24,7 @@ def objects_of(texts: Mapping[str, str]) -> list[Json]:
         texts: by the name that messages call each.
 
     Raises:
-        BadInput: something is no object, or there is none, or one twice.
+        BadInput: something is not an object, or there is none, or one twice.
     """
     found: dict[tuple[str, str, str, str], Json] = {}
     for name, text in texts.items():

@@ -50,7 +50,7 @@ def renewed(found: ServingPair, names: Iterable[str], now: datetime, *, believed
         believed: whether everybody believes all of the bundle; a new authority signs only then.
 
     Raises:
-        ValueError: it is no such thing.
+        ValueError: it is not such a thing.
     """
     authorities = x509.load_pem_x509_certificates(found.bundle)
     if _due(authorities[0], now):

@@ -10,7 +10,7 @@ from harness.plan.cells import make_cell
 from harness.plan.cover import completed, cover, lower_bound
 from harness.plan.goal import Goal, goal_of, tier_of
 from harness.plan.lock import UNKNOWN, Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
-from harness.plan.rotation import triples
+from harness.plan.tiers import triples
 from harness.plan.verify import Proof, verify
 from harness.spec.models import Spec
 

@@ -90,7 +90,7 @@ class _LockReading:
         self._in: dict[str, Any] = {TOP: self.top}
 
     def add(self, line: str) -> None:
-        """Take a line; ValueError where it is no line of a lock, or has no place here."""
+        """Take a line; ValueError where it is not a line of a lock, or has no place here."""
         found = LINE.fullmatch(line)
         if found is None:
             raise ValueError(line)

@@ -48,7 +48,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Broken:
-    """A cell of the plan that is no cell of the matrix, by its place in the plan, and why."""
+    """A cell of the plan that is not a cell of the matrix, by its place in the plan, and why."""
 
     number: int
     why: tuple[str, ...]

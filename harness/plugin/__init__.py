@@ -14,23 +14,31 @@ import pytest
 
 from harness.errors import VmatrixError
 from harness.plugin import items, state
-from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
-from harness.plugin.guest_fixtures import (
+from harness.plugin.fixtures import (
     api,
+    artifact,
+    cell,
+    cell_dir,
+    cells,
     expected,
     facts,
+    guest,
     hosts,
     inspection,
     inspection_without_api,
     inventory,
+    life,
+    mirror,
+    monitor,
+    phase,
     probes,
+    timeouts,
     view,
     waivers,
 )
 from harness.plugin.items import arrange, check_result, is_step, note_setup, parametrize
-from harness.plugin.options import add_options
 from harness.plugin.own_checks import Uncollected, make_importable, own_checks_of, refuse_conftest
-from harness.plugin.state import CELLS, EXISTING, OWN, PLAN, RUN, VERDICT, message, on_worker
+from harness.plugin.state import CELLS, EXISTING, OWN, PLAN, RUN, VERDICT, add_options, message, on_worker
 from harness.report.live import doing, in_gitlab
 from harness.streams import Output, output
 from harness.threads import end_without_threads
@@ -51,12 +59,12 @@ __all__ = [
     "inventory",
     "life",
     "mirror",
+    "monitor",
     "phase",
     "probes",
     "timeouts",
     "view",
     "waivers",
-    "witness",
 ]
 
 
@@ -132,17 +140,17 @@ def pytest_configure(config: pytest.Config) -> None:
             config.stash[OWN] = own
             config.pluginmanager.register(own, "vmatrix-own-checks")
         if on_worker(config):
-            from harness.plugin.worker import Worker
+            from harness.plugin.workers import Worker
 
             config.pluginmanager.register(Worker(config), "vmatrix-worker")
             return
         config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
         if EXISTING in config.stash:
-            from harness.plugin.existing_cluster import ExistingCluster
+            from harness.plugin.single_process import ExistingCluster
 
             config.pluginmanager.register(ExistingCluster(config), "vmatrix-existing-cluster")
         elif getattr(config.option, "numprocesses", None):
-            from harness.plugin.controller import RunController
+            from harness.plugin.workers import RunController
 
             config.pluginmanager.register(RunController(config), "vmatrix-controller")
         else:

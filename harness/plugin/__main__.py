@@ -2,8 +2,8 @@
 
 Run as `python -P -m harness.plugin WORDS`, WORDS being those of a pytest call. Other plugins are loaded where the
 conftest.py of the project's own checks names them (`pytest_plugins`). What pytest or Python would end with by
-themselves is no word of the product, of the infrastructure or of what was selected: it is the user's mistake (2) where
-it came out of own checks, and else a bug of vmatrix (70).
+themselves is not a word of the product, of the infrastructure or of what was selected: it is the user's mistake (2)
+where it came out of own checks, and else a bug of vmatrix (70).
 """
 
 from __future__ import annotations

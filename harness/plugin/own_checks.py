@@ -58,7 +58,7 @@ def mistakes_of(item: pytest.Item, plan: RunPlan) -> Iterator[Mistake]:
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(PUBLIC)}, and those of your conftest.py"
         yield Mistake(file, line, f"{who} asks for the unknown fixture {asked!r}; {hint}")
     if _asks_for_local_host(item):
-        yield Mistake(*here, f"{name}: testinfra's fixture `host` is no machine of the cell; use hosts[NAME]")
+        yield Mistake(*here, f"{name}: testinfra's fixture `host` is not a machine of the cell; use hosts[NAME]")
     elif cell_of(item) is None and not unknown:
         yield Mistake(*here, f"{name} looks at no cell; ask for a fixture such as `guest`, `api` or `hosts`")
     if not begins_with_cell(item):

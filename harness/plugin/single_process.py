@@ -1,4 +1,4 @@
-"""A run in one process, one cell at a time."""
+"""A run in one process: one cell at a time, or checks on what is there; and what an interrupted one did not get to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from signal import Signals
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,11 +19,109 @@ from rich.console import Console
 from harness import proc
 from harness.cell.life import Life
 from harness.errors import NothingSelected, VmatrixError
+from harness.events import Recorder
 from harness.plugin.own_checks import OwnChecks
-from harness.plugin.state import CELLS, OWN, RUN, VERDICT, cell_of, message, planned
-from harness.plugin.unreached import note_unreached
+from harness.plugin.state import CELLS, EXISTING, OWN, RUN, VERDICT, cell_of, message, planned
+from harness.report import terminal
+from harness.report.results import load
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
+from harness.session.recheck import verdict
+
+
+class ExistingCluster:
+    """The hooks of a process that checks what is there already."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.check = config.stash[EXISTING]
+        plan = self.check.plan
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.cells = Cells(plan, partial(self.check.site, self._say), self.console, connect=self.check.connect)
+        config.stash[CELLS] = self.cells
+        self.exit_code: int | None = None
+        self._held = ExitStack()
+
+    def _nothing(self, keyword: str) -> NothingSelected:
+        """Say that there is no check, and why if only suites were named: their checks are for other cells."""
+        only = sorted(self.check.plan.only or ()) if not keyword else []
+        why = f": this cell does not have what suite {' or '.join(only)} is about" if only else ""
+        return NothingSelected(
+            f"no check was selected{why}", hint="`vmatrix explain CELL --full` lists a cell's checks"
+        )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Join the cell; without it no check is run."""
+        if session.config.option.collectonly or session.testsfailed:
+            return None
+        own = session.config.stash.get(OWN, None)
+        try:
+            if own is not None and own.error is not None:
+                raise own.error
+            if not session.items:
+                raise self._nothing(session.config.option.keyword)
+            self._join(len(session.items))
+        except VmatrixError as error:
+            self.exit_code = error.exit_code
+            sys.stderr.write(f"error ({error.blame.value}): {message(error)}\n")
+            return True
+        return None
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False)
+
+    def _join(self, checks: int) -> None:
+        plan = self.check.plan
+        plan.directory.mkdir(parents=True)
+        recorder = Recorder(plan.directory)
+        recorder.write("run-start", cells=[cell.id for cell in plan.cells], parallel=1, **self.check.started)
+        self.console = self.cells.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self.console.print(f"{self.check.subject}: {checks} checks", markup=False)
+        self.cells.adopt(self._held.enter_context(self.check.joined(self.cells.site, recorder)))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Let go of the cell, say what the checks came to, set the exit code."""
+        self._held.close()
+        plan = self.check.plan
+        if plan.files.results.is_file() and self.exit_code is None:
+            self.exit_code = verdict(plan)
+            result = load(plan.directory, quarantine=plan.project.spec.quarantine)
+            terminal.show_checks(result, self.console)
+            for line in self.check.not_judged:
+                self.console.print(f"not judged: {line}", markup=False)
+            self.console.print(f"results: {plan.files.results}", markup=False)
+        if self.exit_code is not None:
+            session.exitstatus = session.config.stash[VERDICT] = self.exit_code
+        session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead
+
+
+@dataclass
+class Unreached:
+    """An item without a result among pytest's counts, whose other entries are reports."""
+
+    nodeid: str
+
+
+def note_unreached(run: Run, config: pytest.Config, collection: Sequence[str]) -> None:
+    """Count the items without a result, if a signal ended the run; `collection`: the names of all of them."""
+    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if not run.signalled or terminal is None:
+        return
+    reached = {report.nodeid for reports in terminal.stats.values() for report in reports if hasattr(report, "when")}
+    left = [name for name in collection if name not in reached]
+    run.not_run = by_cell([cell.id for cell in run.plan.cells], left)
+    if left:
+        entries = [Unreached(name) for name in left]
+        terminal._add_stats(f"not run (interrupted by {Signals(run.signalled).name})", entries)
+
+
+def by_cell(cells: Iterable[str], names: Iterable[str]) -> dict[str, int]:
+    """Return how many of the items are each cell's; cells without any are left out."""
+    names = list(names)
+    counts = {cell: sum(f"[{cell}]" in name or f"[{cell}-" in name for name in names) for cell in cells}
+    return {cell: count for cell, count in counts.items() if count}
+
 
 SHELL = "/bin/sh"
 
@@ -71,7 +174,7 @@ class SingleProcess:
         try:
             live = self.run.start()
             tell_unused(self.run, own)
-            here = {found.id for item in session.items if (found := cell_of(item)) is not None}
+            here = {its_cell.id for item in session.items if (its_cell := cell_of(item)) is not None}
             self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
             self.waiting = Waiting.on(self.run.site, self.run.plan, live.on_waiting)
         except VmatrixError as error:
@@ -87,8 +190,8 @@ class SingleProcess:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         """Leave out the items of a cell that is not to begin any more."""
-        found = cell_of(item)
-        return True if found is not None and self.cells.stopped and not self.cells.begun(found) else None
+        cell = cell_of(item)
+        return True if cell is not None and self.cells.stopped and not self.cells.begun(cell) else None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -122,8 +225,8 @@ def refuse(run: Run, error: VmatrixError) -> bool:
 def tell_unused(run: Run, own: OwnChecks | None) -> None:
     """Say which of the project's own checks have nothing to look at in this run: it may be meant so, or not."""
     for name in own.unused if own is not None else ():
-        said = f"not run: {name}: its condition `when` holds after no phase of these cells"
-        run.console.print(said, markup=False)
+        line = f"not run: {name}: its condition `when` holds after no phase of these cells"
+        run.console.print(line, markup=False)
 
 
 def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:

@@ -1,7 +1,8 @@
-"""What the plugin keeps in a pytest config, and what it reads from the command line."""
+"""What the plugin keeps in a pytest config: its options, and what it reads from the command line."""
 
 from __future__ import annotations
 
+import argparse
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,9 @@ import pytest
 
 from harness.errors import VmatrixError
 from harness.sanitize import sanitized
+from harness.spec.options import OPTIONS, Option, RunRequest
 from harness.spec.options import RUN as OPTIONS_OF_RUN
-from harness.spec.options import RunRequest
+from harness.spec.renamed import notice
 
 if TYPE_CHECKING:
     from harness.model import Cell
@@ -58,11 +60,11 @@ def planned(config: pytest.Config) -> RunPlan:
             sent: dict[str, Any] = getattr(config, "workerinput")[WORKER_INPUT]  # noqa: B009 - set by xdist
             config.stash[PLAN] = plan_from(sent)
         else:
-            given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+            values = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
             command = shlex.join(["pytest", *config.invocation_params.args])
             planning = plan_checks if config.getoption("own_checks") else plan_run
             cells, resolved = tuple(config.getoption("cell")), config.stash.get(RESOLVED, None)
-            config.stash[PLAN] = planning(RunRequest.of(given, cells=cells, command=command, resolved=resolved))
+            config.stash[PLAN] = planning(RunRequest.of(values, cells=cells, command=command, resolved=resolved))
     return config.stash[PLAN]
 
 
@@ -71,12 +73,12 @@ def _existing(config: pytest.Config) -> Recheck | ForeignCheck:
     from harness.session.given_cluster import given_cluster, plan_foreign
     from harness.session.recheck import plan_recheck
 
-    given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+    values = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
     if config.getoption("inventory"):
-        where = given_cluster(given, config.getoption("inventory"), config.getoption("facts"))
+        where = given_cluster(values, config.getoption("inventory"), config.getoption("facts"))
         config.stash[EXISTING] = plan_foreign(where, config.getoption("suite"))
         return config.stash[EXISTING]
-    project = project_of(given, config.stash.get(RESOLVED, None))
+    project = project_of(values, config.stash.get(RESOLVED, None))
     cell, run = config.getoption("recheck"), config.getoption("recheck_run")
     config.stash[EXISTING] = plan_recheck(project, cell, config.getoption("suite"), run)
     return config.stash[EXISTING]
@@ -92,3 +94,52 @@ def cell_of(item: pytest.Item) -> Cell | None:
     """Return the cell of an item; None for a test that is about none."""
     callspec = getattr(item, "callspec", None)
     return callspec.params.get("cell") if callspec is not None else None
+
+
+class Former(argparse.Action):
+    """Takes a value under a former flag, and tells the present one."""
+
+    def __call__(self, parser: object, namespace: object, values: Any, option_string: str | None = None) -> None:
+        """Set the value."""
+        notice(str(option_string), OPTIONS[self.dest].flag)
+        setattr(namespace, self.dest, values)
+
+
+def add_options(group: pytest.OptionGroup) -> None:
+    """Add every option of a run, and --cell for each cell."""
+    group.addoption(
+        "--cell",
+        action="append",
+        default=[],
+        metavar="CELL",
+        help="Select cells: id, glob of ids or AXIS=VALUE; can be repeated.",
+    )
+    group.addoption("--recheck", metavar="CELL", help="Check a kept cell again; `vmatrix check` is this.")
+    group.addoption(
+        "--recheck-run", metavar="RUN", help="With --recheck: the run that the cell is of; default: the newest."
+    )
+    group.addoption(
+        "--inventory",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="Check a cluster that vmatrix did not make, by its inventory; can be repeated.",
+    )
+    group.addoption("--facts", metavar="FILE", help="With --inventory: what that cluster must look like.")
+    group.addoption(
+        "--suite", action="append", default=[], metavar="SUITE", help="With --recheck or --inventory: only this suite."
+    )
+    group.addoption(
+        "--own-checks", action="store_true", help="Only load the project's own checks; `vmatrix list` does before it."
+    )
+    for name in OPTIONS_OF_RUN:
+        option = OPTIONS[name]
+        group.addoption(option.flag, dest=name, default=None, help=option.help.replace("%", "%%"), **_value(option))
+        for former in option.former:
+            group.addoption(former, dest=name, action=Former, help=argparse.SUPPRESS)
+
+
+def _value(option: Option) -> dict[str, Any]:
+    if option.kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    return {"metavar": option.metavar, "type": option.kind if option.kind in (int, float) else str}

@@ -13,15 +13,14 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from harness.artifacts import refs
-from harness.artifacts.node import rootfs
-from harness.artifacts.node.cache import NodeImages
+from harness.artifacts import node_images, refs
+from harness.artifacts.node_images import NodeImages
 from harness.artifacts.recipe import Progress
 from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.infra import guest_facts, pods
-from harness.infra.cluster import nested
+from harness.infra.cluster import network
 from harness.infra.cluster.checks import Use, check_pod_network
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import firewall, program
@@ -30,8 +29,8 @@ from harness.infra.host.layout import layout_of
 from harness.infra.host.network import PORTS, address_of, mirror_of
 from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
-from harness.infra.kind import attach, engine, kvm
 from harness.infra.kind import cluster as kind_cluster
+from harness.infra.kind import engine, kubevirt, kvm
 from harness.infra.kind.cluster import (
     KindCluster,
     KindConfig,
@@ -47,7 +46,7 @@ from harness.infra.kind.cluster import (
     trust_registry,
 )
 from harness.infra.kind.engine import Engine
-from harness.infra.kind.install import fetch, install, planned, problems
+from harness.infra.kind.kubevirt import fetch, install, planned, problems
 from harness.infra.kind.releases import Releases, default_file, pinned
 from harness.infra.kind.releases import load as load_releases
 from harness.kube import Cluster
@@ -116,7 +115,7 @@ class KindProvider(Occupant):
                 answer_for_pods(cluster.engine, node)
                 trust_registry(cluster.engine, node, mirror_of(index).registry)
             if made.kubevirt == "embedded":
-                attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.nodes, self.layout, index)
+                kubevirt.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.nodes, self.layout, index)
             self._start(cluster, index)
             if made.kubevirt == "release":
                 self._install(cluster, made)
@@ -155,7 +154,7 @@ class KindProvider(Occupant):
         if node.own and cluster.workers:
             api = Cluster.from_kubeconfig(fresh)
             places = node_places(api, cluster.nodes, self.kind.limits.ready)
-            route_pods(cluster.engine, places, rootfs.network)
+            route_pods(cluster.engine, places, node_images.network)
             replace_pods(api, places)
         fresh.replace(self.layout.kubeconfig)  # only now: that it exists tells that the cluster is whole
 
@@ -220,8 +219,8 @@ class KindProvider(Occupant):
         """Return what the playbooks need to know: of this host's kernel, or of the cluster's own networks."""
         if self.embedded():
             return guest_facts.guest_vars()
-        given = nested.read_vars(self.kind.guest_vars)
-        return nested.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), given)
+        given = network.read_vars(self.kind.guest_vars)
+        return network.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), given)
 
     def spare_addresses(self, _: str) -> tuple[str, ...]:
         """Return nothing: who gives out addresses here is not known."""
@@ -338,7 +337,7 @@ def kind_provider(opening: Opening) -> KindProvider:
 
     def own_node() -> OwnNode:
         image = nodes.ensure(version, opening.say, opening.progress)
-        return OwnNode(image.reference, image.archive, rootfs.REPOSITORY)
+        return OwnNode(image.reference, image.archive, node_images.REPOSITORY)
 
     kind = KindConfig(
         kubevirt=settings.kubevirt,
@@ -372,7 +371,7 @@ def kind_program(store: Store, progress: Progress) -> Path:
     on_path = which("kind")
     if on_path is not None:
         return Path(on_path)
-    ref = refs.newest(store.catalogue, rootfs.KIND)
+    ref = refs.newest(store.catalogue, node_images.KIND)
     return store.obtain(ref.name, ref.version, progress).file("kind")
 
 

@@ -42,7 +42,7 @@ def offer_of(
     """Return what the cells' product is offered, with what the checks of these cells run.
 
     Args:
-        suites: that run in the cells, where these are known: the image of one of them is no other's business.
+        suites: that run in the cells, where these are known: the image of one of them is not another's business.
 
     Raises:
         BadInput: the product asks for what vmatrix does not have, or for two things of one name.

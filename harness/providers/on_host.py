@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import cast
 
-from harness import memory, paths
+from harness import paths, pressure
 from harness.artifacts.recipe import Ref
 from harness.artifacts.serving import Supply
 from harness.errors import NotUp
@@ -47,7 +47,7 @@ class OnHost(Definition):
 
     def most_cells(self, sizes: Sequence[int], pods_mib: int) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""
-        return max(1, min(MOST_WORKERS, (memory.memory_available_mib() - pods_mib) // min(sizes)))
+        return max(1, min(MOST_WORKERS, (pressure.memory_available_mib() - pods_mib) // min(sizes)))
 
     def lacking(self, cells: Sequence[Cell], pods_mib: int) -> list[Finding]:
         """Look whether this host has the memory and the disk space for the largest of the cells."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.artifacts import external_mirror, go_toolchain, refs
-from harness.artifacts.background import alongside, in_background
+from harness import providers
+from harness.artifacts import go_toolchain, refs
 from harness.artifacts.catalogue import IMAGE_PREFIX, load
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import (
@@ -27,9 +27,9 @@ from harness.artifacts.disk.cache import (
     published_checksum,
 )
 from harness.artifacts.download import trouble
-from harness.artifacts.node.rootfs import BUSYBOX
+from harness.artifacts.node_images import BUSYBOX
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
-from harness.artifacts.serving import Supply
+from harness.artifacts.serving import Supply, disk_image, missing_artifacts
 from harness.artifacts.store import Store
 from harness.cell.place import cell_labels, namespace_name
 from harness.cell.product import kinds
@@ -42,7 +42,7 @@ from harness.kube.client import Cluster
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Mirror
 from harness.paths import MATRIX
-from harness.providers import offered, registry
+from harness.providers import offered
 from harness.providers.definition import Opening, Provider
 from harness.providers.on_host import KUBERNETES
 from harness.spec.models import DiskImage, Timeouts, UrlSource
@@ -50,6 +50,7 @@ from harness.spec.project import Project, anywhere, matrix_dir, timeouts_of
 from harness.spec.rules import needed
 from harness.spec.settings import ImageMirror, Settings, blows, networks_of
 from harness.spec.suites import FROM_UPSTREAM
+from harness.threads import alongside, in_background
 from harness.until import stand_on
 
 OnProgress = Callable[[str], None]
@@ -83,7 +84,7 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
         BadInput: it is not up.
     """
     patience = Patience.of(timeouts) if timeouts is not None else PATIENT
-    infra = registry.of(settings).infra(settings)
+    infra = providers.of(settings).infra(settings)
     _stand_on_it(settings)
     return infra.open(patience)
 
@@ -91,24 +92,24 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
 def keeper(settings: Settings, timeouts: Timeouts, tell: OnProgress) -> AbstractContextManager[object]:
     """Return what keeps the infra cluster of these settings whole while its body runs; `tell`: told what it did."""
     opening = Opening(settings, store=store_of(settings, timeouts), timeouts=timeouts)
-    return registry.of(settings).keeper(opening, tell)
+    return providers.of(settings).keeper(opening, tell)
 
 
 def _stand_on_it(settings: Settings) -> None:
-    ground = registry.of(settings).ground(settings)
+    ground = providers.of(settings).ground(settings)
     if ground is not None:
         stand_on(ground)
 
 
 def coming(settings: Settings) -> list[str]:
     """Return what a run with these settings is about to bring up."""
-    return registry.of(settings).coming(settings)
+    return providers.of(settings).coming(settings)
 
 
 def first_look(project: Project, cells: Sequence[Cell]) -> list[Finding]:
     """Return what keeps cells from their infra cluster, as far as that is known before anything is made."""
     settings = project.settings
-    definition, store = registry.of(settings), store_of(settings, project.timeouts)
+    definition, store = providers.of(settings), store_of(settings, project.timeouts)
     needs = needed(project.spec, cells)
     room = definition.lacking(cells, definition.pods_mib(settings, needs))
     return [*room, *definition.first_look(Opening(settings, project.product, store, needs=needs))]
@@ -128,7 +129,7 @@ def open_site(
     settings = project.settings
     timeouts = project.timeouts
     held = kinds.prepare(project, cells, progress)
-    definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
+    definition, store, tell = providers.of(settings), store_of(settings, timeouts), spoken(progress)
     offer = offered.offer_of(project, cells, store.catalogue, suites)
     controllers = offered.controllers(project, cells, store.catalogue)
     images = tuple(dict.fromkeys((*offer.images, *controllers.values())))
@@ -164,7 +165,7 @@ def _not_there(
     """Return what a mirror of somebody else's lacks, and what the checks run on this side."""
     here = refs.CHECKING if suites is None or not FROM_UPSTREAM.isdisjoint(suites) else ()
     guests = [ref for ref in wanted if ref.name not in refs.TESTING]
-    lacking = {*external_mirror.missing_artifacts(mirror, guests)}
+    lacking = {*missing_artifacts(mirror, guests)}
     if there := len(guests) - len(lacking):
         progress(f"{there} artifacts are at {mirror.http} and {mirror.registry} already")
     return tuple(ref for ref in wanted if ref in lacking or ref.name in here)
@@ -185,8 +186,8 @@ def _built(
     """Return a disk image that vmatrix builds: from the cache, or as somebody else's mirror has it, or built now."""
     cache = ImageCache(limits=limits)
     served = None
-    if cache.cached(entry) is None and not registry.of(settings).has_mirror:
-        served = external_mirror.disk_image(_images_url(settings, mirror), entry.name, cache.key(entry))
+    if cache.cached(entry) is None and not providers.of(settings).has_mirror:
+        served = disk_image(_images_url(settings, mirror), entry.name, cache.key(entry))
     return served or cache.ensure(entry, progress)
 
 
@@ -203,7 +204,7 @@ def join_site(
         suites: whose own images a mirror of ours is to have. They are obtained where it does not.
     """
     settings = project.settings
-    definition, store = registry.of(settings), store_of(settings, project.timeouts)
+    definition, store = providers.of(settings), store_of(settings, project.timeouts)
     offer = offered.offer_of(project, cells, store.catalogue)
     provider = definition.open(Opening(settings, project.product, store))
     if definition.has_mirror and (images := offered.of_suites(store.catalogue, suites, cells)):
@@ -235,7 +236,7 @@ def _site(
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),
-        infra=registry.of(settings).infra(settings).absolute(),
+        infra=providers.of(settings).infra(settings).absolute(),
         binding=settings.binding,
         isolated=settings.network_policy,
         egress_networks=networks_of(settings.network_policy_egress),
@@ -244,7 +245,7 @@ def _site(
         project=project.directory,
         expiry_hours=settings.expiry_hours,
         namespace=settings.namespace,
-        options=tuple(registry.of(settings).options(settings)),
+        options=tuple(providers.of(settings).options(settings)),
     )
 
 

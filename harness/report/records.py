@@ -307,7 +307,7 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
             one that does not exist if it is the only one: a run may have died before it began.
 
     Raises:
-        BadInput: a path does not exist, or is no such thing.
+        BadInput: a path does not exist, or is not such a thing.
     """
     runs: list[Path] = []
     files: list[Path] = []

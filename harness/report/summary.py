@@ -15,7 +15,7 @@ from harness.report.results import RunResult
 from harness.sanitize import sanitized
 from harness.spec.controls import Control, controls
 from harness.spec.suites import UPSTREAM
-from harness.validate.conformance import upstream_run
+from harness.validate.conformance import upstream
 from harness.validate.conformance.verdicts import SpecOutcome
 
 SUITE = "hardening"
@@ -258,7 +258,7 @@ def specs_of(result: RunResult) -> list[SpecItem]:
 
 
 def _skipped_itself(check: CheckResult) -> bool:
-    return check.properties.get(upstream_run.OUTCOME) == SpecOutcome.SKIPPED
+    return check.properties.get(upstream.OUTCOME) == SpecOutcome.SKIPPED
 
 
 def _cells(result: RunResult) -> list[str]:

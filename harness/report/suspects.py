@@ -69,7 +69,7 @@ class Suspect:
     """Values that may be the cause together.
 
     share: how likely, from 0 to 1.  failed, judged: of the cells with all of them.  others_failed, others: of the rest.
-    around: it is no value of the matrix, but where or when cells ran.
+    around: it is not a value of the matrix, but where or when cells ran.
     """
 
     values: tuple[Value, ...]

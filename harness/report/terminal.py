@@ -152,7 +152,7 @@ def _head(name: str, failure: Step | CheckResult) -> Text:
 
 
 def _dim(text: str, headline: str = "") -> list[Text]:
-    """Return the end of a text, which says what went wrong; above it the line that says so where that is no part."""
+    """Return the end of a text, which says what went wrong; above it the line that says so where that is not part."""
     lines = text.strip().splitlines()[-DETAIL_LINES:]
     if not (lines or headline):
         return []

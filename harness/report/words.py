@@ -203,7 +203,7 @@ def _reasons(cell: CellResult, checks: Iterable[CheckResult]) -> list[str]:
 
 
 def failures(checks: Sequence[CheckResult]) -> str:
-    """Return how many causes how many failed checks have, "" where that is no news."""
+    """Return how many causes how many failed checks have, "" where that is not news."""
     number = len(causes(checks))
     return f"{plural(number, 'cause')}, {plural(len(checks), 'check')}" if number < len(checks) else ""
 

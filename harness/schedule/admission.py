@@ -30,9 +30,20 @@ from harness.kube.client import Json
 from harness.kube.objects import quantity
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 from harness.model import LABEL_CELL, LABEL_RUN, Cell
-from harness.schedule.demand import Demand, Limits, PodRequest, Rules, demand_of, rules_of
+from harness.schedule.placement import (
+    Demand,
+    Limits,
+    NodeRoom,
+    Nodes,
+    PodRequest,
+    Rules,
+    all_fit,
+    demand_of,
+    describe,
+    remainder,
+    rules_of,
+)
 from harness.schedule.reservations import RESERVATIONS_NAMESPACE, Book, Entry, Ledger
-from harness.schedule.room import NodeRoom, Nodes, all_fit, describe, remainder
 
 LAUNCHER = ("kubevirt.io", "virt-launcher")
 UNSEEN = "the infra cluster, whose nodes cannot be listed"

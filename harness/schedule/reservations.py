@@ -23,7 +23,7 @@ from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json, Unreachable
 from harness.kube.resources import LEASE, NAMESPACE
 from harness.model import LABEL_DOMAIN, LABEL_MANAGED, MANAGED_BY
-from harness.schedule.demand import Demand, PodRequest
+from harness.schedule.placement import Demand, PodRequest
 from harness.until import Deadline, NotYet, until
 
 FORMAT = 1

@@ -13,8 +13,8 @@ from harness.cell.steps import StepEvent, Steps
 from harness.errors import InfraError, InfraRetriable
 from harness.model import Cell
 from harness.schedule.admission import Admission, Decision, Outlook
-from harness.schedule.demand import Limits
 from harness.schedule.durations import Durations, Expectation
+from harness.schedule.placement import Limits
 from harness.session.plan import RunPlan
 from harness.until import Deadline, NotYet, TimedOut, until
 

@@ -145,7 +145,9 @@ def resumed(search: Bisection, file: Path) -> Bisection:
             if revision in search.revisions and known["cell"] == search.cell
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"{file} is no search of vmatrix bisect", hint=f"remove it to begin anew: rm {file}") from error
+        raise BadInput(
+            f"{file} is not a search of vmatrix bisect", hint=f"remove it to begin anew: rm {file}"
+        ) from error
     return replace(search, trials=trials)
 
 
@@ -209,7 +211,7 @@ class Repository:
         """Return the commits on the way from a good one to a bad one, without the first, oldest first.
 
         Raises:
-            BadInput: the one is no ancestor of the other.
+            BadInput: the one is not an ancestor of the other.
         """
         if good == bad or _git(self.root, "merge-base", "--is-ancestor", good, bad).returncode != 0:
             raise BadInput(
@@ -363,7 +365,7 @@ def bisected(
         titles: of the checks or steps whose failure is meant.
 
     Raises:
-        BadInput: git does not know a revision, or the first is no ancestor of the second.  Stopped: interrupted.
+        BadInput: git does not know a revision, or the first is not an ancestor of the second.  Stopped: interrupted.
     """
     first, last = map(repository.commit, ends)
     folder = runs.resolve() / "bisect" / cell

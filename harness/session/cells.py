@@ -30,7 +30,7 @@ from harness.machines.reach.ssh import DIES_WITH_US, control_directory, ssh_comm
 from harness.model import Cell, Environment, Outcome
 from harness.session.plan import RunPlan
 from harness.until import TimedOut
-from harness.validate.phases.witness import Witness
+from harness.validate.phases.monitor import PhaseMonitor
 
 RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
 OVERLOAD_SECONDS = 10.0  # for so long is what hosts said of their load the truth
@@ -65,9 +65,9 @@ def cut_off(tunnels: Path | None) -> str:
     return f"the tunnel to a machine broke: {broken[-1].why}" if broken else ""
 
 
-def witness_of(life: Life) -> Witness:
-    """Return who looks on while the cell lives; the life tells it of each phase."""
-    witness = Witness(
+def monitor_of(life: Life) -> PhaseMonitor:
+    """Return the monitor of a cell's phases; the life calls it around each of them."""
+    monitor = PhaseMonitor(
         cell=life.cell,
         registry=mirror_of(life.site.mirror, life.cell.vars).images,
         timeouts=life.site.timeouts,
@@ -76,8 +76,8 @@ def witness_of(life: Life) -> Witness:
         ssh_command=lambda environment, machine: [*DIES_WITH_US, *ssh_command(machine, environment.private_key)],
         step=life.steps.step,
     )
-    life.watch = witness.watch
-    return witness
+    life.watch = monitor.watch
+    return monitor
 
 
 def inspection_options(environment: Environment) -> list[str]:
@@ -108,7 +108,7 @@ class Cells:
     leak: Leaked | None = None
     _site: Site | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
-    _witnesses: dict[str, Witness] = field(default_factory=dict)
+    _monitors: dict[str, PhaseMonitor] = field(default_factory=dict)
     _overloads: dict[str, tuple[float, str]] = field(default_factory=dict)  # when it was asked, by cell
 
     @property
@@ -144,18 +144,18 @@ class Cells:
             life = Life(self.site, attempt, steps, measured=self.plan.measured is not None)
             life.on_task = self.on_task
             self._lives[cell.id] = life
-            self._witnesses[cell.id] = witness_of(life)
+            self._monitors[cell.id] = monitor_of(life)
         return self._lives[cell.id]
 
     def adopt(self, life: Life) -> None:
         """Take the life of a cell that is there already."""
         self._lives[life.cell.id] = life
-        self._witnesses[life.cell.id] = witness_of(life)
+        self._monitors[life.cell.id] = monitor_of(life)
 
-    def witness(self, cell: Cell) -> Witness:
-        """Return who looks on while a cell lives, the same one each time."""
+    def monitor(self, cell: Cell) -> PhaseMonitor:
+        """Return the monitor of a cell's phases, the same one each time."""
         self.life(cell)
-        return self._witnesses[cell.id]
+        return self._monitors[cell.id]
 
     def begin(self, cell: Cell) -> Life:
         """Open a cell's life once there is room for it. Raises InfraError when there is none in time."""

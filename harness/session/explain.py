@@ -24,8 +24,8 @@ from harness.plan.select import Selected
 from harness.plan.tiers import tier_cells
 from harness.plan.verify import Combination, had, wanted_by_kind
 from harness.rundir import AttemptDir
-from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
+from harness.schedule.placement import demand_of
 from harness.schedule.sizes import Sizes
 from harness.spec import Spec, lines
 from harness.spec.models import AxisValue, Product

@@ -195,7 +195,7 @@ class Pursuit:
     def further(self, most: int) -> int:
         """Run further cells into the run until they tell no more; return the worst of their exit codes that matter.
 
-        What such a cell finds out of the product is no news: a leak or a bug in vmatrix is, and so is a signal.
+        What such a cell finds out of the product is not news: a leak or a bug in vmatrix is, and so is a signal.
         """
         codes: list[int] = []
         cells: list[str] = []

@@ -19,8 +19,7 @@ from harness.report.results import load
 from harness.rundir import RESULTS
 from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
-from harness.validate.performance.comparison import by_key
-from harness.validate.performance.figures import Figure, Key, carried_in
+from harness.validate.performance.figures import Figure, Key, by_key, carried_in
 
 
 def figures_of_run(plan: RunPlan, cell: Cell, stage: str) -> dict[Key, Figure]:

@@ -22,7 +22,7 @@ from harness.model import Cell
 from harness.plan import PlanSelection, make_cell
 from harness.plan.cells import cell_named
 from harness.plan.goal import goal_of
-from harness.plan.rotation import night_of
+from harness.plan.tiers import night_of
 from harness.report.cell import CellResult
 from harness.rundir import RunDir
 from harness.schedule.durations import estimate

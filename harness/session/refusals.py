@@ -19,7 +19,7 @@ from harness.errors import BadInput
 from harness.infra.findings import Finding, raise_if_any
 from harness.model import Cell
 from harness.paths import packaged_dir
-from harness.schedule.demand import Limits, Rules, demand_of
+from harness.schedule.placement import Limits, Rules, demand_of
 from harness.spec.project import TEMPLATES, Project, templates_dir
 from harness.spec.settings import Settings
 

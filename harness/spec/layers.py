@@ -165,7 +165,7 @@ def _another(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _named_by(old: Any) -> str | None:
-    """Return the key by which the entries of a list are known, None where it is no such list."""
+    """Return the key by which the entries of a list are known, None where it is not such a list."""
     if not isinstance(old, list) or not old or not all(isinstance(entry, Mapping) for entry in old):
         return None
     return next((key for key in NAMES if all(isinstance(entry.get(key), str) for entry in old)), None)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import packaged_dir
-from harness.spec import crossref, dates, layers, lines, sense
+from harness.spec import crossref, layers, lines, sense
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
@@ -40,10 +40,10 @@ def refuse_matrix(folder: Path, known: Collection[str]) -> None:
     """
     if not folder.is_dir():
         if folder.is_symlink():
-            said = f"{folder} is a link to {os.readlink(folder)}, which is no folder"
+            said = f"{folder} is a link to {os.readlink(folder)}, which is not a folder"
             raise BadInput(said, hint="correct or remove the link")
         if folder.exists():
-            raise BadInput(f"{folder} is no folder", hint="it is the folder of the matrix; move the file away")
+            raise BadInput(f"{folder} is not a folder", hint="it is the folder of the matrix; move the file away")
         return
     stems = {Path(name).stem for name in known}
     for file in sorted(folder.iterdir()):
@@ -90,7 +90,7 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
         problems += sense.check(space, documents)
-    problems += dates.check(documents, today if today is not None else datetime.now(UTC).date())
+    problems += sense.check_dates(documents, today if today is not None else datetime.now(UTC).date())
     if problems:
         raise refuse(problems, own=directory)
     parts["tiers"] = {

@@ -135,7 +135,7 @@ def _read(name: str, text: Any, *, dual: bool) -> Network | str:
     except ValueError as error:
         return f"{error}; {remedy}"
     if found is None:
-        return f"{text!r} is no network; {remedy}"
+        return f"{text!r} is not a network; {remedy}"
     if found.version not in families:
-        return f"{found} is no network of IPv{families[0]}; {remedy}"
+        return f"{found} is not a network of IPv{families[0]}; {remedy}"
     return found

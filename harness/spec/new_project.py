@@ -373,7 +373,9 @@ class NewProject:
         """
         refuse_project(self.directory)
         if self.gitlab and not GITLAB_PATH.fullmatch(self.gitlab):
-            raise BadInput(f"{self.gitlab!r} is no path of a GitLab project", hint="--gitlab GROUP/PROJECT, or `none`")
+            raise BadInput(
+                f"{self.gitlab!r} is not a path of a GitLab project", hint="--gitlab GROUP/PROJECT, or `none`"
+            )
         made = self._beginning()
         inputs = OWN_INPUTS.format(tier=self.tier) if self.begins is not None else ""
         if self.gitlab:
@@ -411,4 +413,4 @@ def refuse_project(directory: Path) -> None:
     if is_project(directory):
         raise BadInput(f"{directory} is a project already", hint="`vmatrix config` shows its files")
     if directory.exists() and not directory.is_dir():
-        raise BadInput(f"{directory} is no folder", hint="name a folder, which may be new")
+        raise BadInput(f"{directory} is not a folder", hint="name a folder, which may be new")

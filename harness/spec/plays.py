@@ -74,7 +74,7 @@ def patterns(playbook: Path, sources: str, depth: int = 0) -> Iterator[list[str]
         sources: what the variable product_sources is; "" without it.
 
     Raises:
-        Unclear: the playbook is not clear without running it, or is no playbook: Ansible will say what is wrong.
+        Unclear: the playbook is not clear without running it, or is not a playbook: Ansible will say what is wrong.
     """
     for play in read_plays(playbook):
         if not isinstance(play, Mapping) or depth > DEEPEST:
@@ -99,7 +99,7 @@ def read_plays(playbook: Path, of: type = list) -> Any:
 
 
 def plain(word: Any, sources: str) -> str:
-    """Return a text with product_sources filled in. Raises Unclear where it is no text, or has other templates."""
+    """Return a text with product_sources filled in. Raises Unclear where it is not text, or has other templates."""
     if not isinstance(word, str):
         raise Unclear
     said = re.sub(r"\{\{ *product_sources *\}\}", lambda _: sources, word) if sources else word

@@ -121,7 +121,7 @@ def look(path: Path) -> ImageArchive:
 
             return _docker(path, member) if DOCKER in members else _layout(path, "oci", member)
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise ValueError(f"the image archive {path} is no uncompressed tar archive: {error}") from error
+        raise ValueError(f"the image archive {path} is not an uncompressed tar archive: {error}") from error
 
 
 def _docker(path: Path, member: Member) -> ImageArchive:
@@ -164,7 +164,7 @@ def _json(path: Path, name: str, member: Member) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the image archive {path} is broken: {name} is no JSON") from error
+        raise ValueError(f"the image archive {path} is broken: {name} is not JSON") from error
 
 
 def _read(file: Path) -> bytes | None:

@@ -81,7 +81,7 @@ def write_in_project(file: Path, text: str) -> None:
     project, folder = project_dir().resolve(), file.parent.resolve()
     if not folder.is_relative_to(project):
         raise BadInput(
-            f"{file} is not written: {file.parent} leads to {folder}, which is no part of the project {project}",
+            f"{file} is not written: {file.parent} leads to {folder}, which is not part of the project {project}",
             hint=f"replace the link {file.parent} by a folder; links to single files in it may stay",
         )
     folder.mkdir(parents=True, exist_ok=True)

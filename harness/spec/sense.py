@@ -1,4 +1,4 @@
-"""Whether a well-formed matrix makes sense: values that no cell can have, rules without effect, ids that grow too long.
+"""Whether a well-formed matrix makes sense: values without cells or support, rules without effect, long ids.
 
 Every judgement is made over all infra profiles: what one of them can run is possible.
 
@@ -10,8 +10,9 @@ the project's own, or that it changes, and that could never be is a mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -22,7 +23,7 @@ from harness.spec import lines
 from harness.spec.declared import EACH, Wild, field, find, parsed
 from harness.spec.layers import is_packaged
 from harness.spec.lines import Document, Finding, Problem, below
-from harness.spec.models import DiskImage, Space, Tier
+from harness.spec.models import Axis, AxisValue, DiskImage, QuarantineEntry, Space, Support, Tier
 from harness.spec.models.axes import ID_LENGTH, completed, counted
 from harness.spec.rules import Rule, Rulebook, conflict, earlier, lacking, matching, possible, rules, words
 
@@ -39,8 +40,8 @@ def axis_lacking(space: Space, scenario: str) -> str:
 def left_out(space: Space) -> frozenset[str]:
     """Return the scenarios that ship with vmatrix and that no cell of a matrix can have for that."""
     names = [value.id for value in space.axis("scenario").values]
-    found = [name for name in names if axis_lacking(space, name)]
-    return frozenset(found) & _names("scenarios.yml", "scenarios", EACH) if found else frozenset()
+    axes = [name for name in names if axis_lacking(space, name)]
+    return frozenset(axes) & _names("scenarios.yml", "scenarios", EACH) if axes else frozenset()
 
 
 def lost(space: Space, cell: Mapping[str, str]) -> str:
@@ -60,8 +61,8 @@ def lost(space: Space, cell: Mapping[str, str]) -> str:
 
 def _ships_earlier(axis: str, value: str, steps: tuple[str, ...]) -> bool:
     """Return whether a value as it ships has so many others before it."""
-    shipped = [found for _, found in find(_shipped("axes.yml"), "axes", EACH) if field(found, "name") == axis]
-    before = {str(v["id"]): v.get("before", {}) for found in shipped for _, v in find(found, "values", EACH)}
+    shipped = [axes for _, axes in find(_shipped("axes.yml"), "axes", EACH) if field(axes, "name") == axis]
+    before = {str(v["id"]): v.get("before", {}) for axes in shipped for _, v in find(axes, "values", EACH)}
     at: str | None = value
     for step in steps:
         at = before.get(at, {}).get(step) if at is not None else None
@@ -72,22 +73,22 @@ def words_of(scenario: str, axis: str) -> frozenset[str]:
     """Return the words of `before` on an axis as vmatrix ships it, for a scenario that ships; none for others."""
     if scenario not in _names("scenarios.yml", "scenarios", EACH):
         return frozenset()
-    shipped = [found for _, found in find(_shipped("axes.yml"), "axes", EACH) if field(found, "name") == axis]
-    return frozenset(str(at[-1]) for found in shipped for at, _ in find(found, "values", EACH, "before", EACH))
+    shipped = [entry for _, entry in find(_shipped("axes.yml"), "axes", EACH) if field(entry, "name") == axis]
+    return frozenset(str(at[-1]) for entry in shipped for at, _ in find(entry, "values", EACH, "before", EACH))
 
 
 def ships(axis: str, word: str) -> bool:
     """Return whether an axis as it ships has a value, or a class of values, of that name."""
-    shipped = [found for _, found in find(_shipped("axes.yml"), "axes", EACH) if field(found, "name") == axis]
-    values = [value for found in shipped for _, value in find(found, "values", EACH)]
+    shipped = [entry for _, entry in find(_shipped("axes.yml"), "axes", EACH) if field(entry, "name") == axis]
+    values = [value for entry in shipped for _, value in find(entry, "values", EACH)]
     return any(word in (field(value, "id"), field(value, "class")) for value in values)
 
 
 @cache
 def _pinned_starts() -> tuple[dict[str, Any], ...]:
     """Return the pinned cells that ship."""
-    found = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
-    return tuple(raw for raw in found if isinstance(raw, dict))
+    cells = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
+    return tuple(raw for raw in cells if isinstance(raw, dict))
 
 
 def _names(file: str, *steps: str | Wild) -> frozenset[str]:
@@ -137,9 +138,9 @@ class Possibilities:
             if not ids and not narrow.get(axis, True):
                 return f"no {axis} is left"
             if not ids:
-                wanted = sorted(narrow.get(axis, ())) or [value.id for value in self.space.axis(axis).values]
-                lacks = dict.fromkeys(f for v in wanted for f in lacking(self.space, infra, axis, v))
-                return f"{axis} {' and '.join(wanted)} needs {' and '.join(lacks)}" if lacks else f"no {axis} is left"
+                allowed = sorted(narrow.get(axis, ())) or [value.id for value in self.space.axis(axis).values]
+                lacks = dict.fromkeys(f for v in allowed for f in lacking(self.space, infra, axis, v))
+                return f"{axis} {' and '.join(allowed)} needs {' and '.join(lacks)}" if lacks else f"no {axis} is left"
         return "; ".join(dict.fromkeys(rule.why for rule in conflict(domains, obeyed)))
 
 
@@ -147,13 +148,13 @@ def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
     """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
     by_infra = {infra: possible(space, infra) for infra in space.infras}
     known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
-    found: dict[str, Iterator[Finding]] = {
+    findings: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(known),
         "constraints.yml": _constraints(known, documents["constraints.yml"]),
         "tiers.yml": _tiers(known, documents["tiers.yml"].content),
         "topologies.yml": _disks(known, documents["images.yml"].content),
     }
-    return [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
 
 
 def _axes(known: Possibilities) -> Iterator[Finding]:
@@ -169,8 +170,8 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
     longest = _too_long(known)
     if longest:
         slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
-        said = f"a cell's id can be {counted(longest)} characters long, the limit is {ID_LENGTH}"
-        yield ("axes",), f"{said}; use shorter slugs than {slugs}"
+        message = f"a cell's id can be {counted(longest)} characters long, the limit is {ID_LENGTH}"
+        yield ("axes",), f"{message}; use shorter slugs than {slugs}"
 
 
 def _too_long(known: Possibilities) -> dict[str, str]:
@@ -180,10 +181,10 @@ def _too_long(known: Possibilities) -> dict[str, str]:
     """
     axes = [axis for axis in known.space.axes if axis.default is None]
     by_length: list[dict[int, str]] = [{len(axis.in_ids(v)): axis.in_ids(v) for v in axis.values} for axis in axes]
-    found = (
+    lengths = (
         dict(zip((axis.name for axis in axes), slugs, strict=True)) for slugs in product(*map(dict.values, by_length))
     )
-    for slugs in sorted(found, key=counted, reverse=True):
+    for slugs in sorted(lengths, key=counted, reverse=True):
         if counted(slugs) <= ID_LENGTH:
             break
         narrow = {
@@ -197,15 +198,19 @@ def _too_long(known: Possibilities) -> dict[str, str]:
 
 def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
     """Find machines whose disk is smaller than the image of a system that they can have."""
-    sizes = {image.name: image.size_gib for _, one in find(images, "images", EACH) if (image := parsed(DiskImage, one))}
-    for topology, found in known.space.topologies.items():
-        for number, machine in enumerate(found.machines):
+    sizes = {
+        image.name: image.size_gib
+        for _, image_entry in find(images, "images", EACH)
+        if (image := parsed(DiskImage, image_entry))
+    }
+    for topology, topology_entry in known.space.topologies.items():
+        for number, machine in enumerate(topology_entry.machines):
             larger = (v for v in known.space.axis("os").values if sizes.get(v.image or "", 0) * 1024 > machine.disk_mib)
             for value in larger:
                 if not known.why_not({"topology": frozenset({topology}), "os": frozenset({value.id})}):
                     need = f"{sizes[value.image or '']}Gi"
-                    said = f"is smaller than the disk image of {value.id}, which has {need}; use {need} or more"
-                    yield ("topologies", topology, "machines", number, "disk"), said
+                    message = f"is smaller than the disk image of {value.id}, which has {need}; use {need} or more"
+                    yield ("topologies", topology, "machines", number, "disk"), message
                     break
 
 
@@ -231,8 +236,8 @@ def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
         others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))
         empty = [axis for axis, ids in rule.then.items() if not ids]
         if empty:
-            said = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"
-            yield (*at, "then", empty[0]), said
+            message = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"
+            yield (*at, "then", empty[0]), message
             continue
         if all(ids == everything[axis] for axis, ids in rule.then.items()):
             yield (*at, "then"), "has no effect: it allows every value; remove the constraint"
@@ -261,7 +266,7 @@ def _tiers(known: Possibilities, content: Any) -> Iterator[Finding]:
 def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
     values = _all(known.space)
     if tier.where and set(tier.where) <= set(values):
-        narrow = {axis: matching(known.space, axis, wanted) for axis, wanted in tier.where.items()}
+        narrow = {axis: matching(known.space, axis, condition) for axis, condition in tier.where.items()}
         why = known.why_not(narrow)
         if why and all(narrow.values()):
             yield ("where",), f"no cell can be planned: {why}; allow more values"
@@ -281,7 +286,7 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
         same = first.setdefault(tuple(sorted(cell.items())), p)
         if same != p:
             yield at, f"duplicates pinned[{same}]; remove one"
-        yield from ((at, said) for said in _pinned(known, tier, cell))
+        yield from ((at, message) for message in _pinned(known, tier, cell))
 
 
 def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterator[str]:
@@ -296,3 +301,65 @@ def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterat
     if machines > tier.budget.machines:
         remedy = "raise it, or pin a smaller topology"
         yield f"the cell needs {machines} machines, the tier's budget is {tier.budget.machines}; {remedy}"
+
+
+LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobody looks any more
+
+
+def check_dates(documents: Mapping[str, Document], today: date) -> list[Problem]:
+    """Return everything whose day has passed."""
+    axes = documents["axes.yml"].content
+    findings: dict[str, Iterator[Finding]] = {
+        "axes.yml": _values(axes, today),
+        "images.yml": _images(documents["images.yml"].content, axes, today),
+        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, today),
+    }
+    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
+
+
+def _values(content: Any, today: date) -> Iterator[Finding]:
+    for at, value in find(content, "axes", EACH, "values", EACH, "support"):
+        support = parsed(Support, value)
+        if support is None or support.ends >= today:
+            continue
+        remedy = "add `extended` with a date and a reason" if support.extended is None else "extend it again"
+        yield at, f"out of support since {support.ends}; remove the value, or {remedy}"
+
+
+def _images(content: Any, axes: Any, today: date) -> Iterator[Finding]:
+    kept = {
+        field(value, "image")
+        for _, value in find(axes, "axes", EACH, "values", EACH)
+        if (full := parsed(AxisValue, value)) is not None and _extended(full, today)
+    }
+    for at, entry in find(content, "images", EACH):
+        image = parsed(DiskImage, entry)
+        if image is not None and image.end_of_life < today and image.name not in kept:
+            message = f"out of support since {image.end_of_life}; remove it, or extend the value that uses it"
+            yield (*at, "end_of_life"), message
+
+
+def _extended(value: AxisValue, today: date) -> bool:
+    return value.support is not None and value.support.extended is not None and value.support.ends >= today
+
+
+def _quarantine(content: Any, today: date) -> Iterator[Finding]:
+    latest = today + LONGEST_QUARANTINE
+    for at, value in find(content, "quarantine", EACH):
+        entry = parsed(QuarantineEntry, value)
+        if entry is None:
+            continue
+        if entry.until < today:
+            message = f"expired on {entry.until}; remove the entry, or set a later `until` ({entry.issue})"
+            yield (*at, "until"), message
+        elif entry.until > latest:
+            message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
+            yield (*at, "until"), message
+
+
+def ending(axes: Iterable[Axis], until: date) -> Iterator[tuple[str, str, date]]:
+    """Yield axis, value and last day of each value whose support by its makers has ended or ends until a day."""
+    for axis in axes:
+        for value in axis.values:
+            if value.support is not None and value.support.until <= until:
+                yield axis.name, value.id, value.support.until

@@ -314,7 +314,7 @@ def _variables(value: Any) -> Mapping[str, str]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return a version as numbers, none for what is no version."""
+    """Return a version as numbers, none for what is not a version."""
     found = VERSION.match(version)
     return tuple(map(int, found.groups())) if found else ()
 

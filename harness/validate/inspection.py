@@ -22,8 +22,7 @@ from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, curated_path, load_curated
 from harness.validate.expected import ExpectedGuest, expected_of, plugins
 from harness.validate.facts.cluster import ClusterView, view_of
-from harness.validate.facts.files import MachineFiles, files_of
-from harness.validate.facts.keys import MachineKeys, keys_of
+from harness.validate.facts.files import MachineFiles, MachineKeys, files_of, keys_of
 from harness.validate.facts.node import EtcdView, NodeFacts, facts_of
 from harness.validate.facts.programs import MachineSetup, RunningPrograms, programs_of, setup_of
 from harness.validate.findings import Mismatch, NotJudged, eventually
@@ -409,8 +408,8 @@ def settle(
 ) -> ClusterView:
     """Look at a cluster until it has settled, or until the deadline; return the last look either way.
 
-    It has settled when nothing is wrong that could still change; what cannot is no reason to wait. A cluster that never
-    settles is not an error here: the checks judge the last look.
+    It has settled when nothing is wrong that could still change; what cannot is not a reason to wait. A cluster that
+    never settles is not an error here: the checks judge the last look.
 
     Args:
         namespaces: those of the cluster's own pods; None: all but those of users and checks.

@@ -231,6 +231,7 @@ KEY, AUDIT, TLS, SUITES = (
     "cluster_tls_cipher_suites",
 )
 HEALTH_ONLY, SIGNED = "cluster_anonymous_health_only", "cluster_kubelet_certificates_signed"
+AUTHENTICATORS = "cluster_jwt_authenticators"
 POD_SECURITY, EVENTS, PLUGINS = "cluster_pod_security", "cluster_event_rate_limits", "cluster_admission_plugins"
 SECCOMP, PROFILING, PRIVATE = "cluster_seccomp_default", "cluster_profiling", "cluster_private_files"
 ETCD_VERSIONS = {"VersionTLS12": "TLS1.2", "VersionTLS13": "TLS1.3"}
@@ -276,7 +277,7 @@ def _of_api_server(variables: Variables) -> dict[str, str]:
     if _set(variables, AUDIT):
         flags |= {"audit-policy-file": f"{FOLDER}/audit.yml", "audit-log-path": f"{LOGS}/audit.log"}
         flags |= {"audit-log-maxage": "30", "audit-log-maxbackup": "10", "audit-log-maxsize": "100"}
-    if _set(variables, HEALTH_ONLY):
+    if _set(variables, HEALTH_ONLY) or _set(variables, AUTHENTICATORS):
         flags["authentication-config"] = f"{FOLDER}/authentication.yml"
     if _set(variables, SIGNED):
         flags["kubelet-certificate-authority"] = "{certificates}/ca.crt"

@@ -48,7 +48,7 @@ def _mistakes(spec: Mapping[str, Any], addresses: Mapping[str, set[str]]) -> Ite
         yield "it is not of a kubelet"
         return
     if node not in addresses:
-        yield f"{node} is no machine of the inventory"
+        yield f"{node} is not a machine of the inventory"
         return
     if SERVER not in usages or not usages <= USAGES:
         yield f"it is for {', '.join(sorted(usages))}"

@@ -1,7 +1,7 @@
 """Speed and size: `python -m tests.bench`. Prints figures beside their targets and writes them down as JSON.
 
-A figure above its target is no failure. What does not work at all is: exit code 1, after everything else was measured.
-The infrastructure that it brings up is taken down whatever happens, a signal included.
+A figure above its target is not a failure. What does not work at all is: exit code 1, after everything else was
+measured. The infrastructure that it brings up is taken down whatever happens, a signal included.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ from harness.plan.build import plan_tier
 from harness.plan.cover import Field, conditions, cover, field_of, narrowed
 from harness.plan.goal import Goal, goal_of
 from harness.plan.lock import load_lock
-from harness.plan.rotation import FIRST, MONTH, WEEK, triples
-from harness.plan.tiers import tier_cells
+from harness.plan.tiers import FIRST, MONTH, WEEK, tier_cells, triples
 from harness.plan.verify import verify
 from harness.schedule.durations import estimate
 from harness.spec import Spec, load_spec

@@ -20,9 +20,8 @@ from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
-from harness.schedule.demand import Demand, demand_of
 from harness.schedule.durations import estimate
-from harness.schedule.room import NodeRoom
+from harness.schedule.placement import Demand, NodeRoom, demand_of
 from harness.session.plan import Shard, shard
 from harness.spec import Spec, load_spec
 from tests.bench.figures import Ledger

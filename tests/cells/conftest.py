@@ -29,8 +29,7 @@ from harness.validate.conformance.curated import (
     specs_namespaces,
 )
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.upstream import load_selection, load_upstream
-from harness.validate.conformance.upstream_run import SpecSet, WholeRun, run_whole
+from harness.validate.conformance.upstream import SpecSet, WholeRun, load_selection, load_upstream, run_whole
 from harness.validate.expected import minor_of
 from harness.validate.findings import NotRun
 from harness.validate.inspection import Inspection

@@ -15,8 +15,8 @@ from harness.kube import Cluster
 from harness.kube.api import Patience
 from harness.kube.resources import VALIDATING_WEBHOOK
 from harness.schedule.admission import Admission
-from harness.schedule.demand import Limits
 from harness.schedule.durations import Durations
+from harness.schedule.placement import Limits
 from harness.session.admit import Waiting
 from harness.spec.settings import load_settings
 from tests.chaos.cells import Ground, bring_up, cell_of

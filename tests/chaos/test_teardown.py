@@ -130,7 +130,7 @@ def test_an_object_of_another_run_is_not_taken_for_ours(ground: Ground, cluster:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
     try:
         create_own(site, CONFIG_MAP, body)
-        create_own(site, CONFIG_MAP, body)  # once more is no mistake
+        create_own(site, CONFIG_MAP, body)  # once more is not a mistake
         ours = {**body, "metadata": {**meta, "labels": {LABEL_RUN: "ours"}}}
         with pytest.raises(
             InfraError, match=r"ConfigMap default/chaos-other already exists and belongs to another run"

@@ -110,7 +110,7 @@ class _Look:
             return
         except AssertionError as wrong:
             yield Said(name, str(wrong), failed=True)
-        except Exception as trouble:  # noqa: BLE001 - whatever a fault does to a check, it is no finding
+        except Exception as trouble:  # noqa: BLE001 - whatever a fault does to a check, it is not a finding
             found = blame_of(trouble, asserted=False, check=name) is Blame.PRODUCT
             yield Said(name, f"{type(trouble).__name__}: {trouble}", failed=found)
 

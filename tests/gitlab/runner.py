@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.gitlab.variables import read_job
+from harness.gitlab.job import read_job
 from harness.paths import cache_dir
 from tests.embedded.run.runs import Run
 from tests.gitlab.checkout import Checkout, flat, without_ci

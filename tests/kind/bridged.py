@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from harness.artifacts import node_images
 from harness.artifacts.catalogue import load as load_catalogue
-from harness.artifacts.node import rootfs
 from harness.infra.kind.engine import Engine
 from harness.kube import Cluster
 from harness.kube.resources import POD, SERVICE
@@ -84,7 +84,11 @@ class Neighbours:
 @contextmanager
 def neighbours(cluster: Cluster, engine: Engine, node: str) -> Iterator[Neighbours]:
     """Have two pods on a node, and make one of them a bridged machine; all of it is gone at the end."""
-    image = rootfs.reference(next(r for r in rootfs.images(load_catalogue(), KUBERNETES) if r.name == rootfs.BUSYBOX))
+    image = node_images.reference(
+        next(
+            r for r in node_images.node_container_images(load_catalogue(), KUBERNETES) if r.name == node_images.BUSYBOX
+        )
+    )
     names = ("bridged", "neighbour")
     script = f"mkdir -p /tmp/www && echo the pod >/tmp/www/index.html && exec httpd -f -p {PORT} -h /tmp/www"
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 0}

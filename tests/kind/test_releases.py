@@ -24,8 +24,8 @@ import pytest
 import yaml
 
 from harness import proc
+from harness.artifacts import node_images
 from harness.artifacts.catalogue import load as load_catalogue
-from harness.artifacts.node import rootfs
 from harness.cell.existing import CellSelector, Found, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
@@ -63,8 +63,8 @@ Json = dict[str, Any]
 
 def busybox() -> str:
     """Return an image that the node has."""
-    known = rootfs.images(load_catalogue(), KUBERNETES)
-    return rootfs.reference(next(ref for ref in known if ref.name == rootfs.BUSYBOX))
+    known = node_images.node_container_images(load_catalogue(), KUBERNETES)
+    return node_images.reference(next(ref for ref in known if ref.name == node_images.BUSYBOX))
 
 
 def operator(project: str) -> list[Json]:

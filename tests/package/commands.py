@@ -104,7 +104,7 @@ def complaint(said: Said) -> str:
     if said.err.count("error (user): ") != 1 or said.err.count("hint: ") != 1 or said.out:
         return "more or less than one message"
     message, _, hint = said.err.partition("hint: ")
-    wanted = "this is no project: " in message and "vmatrix init" in hint and "--project DIRECTORY" in hint
+    wanted = "this is not a project: " in message and "vmatrix init" in hint and "--project DIRECTORY" in hint
     return "" if wanted else "the message does not say what to do"
 
 

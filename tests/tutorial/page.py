@@ -13,6 +13,7 @@ from dataclasses import dataclass
 FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"(?:# |\{# )(\S+\.\S+?)(?: #\})?\n")
 READ = "text"
+PROGRESS = re.compile(r"\([^()]+ so far\)$")  # how a line ends that tells of a step that takes long, on a busy host
 # What differs between two runs of the same commands, and what stands for it.
 VARIES = (
     (re.compile(r"\b(?:\d+ min )?\d+(?:\.\d+)? s\b|\b\d+:\d\d:\d\d\b"), "TIME"),
@@ -82,8 +83,10 @@ def parted(text: str, heading: str) -> tuple[str, str]:
 
 def fits(prints: str, seen: str) -> bool:
     """Tell whether what a command printed is what the page shows, but for what always differs."""
-    wanted = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(f"{line}\n") for line in _lines(prints))
-    return re.fullmatch(wanted, "".join(f"{line}\n" for line in _lines(seen))) is not None
+    shown = [line for line in _lines(prints) if not PROGRESS.search(line)]
+    wanted = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(f"{line}\n") for line in shown)
+    printed = [line for line in _lines(seen) if not PROGRESS.search(line)]
+    return re.fullmatch(wanted, "".join(f"{line}\n" for line in printed)) is not None
 
 
 def _lines(text: str) -> list[str]:

@@ -63,6 +63,8 @@ def test_a_block_that_nobody_executes_is_refused(block: str) -> None:
         ("m-0  10.213.1.2  12s\n", "m-0 10.214.11.20 3m4s\n", True),
         ("m-0  10.213.1.2  v1.36.3\n", "m-0  10.213.1.2  v1.36.1\n", False),
         ("m-0  12s\n", "m-0  <none>\n", False),
+        ("a ...\na ok\n", "a ...\na: Pull images (28.2 s so far)\na ok\n", True),
+        ("a ...\na ok\n", "a ...\na: failed (28.2 s)\na ok\n", False),
         ("14 passed, 1 failed  1.7 s\n", "15 passed  1.7 s\n", False),
     ],
 )

@@ -10,7 +10,7 @@ import harness.validate
 from harness.paths import MATRIX, packaged_dir
 from harness.spec import load_spec
 
-for name in ("pytest", "unittest", "xdist.plugin", "harness.checks", "harness.cli.front", "harness.plugin.__main__"):
+for name in ("pytest", "unittest", "xdist.plugin", "harness.checks", "harness.cli.root", "harness.plugin.__main__"):
     import_module(name)
 for module in pkgutil.walk_packages(harness.validate.__path__, f"{harness.validate.__name__}."):
     if ".machine" not in module.name:  # programs for machines

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from harness.cli import app
-from harness.cli.ending import PAGE
+from harness.cli import PAGE, app
 from harness.cli.settings import pages as printed_pages
 from tests.tutorial.page import section, steps
 from tests.unit import pages

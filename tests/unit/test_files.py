@@ -1,4 +1,4 @@
-"""A file is whole or it is what it was; a lock has one holder."""
+"""A file is whole or it is what it was; a lock has one holder; work folders go however the work ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 import pytest
 
-from harness.files import if_unlocked, locked, write_atomically, write_new
+from harness.files import half_done, hold, if_unlocked, locked, working, write_atomically, write_new
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
@@ -79,3 +79,32 @@ def test_if_one_new_file_cannot_be_written_none_is(tmp_path: Path) -> None:
         write_new({tmp_path / "a/b": ("new", 0o644), tmp_path / "there": ("new", 0o644)})
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
     assert (tmp_path / "there").read_text(encoding="utf-8") == "mine"
+
+
+def test_the_folder_is_gone_after_an_error_and_what_a_killed_process_left_goes_first(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-built-4711").mkdir()
+    with pytest.raises(FileNotFoundError):
+        _fail(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _fail(root: Path) -> None:
+    with working(root, "built") as work:
+        work.mkdir()
+        assert half_done(root, "built") == [work]
+        (work / "made").write_bytes(b"half")
+        (work / "none").read_bytes()
+
+
+def test_an_entry_with_a_longer_name_is_another_one(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-built-cloud-4711").mkdir()
+    (tmp_path / ".tmp-built-4712").mkdir()
+    assert [folder.name for folder in half_done(tmp_path, "built")] == [".tmp-built-4712"]
+
+
+def test_who_waits_for_an_entry_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    with hold(tmp_path / "cache", "built", lambda: told.append("waiting")):
+        pass
+    assert told == []
+    assert (tmp_path / "cache" / ".lock-built").exists()

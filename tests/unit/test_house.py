@@ -29,7 +29,7 @@ FOLDED = (
 
 # What a newcomer asks: the path to open, and what has to be defined there.
 QUESTIONS = {
-    "Where is a provider added?": ("harness/providers/registry.py", "named"),
+    "Where is a provider added?": ("harness/providers/__init__.py", "named"),
     "Where is an option of `vmatrix run` defined?": ("harness/spec/options.py", "RunRequest"),
     "Where is a setting defined, with its option and its help?": ("harness/spec/settings.py", "Settings"),
     "Where are settings merged?": ("harness/spec/settings.py", "load_settings"),
@@ -60,7 +60,7 @@ QUESTIONS = {
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),
     "Where is it said why an image of a spec is missing?": ("harness/artifacts/e2e_images.py", "listed"),
-    "Where is it decided that a figure is slower?": ("harness/validate/performance/comparison.py", "slower"),
+    "Where is it decided that a figure is slower?": ("harness/validate/performance/figures.py", "slower"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/existing.py", "find"),
     "Where is a disk image imported?": ("harness/cell/golden.py", "ensure_golden"),
@@ -106,6 +106,16 @@ QUESTIONS = {
     "Where does an error of the operating system become a message?": ("harness/system.py", "of"),
     "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/api.py", "refuse_foreign"),
 }
+# Where people read what we write; the rooms that still say it otherwise, and what others quote of them.
+READ = ("ci", "deploy", "docs", "examples", "harness", "matrix", "playbooks", "templates", "tests", "vm-templates")
+SAID_OTHERWISE = (
+    *(f"harness/operator/{room}/" for room in ("api", "controllers", "decide", "execute", "webhooks")),
+    "deploy/operator/crds/",
+)
+QUOTED = ("is no release", "is no IP address", "is no pod with")
+TEXTS = {".css", ".in", ".j2", ".js", ".json", ".md", ".py", ".service", ".sh", ".toml", ".txt", ".yaml", ".yml"}
+# "a file is no folder", but not "there is no folder" or "it is no longer there", over the end of a line, too.
+IS_NO = re.compile(r"(?<![tT]here) is no(?= (?!longer\b|one\b)\w)")
 # Folders of tests/unit about something else than a folder of harness/.
 ELSEWHERE = {"bench", "chaos", "ci", "contract", "faults", "playbooks", "refusals", "slowness"}
 # Tests about no single module of harness/, and what they are about.
@@ -257,6 +267,39 @@ def unmirrored(unit: Path, harness: Path) -> list[str]:
             if not any((harness / inside / file).is_file() for file in meant):
                 wrong.append(str(test.relative_to(unit)))
     return wrong
+
+
+def unclear(text: str) -> list[str]:
+    """Return where a text says "is no X", which is read as "there is no X", instead of "is not a X"."""
+    words = re.sub(r"\s*\n[\s#]*", " ", text)
+    return [words[max(0, found.start() - 40) : found.end() + 20] for found in IS_NO.finditer(words)]
+
+
+def test_what_a_thing_is_not_is_said_so() -> None:
+    files = [path for folder in READ for path in sorted((ROOT / folder).rglob("*")) if path.suffix in TEXTS]
+    judged = [path for path in files if not str(path.relative_to(ROOT)).startswith(SAID_OTHERWISE)]
+    assert len(judged) > 1500
+    wrong = [
+        f"{path.relative_to(ROOT)}: {part}"
+        for path in judged
+        if path != Path(__file__)
+        for part in unclear(path.read_text("utf-8"))
+        if not any(quoted in part for quoted in QUOTED)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("f'{path} is no folder'", 1),
+        ("a machine that is\n    # no node", 1),
+        ("There is no folder. there\n is no node; it is no longer there", 0),
+        ("it is not a folder", 0),
+    ],
+)
+def test_the_guard_of_what_a_thing_is_not(text: str, count: int) -> None:
+    assert len(unclear(text)) == count
 
 
 def test_the_index_is_what_a_newcomer_is_promised() -> None:

@@ -22,9 +22,8 @@ from harness.artifacts.disk import build, catalogue
 from harness.artifacts.disk.build import Say
 from harness.artifacts.download import ABSENT, ListedFile, Told, download, entries, listed, text, trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
-from harness.artifacts.workdir import LOCK, half_done, hold, working
 from harness.errors import BadInput, InfraError
-from harness.files import if_unlocked, sha256_of, write_atomically
+from harness.files import LOCK, half_done, hold, if_unlocked, sha256_of, working, write_atomically
 from harness.spec.models import BuildSource, DiskImage, UrlSource
 from harness.spec.project import templates_dir
 from harness.spec.settings import ImageMirror

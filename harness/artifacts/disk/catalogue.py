@@ -17,7 +17,7 @@ from harness.paths import packaged_dir
 from harness.spec.base import Model, Name
 from harness.spec.loader import load_file, load_layered
 from harness.spec.models import DiskImage
-from harness.spec.models.images import ImagesFile
+from harness.spec.models.artifacts import ImagesFile
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
 BUILDER = 2
@@ -86,7 +86,7 @@ class DiskRecipe:
         """Return a hash over everything that decides what the image contains, but for the packages' versions."""
         digest = hashlib.sha256()
         facts: list[object] = [self.suite, self.packages, self.mask, self.exclude, self.remove, size_gib, BUILDER]
-        if self.enable or self.bootable:  # what most recipes lack is no part of their keys
+        if self.enable or self.bootable:  # what most recipes lack is not part of their keys
             facts += [self.enable, self.kernel_arguments, self.bootable]
         digest.update(json.dumps(facts).encode())
         for tree in self.files:

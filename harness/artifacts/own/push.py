@@ -38,7 +38,7 @@ def ref(store: Store) -> Ref:
 
 
 def pushed_name(registry: str, store: Store) -> str:
-    """Return the name in a registry of the image of the vmatrix that runs. Raises BadInput if it is no registry."""
+    """Return the name in a registry of the image of the vmatrix that runs. Raises BadInput if it is not a registry."""
     check_name(registry)
     return f"{registry.rstrip('/')}/{REPOSITORY}:{ref(store).version}"
 

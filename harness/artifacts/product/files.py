@@ -25,9 +25,8 @@ from harness.artifacts.catalogue import Catalogue, ReleaseRecipe, fill
 from harness.artifacts.recipe import Ref
 from harness.artifacts.refs import program
 from harness.artifacts.store import FILES, Artifact
-from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
-from harness.files import sha256_of, write_atomically
+from harness.files import hold, sha256_of, working, write_atomically
 from harness.spec.models import ProductArtifacts
 from harness.spec.models.product import ARCHIVES, ServedProgram
 
@@ -248,7 +247,7 @@ def _chosen(catalogue: Catalogue, ref: Ref, entry: ServedProgram) -> LaidOut:
         files = {"": (ref, names[0])}
     else:
         raise BadInput(
-            f"product.yml: artifacts: {ref.name} has the files {', '.join(names)}, and {path} is no archive",
+            f"product.yml: artifacts: {ref.name} has the files {', '.join(names)}, and {path} is not an archive",
             hint=f"let the path end with {' or '.join(ARCHIVES)}",
         )
     checksums = fill(entry.checksums, *_named(ref)) if entry.checksums else f"{path}.sha256"

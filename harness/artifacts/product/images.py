@@ -15,8 +15,8 @@ from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.recipe import Ref
 from harness.artifacts.store import FILES, Store
-from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
+from harness.files import hold, working
 from harness.spec import product_files
 from harness.spec.models import ProductArtifacts
 from harness.spec.models.product import OwnImage

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.artifacts.workdir import LOCK, hold
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
-from harness.files import write_atomically
+from harness.files import LOCK, hold, write_atomically
 from harness.model import Cell, Phase
 from harness.paths import cache_dir
 from harness.proc import CommandFailed, run
@@ -248,7 +247,7 @@ def _fetch(git: str, revision: str, folder: Path, seconds: float) -> None:
     except CommandFailed as failure:
         if "couldn't find remote ref" in failure.detail:
             raise BadInput(
-                f"{git} has no tag {revision}, and it is no full commit id",
+                f"{git} has no tag {revision}, and it is not a full commit id",
                 hint=f"a branch moves, so name a tag or a commit of 40 digits; {hint}",
             ) from failure
         raise refused(f"{revision} of {git} cannot be fetched", failure, hint=hint) from failure

@@ -348,7 +348,7 @@ class _DeclaredPhase:
         try:
             text = base64.b64decode(held, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError) as error:
-            raise ProductError(f"key {place.key} of Secret {place.secret} is no text: {error}") from error
+            raise ProductError(f"key {place.key} of Secret {place.secret} is not text: {error}") from error
         write_atomically(self.wanted.environment.files.kubeconfig, text, mode=0o600)
 
     def _log(self, line: str) -> None:

@@ -18,7 +18,7 @@ from harness.cell.product.declared_wait import PodWatch
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.errors import BadInput, ProductError
 from harness.files import read_text
-from harness.infra.cluster.storage import LOCAL_PATH
+from harness.infra.cluster.kubevirt import LOCAL_PATH
 from harness.kube.client import Cluster, Json, named, resource_of
 from harness.kube.objects import dig, is_condition
 from harness.kube.resources import CRD, DEPLOYMENT, NAMESPACE, STORAGE_CLASS, Resource
@@ -233,7 +233,9 @@ def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path,
     for obj in flat:
         meta = obj.get("metadata") if isinstance(obj, Mapping) else None
         if not isinstance(meta, Mapping) or not all((meta.get("name"), obj.get("apiVersion"), obj.get("kind"))):
-            raise BadInput(f"{name} has something that is no object with apiVersion, kind and metadata.name", hint=HINT)
+            raise BadInput(
+                f"{name} has something that is not an object with apiVersion, kind and metadata.name", hint=HINT
+            )
     return flat
 
 

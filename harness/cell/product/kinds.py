@@ -8,14 +8,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.artifacts.workdir import LOCK
 from harness.cell.product import cached
 from harness.cell.product.command import Commands
 from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.playbooks import Playbooks
 from harness.cell.product.protocol import ProductKind, Tell
 from harness.errors import BadInput
-from harness.files import if_unlocked
+from harness.files import LOCK, if_unlocked
 from harness.model import Cell
 from harness.paths import MATRIX
 from harness.spec.loader import load_spec

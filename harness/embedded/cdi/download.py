@@ -288,7 +288,7 @@ def convert(image: Path, target: Path, room: int, cancel: Cancel, on_progress: C
     """Turn an image of any known format into a raw disk of its size, `room` bytes at most.
 
     Raises:
-        TransferFailed: it is no image, it is larger than that, or the host's disk is full.
+        TransferFailed: it is not an image, it is larger than that, or the host's disk is full.
     """
     form = _inspect(image, room)
 

@@ -169,7 +169,7 @@ def remove_network(names: Names, namespace_index: int) -> None:
 
 
 def _delete(words: list[str]) -> None:
-    """Delete with `ip`; what another process deleted a moment before is no failure."""
+    """Delete with `ip`; what another process deleted a moment before is not a failure."""
     done = proc.run(["ip", *words], timeout=TIMEOUT, check=False)
     gone = ("Cannot find device", "No such file or directory", "No such device")
     if done.returncode != 0 and not any(text in done.stderr for text in gone):

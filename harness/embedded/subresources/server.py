@@ -413,7 +413,7 @@ async def _options(request: web.Request) -> Mapping[str, Any]:
     except ValueError as error:
         raise errors.bad_request(f"Can not unmarshal Request body to struct, error: {error}") from error
     if not isinstance(found, dict):
-        raise errors.bad_request("Can not unmarshal Request body to struct, error: it is no object")
+        raise errors.bad_request("Can not unmarshal Request body to struct, error: it is not an object")
     return found
 
 

@@ -14,9 +14,8 @@ from datetime import datetime
 from harness.errors import BadInput
 from harness.infra.cluster.access import WHO_AM_I, check_access, check_namespace
 from harness.infra.cluster.capacity import Need, check_nodes, check_quota
-from harness.infra.cluster.kubevirt import check_configuration, check_deployed
+from harness.infra.cluster.kubevirt import check_configuration, check_deployed, check_storage
 from harness.infra.cluster.network import check_binding, check_ipv6, check_networks
-from harness.infra.cluster.storage import check_storage
 from harness.infra.cluster.trial import NetworkTrial, check_network
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster

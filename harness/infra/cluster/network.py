@@ -1,4 +1,4 @@
-"""The infra cluster's network: its plugin, what enforces NetworkPolicies there, and the networks and MTU that it takes.
+"""The infra cluster's network: its plugin, what enforces NetworkPolicies, the networks and MTU left for guests.
 
 Covers what a kubeconfig may look at: nodes, the kubernetes Service, kubeadm's, flannel's and Cilium's ConfigMaps,
 Calico's and Kubernetes' own objects. What RBAC denies, or is not there, is left out; whoever asks is told what could
@@ -8,17 +8,25 @@ be read.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 from harness import yaml_text
 from harness.errors import BadInput
+from harness.files import read_text
 from harness.infra.findings import Finding
+from harness.infra.guest_facts import VIRTUAL
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, KUBEVIRT, NODE, POD, SERVICE, SERVICE_CIDR
+from harness.spec import lines
+from harness.spec.base import VARIABLE
+from harness.spec.variables import SET_BY_THE_RUN
+from harness.urls import PORTS
 
 VXLAN_KERNEL_PORT = 8472  # Linux's own default, and flannel's
 VXLAN_IANA_PORT = 4789  # https://www.rfc-editor.org/rfc/rfc7348; Calico's default
@@ -51,11 +59,11 @@ class Outer:
 
     def collisions(self, inner: str) -> list[str]:
         """Return the outer networks that a guests' network overlaps, each with whose it is."""
-        wanted = ip_network(inner)
+        guest_network = ip_network(inner)
         return [
             f"{cidr} ({what})"
             for cidr, what in sorted(self.networks.items())
-            if ip_network(cidr).version == wanted.version and ip_network(cidr).overlaps(wanted)
+            if ip_network(cidr).version == guest_network.version and ip_network(cidr).overlaps(guest_network)
         ]
 
     def vxlan_port(self) -> int:
@@ -75,16 +83,16 @@ class Outer:
         return "a free network"
 
 
-def read_outer(cluster: Cluster, given: Iterable[str] = ()) -> Outer:
+def read_outer(cluster: Cluster, ranges: Iterable[str] = ()) -> Outer:
     """Read an infra cluster's own networks.
 
     Args:
-        given: what the settings say of them.
+        ranges: what the settings say of them.
 
     Raises:
         ApiFailure: the API failed otherwise than by denying.  Unreachable: does not answer.
     """
-    outer, told = Outer(), list(given)
+    outer, told = Outer(), list(ranges)
     for whose in (PODS, SERVICES):
         outer.add(whose, told, "the setting outer_networks")
     for reader in (_nodes, _service, _service_cidrs, _kubeadm, _flannel, _calico, _cilium):
@@ -104,8 +112,8 @@ def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
 
 
 def _nodes(cluster: Cluster, outer: Outer) -> None:
-    found = _readable(outer, lambda: cluster.list(NODE).items) or []
-    for node in found:
+    nodes = _readable(outer, lambda: cluster.list(NODE).items) or []
+    for node in nodes:
         spec = node.get("spec") or {}
         ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
         outer.add(PODS, ranges, f"node {node['metadata']['name']}")
@@ -120,8 +128,8 @@ def _hosts(addresses: Iterable[Mapping[str, str]]) -> Iterator[str]:
 
 
 def _service(cluster: Cluster, outer: Outer) -> None:
-    found = _readable(outer, lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
-    outer.add(SERVICES, (found.get("spec") or {}).get("clusterIPs") or [], "the Service default/kubernetes")
+    service = _readable(outer, lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
+    outer.add(SERVICES, (service.get("spec") or {}).get("clusterIPs") or [], "the Service default/kubernetes")
 
 
 def _service_cidrs(cluster: Cluster, outer: Outer) -> None:
@@ -131,8 +139,8 @@ def _service_cidrs(cluster: Cluster, outer: Outer) -> None:
 
 
 def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mapping[str, str]:
-    found: Json = _readable(outer, lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
-    data: Mapping[str, str] = found.get("data") or {}
+    config: Json = _readable(outer, lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
+    data: Mapping[str, str] = config.get("data") or {}
     return data
 
 
@@ -172,10 +180,10 @@ def _cilium(cluster: Cluster, outer: Outer) -> None:
 def _parsed(parse: Callable[[str], Any], text: str) -> Mapping[str, Any]:
     """Return a document that is a mapping; nothing of one that cannot be read."""
     try:
-        found = parse(text) if text else {}
+        document = parse(text) if text else {}
     except (ValueError, RecursionError, BadInput):
         return {}
-    return found if isinstance(found, Mapping) else {}
+    return document if isinstance(document, Mapping) else {}
 
 
 AWS = "aws://"
@@ -213,12 +221,12 @@ def check_binding(cluster: Cluster) -> Iterator[Finding]:
         configuration: Mapping[str, Any] = (kubevirt.get("spec") or {}).get("configuration") or {}
         if (configuration.get("network") or {}).get("permitBridgeInterfaceOnPodNetwork") is False:
             meta = kubevirt["metadata"]
-            said = '{"spec":{"configuration":{"network":{"permitBridgeInterfaceOnPodNetwork":true}}}}'
+            patch = '{"spec":{"configuration":{"network":{"permitBridgeInterfaceOnPodNetwork":true}}}}'
             where = f"{meta['name']} -n {meta.get('namespace', 'kubevirt')}"
             yield Finding(
                 "KubeVirt does not permit bridge binding on the pod network",
                 "machines are bridged to it; with masquerade every machine has the address 10.0.2.2",
-                f"kubectl patch kubevirt {where} --type merge -p '{said}'",
+                f"kubectl patch kubevirt {where} --type merge -p '{patch}'",
             )
 
 
@@ -286,7 +294,7 @@ def check_ipv6(cluster: Cluster) -> Iterator[Finding]:
             "try one of those cells: vmatrix run --tier dual",
             fatal=False,
         )
-    elif not any(":" in one["ip"] for pod in own for one in pod["status"].get("podIPs") or []):
+    elif not any(":" in address["ip"] for pod in own for address in pod["status"].get("podIPs") or []):
         yield Finding(
             "pods have no IPv6 addresses",
             "machines have the addresses of their pods, and some cells need IPv6 as well as IPv4",
@@ -294,16 +302,16 @@ def check_ipv6(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def check_networks(cluster: Cluster, guests: Mapping[str, str], given: Collection[str] = ()) -> Iterator[Finding]:
+def check_networks(cluster: Cluster, guests: Mapping[str, str], ranges: Collection[str] = ()) -> Iterator[Finding]:
     """Yield which of the guests' networks collide with the cluster's own, and what of the latter nobody could tell.
 
     Args:
         guests: the networks that guests use, by what they are for ("pod network", "service network").
-        given: what the settings say of the cluster's own.
+        ranges: what the settings say of the cluster's own.
     """
     if not guests:
         return
-    outer = read_outer(cluster, given)
+    outer = read_outer(cluster, ranges)
     yield from _collisions(outer, guests)
     unknown = [whose for whose in (PODS, SERVICES) if whose not in outer.known]
     if unknown and outer.denied:
@@ -329,3 +337,87 @@ def _collisions(outer: Outer, guests: Mapping[str, str]) -> Iterator[Finding]:
             "machines have pod addresses, so guests could not reach each other, the mirror or the API",
             HOW.format(name=VARIABLES.get(what, what), value=free),
         )
+
+
+POD_NETWORK, SERVICE_NETWORK = "cluster_pod_cidr", "cluster_service_cidr"
+NETWORKS = {POD_NETWORK: "pod network", SERVICE_NETWORK: "service network"}
+VXLAN_PORT = "cluster_vxlan_port"
+
+
+def read_vars(file: Path | None) -> dict[str, Any]:
+    """Return the variables of a file of the user; none without a file.
+
+    Raises:
+        BadInput: it cannot be read, is not YAML or not a mapping, or has a variable that no cell could have.
+    """
+    if file is None:
+        return {}
+    document, problems = lines.read(file)
+    content = {} if document.content is None else document.content
+    if not problems and not isinstance(content, Mapping):
+        problems = [document.problem((), "not `name: value` pairs")]
+    if not problems:
+        problems = [document.problem((name,), wrong) for name, wrong in _mistakes(content)]
+    if problems:
+        raise BadInput(
+            "guest_vars: " + "\n".join(str(problem) for problem in problems),
+            hint="it is a YAML file of playbook variables; docs/playbooks.md lists them",
+        )
+    return dict(content)
+
+
+def _mistakes(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that no cell could have, and why."""
+    for name, value in variables.items():
+        if not re.fullmatch(VARIABLE, str(name)):
+            yield name, "no name of a variable: letters, digits and underscores"
+        elif name in SET_BY_THE_RUN:
+            yield name, f"vmatrix sets it itself: {SET_BY_THE_RUN[name]}; remove it"
+        elif name in NETWORKS:
+            try:
+                ip_network(str(value))
+            except ValueError as error:
+                yield name, f"{error}; write it as 10.244.0.0/16"
+        elif name == VXLAN_PORT and not (isinstance(value, int) and value in PORTS):
+            yield name, f"{value!r} is not a port"
+
+
+def networks(product: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the guests' networks by what they are for: those of a file of the user, else the product's own.
+
+    Args:
+        product: the product's directory, whose group_vars/all.yml or group_vars/all/main.yml has the defaults.
+        settings: the user's variables.
+    """
+    folder = product / "group_vars"
+    file = next((path for path in (folder / "all.yml", folder / "all" / "main.yml") if path.is_file()), None)
+    variables = _values(file) if file is not None else {}
+    both = {**variables, **settings}
+    return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
+
+
+class _Tagless(yaml_text.LOADER):  # type: ignore[misc, valid-type] # one of two
+    """Reads Ansible's own tags, such as !vault, as nothing."""
+
+
+_Tagless.add_multi_constructor("!", lambda *_: None)
+
+
+def _values(file: Path) -> Mapping[str, Any]:
+    """Return what a file of the product says in plain YAML; nothing, where only Ansible can read it."""
+    try:
+        document = yaml_text.document(read_text(file), file, loader=_Tagless)
+    except BadInput:
+        return {}
+    return document if isinstance(document, Mapping) else {}
+
+
+def variables(cluster: Cluster, settings: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the variables of guests: facts of virtual machines, a VXLAN port beside the cluster's own, the user's.
+
+    Raises:
+        ApiFailure, Unreachable: the cluster cannot be asked.
+    """
+    if VXLAN_PORT in settings:
+        return {**VIRTUAL.variables(), **settings}
+    return {**VIRTUAL.variables(), VXLAN_PORT: read_outer(cluster, outer).vxlan_port(), **settings}

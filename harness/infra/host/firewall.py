@@ -104,7 +104,7 @@ def remove(index: int) -> None:
 
 
 def _listed(*words: str, check: bool) -> str:
-    """Return what `nft` lists; nothing where it is not installed, or where it fails and that is no failure."""
+    """Return what `nft` lists; nothing where it is not installed, or where it fails and that is not a failure."""
     if shutil.which("nft") is None:
         return ""
     done = proc.run(["nft", "list", *words], timeout=SECONDS, check=check)

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import memory, paths, proc
+from harness import paths, pressure, proc
 from harness.infra.findings import Finding
 from harness.infra.host import network
 from harness.pressure import Pressure, this_host
@@ -223,7 +223,7 @@ GIB = 2**30
 
 def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo"), *, pods_mib: int = 0) -> list[Finding]:
     """Require memory (MiB) that is free or can be freed at once. `pods_mib`: for a machine that runs pods, besides."""
-    available = memory.memory_available_mib(meminfo)
+    available = pressure.memory_available_mib(meminfo)
     if available >= needed_mib + pods_mib:
         return []
     of_pods = f", {pods_mib} of them for the machine that runs pods" if pods_mib else ""
@@ -247,7 +247,7 @@ def advise_load(host: Pressure | None = None) -> list[Finding]:
 
 def advise_pods(needed_mib: int, pods_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
     """Tell that memory suffices for what is needed (MiB), but not for a machine that runs pods besides."""
-    available = memory.memory_available_mib(meminfo)
+    available = pressure.memory_available_mib(meminfo)
     if not needed_mib <= available < needed_mib + pods_mib:
         return []
     return [

@@ -391,7 +391,7 @@ def _cni_configuration(engine: Engine, node: str) -> str:
 
 
 def plugin_types(text: str) -> list[str]:
-    """Return the types of the plugins of a CNI configuration, in order; none of what is no configuration."""
+    """Return the types of the plugins of a CNI configuration, in order; none of what is not a configuration."""
     try:
         content = json.loads(text)
         plugins = content.get("plugins") or [content]

@@ -267,7 +267,7 @@ class Tunnels:
         """Read the file.
 
         Raises:
-            BadInput: it is not there, or is no such file.
+            BadInput: it is not there, or is not such a file.
         """
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

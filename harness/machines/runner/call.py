@@ -115,7 +115,7 @@ OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"
 COLLECTIONS, ROLES = "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_ROLES_PATH"
 # By variable: the setting with a list of folders.
 LISTS = {OWN_CALLBACKS: cfg.CALLBACKS, COLLECTIONS: cfg.COLLECTIONS, ROLES: cfg.ROLES}
-SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is no folder: there a prefix has to do
+SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is not a folder: there a prefix has to do
 TEMPORARY = "tmp"
 CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
 

@@ -12,6 +12,7 @@ from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.components import (
     ApiBalancer,
     ArtifactSource,
+    Authentication,
     CertificateSettings,
     Components,
     ContainerRuntime,
@@ -181,6 +182,7 @@ class ClusterDeploymentSpec(ApiModel):
         "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
     )
     load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
+    authentication: Authentication = part(Authentication, "Who may log in with tokens of other issuers.")
     hardening: Hardening = part(Hardening, "What makes the cluster harder to break into.")
     certificates: CertificateSettings = part(
         CertificateSettings, "For how long certificates are valid, where they are, and what they name."

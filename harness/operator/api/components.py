@@ -395,6 +395,57 @@ class Hardening(ApiModel):
     private_files: bool | None = switch("Files of the kubelet and of the pod network are root's alone")
 
 
+ATOMIC: dict[str, JsonValue] = {"x-kubernetes-list-type": "atomic"}  # nothing in an item names it
+
+
+class TokenIssuer(ApiModel):
+    """Who issues tokens, and for whom."""
+
+    url: Annotated[str, StringConstraints(pattern=r"^https://.+", max_length=2048)] = Field(
+        description="URL of the issuer, as tokens name it; its keys are found below it."
+    )
+    discovery_url: Annotated[str, StringConstraints(pattern=r"^https://.+", max_length=2048)] | None = Field(
+        default=None, alias="discoveryURL", description="Where its configuration is, if not below its URL."
+    )
+    audiences: tuple[Annotated[str, StringConstraints(min_length=1, max_length=2048)], ...] = listed(
+        "Whom tokens are for: any of these.", min_length=1, max_length=20
+    )
+    audience_match_policy: Literal["MatchAny"] | None = Field(
+        default=None, description="With several audiences: MatchAny."
+    )
+    certificate_authority: str | None = Field(
+        default=None, max_length=65536, description="CAs of its server, in PEM; default: those of the machine."
+    )
+
+
+class TokenAuthenticator(ApiModel):
+    """Takes the tokens of one issuer, such as an OpenID Connect provider, as `jwt` of AuthenticationConfiguration."""
+
+    issuer: TokenIssuer = Field(description="Who issues the tokens.")
+    claim_mappings: FreeForm = Field(description="What of a token is the name, the groups, the uid and more of a user.")
+    claim_validation_rules: tuple[FreeForm, ...] | None = Field(
+        default=None, max_length=50, json_schema_extra=ATOMIC, description="What must hold of the claims of a token."
+    )
+    user_validation_rules: tuple[FreeForm, ...] | None = Field(
+        default=None,
+        max_length=50,
+        json_schema_extra=ATOMIC,
+        description="What must hold of the user that comes of a token.",
+    )
+
+
+class Authentication(ApiModel):
+    """Who may log in besides the owners of certificates and service accounts."""
+
+    jwt: tuple[TokenAuthenticator, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        json_schema_extra=ATOMIC,
+        description="Authenticators of JSON Web Tokens.",
+    )
+
+
 CertificateFolder = Annotated[str, StringConstraints(pattern=r"^/etc/kubernetes/[A-Za-z0-9_-]+$", max_length=200)]
 ApiName = Annotated[
     str,

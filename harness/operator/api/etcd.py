@@ -346,9 +346,10 @@ class EtcdBackup(ObjectModel):
 
 RestorePhase = Literal["Pending", "Waiting", "Running", "Succeeded", "Failed"]
 SUCCEEDED = "Succeeded"
-RestoreWay = Literal["Rollback", "MajorityLost"]
+RestoreWay = Literal["Rollback", "MajorityLost", "AllLost"]
 ROLLBACK: RestoreWay = "Rollback"  # in time, on every member
 MAJORITY_LOST: RestoreWay = "MajorityLost"  # on the members that are left
+ALL_LOST: RestoreWay = "AllLost"  # on other machines, with the same CAs
 MachineNames = Annotated[tuple[ObjectName, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
@@ -373,11 +374,12 @@ class EtcdRestoreStatus(StatusModel):
     phase: RestorePhase | None = Field(default=None, description="Where it is in its life.")
     way: RestoreWay | None = Field(
         default=None,
-        description="Rollback: every member of etcd goes back; MajorityLost: those that are left do, without the lost.",
+        description="Rollback: every member of etcd goes back; MajorityLost: without the lost; AllLost: on others.",
     )
     lost_since: Moment = Field(default=None, description="When the snapshot was taken: what is newer is lost.")
     machines: MachineNames = Field(
-        default=(), description="Machines whose data of etcd are replaced; with MajorityLost, those that are given up."
+        default=(),
+        description="Machines whose data of etcd are replaced; after a loss, those that are given up.",
     )
     operation: int | None = Field(default=None, description="Number of the operation in the history of the Cluster.")
     started: Moment = Field(default=None, description="When that began.")

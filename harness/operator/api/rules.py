@@ -124,6 +124,7 @@ SETTINGS = (
     SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
     SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
     SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
+    SpecField("authentication.jwt", "cluster_jwt_authenticators"),
     SpecField("hardening.auditPolicy", "cluster_audit_policy"),
     SpecField("hardening.tls.minimum", "cluster_tls_minimum"),
     SpecField("hardening.tls.cipherSuites", "cluster_tls_cipher_suites"),

@@ -1,25 +1,34 @@
-"""Signatures of images in cosign's format: made with a key of a Secret, and checked before anything is deployed.
+"""Signatures and attestations of images: made, attached to an image in a registry, and checked.
 
 A signature is an image of its own beside the one that it is about, under the tag sha256-DIGEST.sig: each layer is a
 payload, and its annotation has the signature. Sources: https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md,
 and for encrypted keys https://github.com/secure-systems-lab/go-securesystemslib/tree/main/encrypted and
 https://nacl.cr.yp.to/secretbox.html
+
+The attestations, of provenance and of contents (SBOM), refer to the image in its registry. Sources: https://slsa.dev/spec/v1.0/provenance,
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md, https://cyclonedx.org/docs/1.6/json/
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import io
 import json
 import struct
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.parser import HeaderParser
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, poly1305, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from harness import __version__
 from harness.errors import Blame, VmatrixError
 from harness.http_client import TooMuch
 from harness.operator.build import oci
@@ -67,15 +76,15 @@ def private_key(pem: bytes, password: bytes) -> PrivateKey:
         label, content = _unarmoured(pem)
         if label in ENCRYPTED:
             der = _decrypted(json.loads(content), password)
-            found = serialization.load_der_private_key(der, None)
+            key = serialization.load_der_private_key(der, None)
         else:
-            found = serialization.load_pem_private_key(pem, password if b"ENCRYPTED" in pem else None)
+            key = serialization.load_pem_private_key(pem, password if b"ENCRYPTED" in pem else None)
     except (ValueError, TypeError, KeyError, binascii.Error, UnicodeDecodeError) as error:
         hint = f"check {KEY} and {PASSWORD} of build.signingSecretRef; `cosign generate-key-pair` writes both"
         raise BadKey(f"the signing key cannot be read: {error}", hint=hint) from error
-    if not isinstance(found, PrivateKey):
+    if not isinstance(key, PrivateKey):
         raise BadKey("the signing key is of an algorithm that cosign does not have", hint="use one of ECDSA P-256")
-    return found
+    return key
 
 
 def _unarmoured(pem: bytes) -> tuple[str, bytes]:
@@ -203,11 +212,11 @@ def verify(
     repository, digest = oci.opened(
         image, docker_config=docker_config, insecure=insecure, deadline=Deadline.after(seconds)
     )
-    found = repository.manifest(signature_tag(digest))
-    if found is None:
+    manifest = repository.manifest(signature_tag(digest))
+    if manifest is None:
         hint = "images that this Delivery builds are signed; was the signature deleted?"
         raise SignatureMissing(f"{image} is not signed", hint=hint)
-    signatures = _signatures(found[0])
+    signatures = _signatures(manifest[0])
     for place, mark in signatures:
         try:
             payload = repository.blob(place, largest=LARGEST_PAYLOAD)
@@ -256,3 +265,154 @@ def is_signed(payload: bytes, mark: str, public_key: bytes) -> bool:
     except (InvalidSignature, binascii.Error, ValueError):
         return False
     return True
+
+
+PROVENANCE, STATEMENT = "https://slsa.dev/provenance/v1", "application/vnd.in-toto+json"
+SBOM = "application/vnd.cyclonedx+json"
+BUILD_TYPE = "https://vmatrix.dev/delivery/v1"
+LARGEST_LAYER = 256 * 1024 * 1024  # that is looked into
+DPKG, APK = "var/lib/dpkg/status", "lib/apk/db/installed"
+WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"  # https://github.com/opencontainers/image-spec/blob/main/layer.md
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package of an image: its type as purl has it, its name and its version."""
+
+    kind: str
+    name: str
+    version: str
+
+    @property
+    def purl(self) -> str:
+        """Return its address: https://github.com/package-url/purl-spec."""
+        name = "/".join(quote(part, safe="") for part in self.name.split("/"))
+        return f"pkg:{self.kind}/{name}@{quote(self.version, safe='')}"
+
+
+@dataclass
+class Contents:
+    """What is in an image, layer over layer; `packages` by the file that says so."""
+
+    packages: dict[str, tuple[Package, ...]] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)  # digests of layers that were too large, or are of another kind
+
+    def add(self, layer: bytes) -> None:
+        """Look into a layer above those before. Raises tarfile.TarError, OSError, EOFError: it is not an archive."""
+        with tarfile.open(fileobj=io.BytesIO(layer), mode="r|*") as stream:
+            for entry in stream:
+                name = entry.name.removeprefix("./").strip("/")
+                folder, _, last = name.rpartition("/")
+                if last == OPAQUE:
+                    self._remove(f"{folder}/")
+                elif last.startswith(WHITEOUT):
+                    self._remove(f"{folder}/{last.removeprefix(WHITEOUT)}".lstrip("/"))
+                elif entry.isfile() and (kind := _kind(name)):
+                    content = stream.extractfile(entry)
+                    if content is not None:
+                        text = content.read().decode("utf-8", "replace")
+                        self.packages[name] = tuple(_listed(kind, text))
+
+    def _remove(self, path: str) -> None:
+        inner = path if path.endswith("/") else f"{path}/"
+        for name in [package for package in self.packages if package == path or package.startswith(inner)]:
+            del self.packages[name]
+
+    def all(self) -> list[Package]:
+        """Return every package once, in order."""
+        everything = {package for packages in self.packages.values() for package in packages}
+        return sorted(everything, key=lambda one: (one.kind, one.name, one.version))
+
+
+def _kind(name: str) -> str:
+    if name in (DPKG, APK):
+        return "deb" if name == DPKG else "apk"
+    if name.startswith("var/lib/dpkg/status.d/") and not name.endswith(".md5sums"):  # of images without a shell
+        return "deb"
+    return "pypi" if name.endswith((".dist-info/METADATA", ".egg-info/PKG-INFO")) else ""
+
+
+def _listed(kind: str, text: str) -> Iterator[Package]:
+    """Yield the packages that a file names."""
+    if kind == "apk":
+        for block in text.split("\n\n"):
+            lines = dict(line.split(":", 1) for line in block.splitlines() if ":" in line)
+            if "P" in lines and "V" in lines:
+                yield Package("apk", lines["P"], lines["V"])
+        return
+    for block in text.split("\n\n") if kind == "deb" else [text]:
+        fields = HeaderParser().parsestr(block)
+        installed = kind != "deb" or "not-installed" not in str(fields.get("Status", ""))
+        if fields.get("Name" if kind == "pypi" else "Package") and fields.get("Version") and installed:
+            name = str(fields.get("Name") or fields.get("Package"))
+            yield Package(kind, name.lower().replace("_", "-") if kind == "pypi" else name, str(fields["Version"]))
+
+
+def contents_of(repository: oci.Repository, manifest: Mapping[str, Any]) -> Contents:
+    """Look into an image in a registry. Raises RegistryFailed by its kind."""
+    contents = Contents()
+    for layer in oci.layers_of(repository, manifest):
+        digest = str(layer["digest"])
+        try:
+            contents.add(repository.blob(digest, largest=LARGEST_LAYER))
+        except (TooMuch, tarfile.TarError, OSError, EOFError):
+            contents.unread.append(digest)
+    return contents
+
+
+def sbom(contents: Contents, image: str, made: str) -> dict[str, Any]:
+    """Return the list of an image's packages. `made`: RFC 3339; of the same image it is always the same."""
+    unread = [{"name": "vmatrix:unread-layer", "value": digest} for digest in contents.unread]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": made,
+            "component": {"type": "container", "name": image.partition("@")[0], "version": image.partition("@")[2]},
+            "tools": {"components": [{"type": "application", "name": "vmatrix", "version": __version__}]},
+            **({"properties": unread} if unread else {}),
+        },
+        "components": [
+            {
+                "type": "library",
+                "name": package.name,
+                "version": package.version,
+                "purl": package.purl,
+                "bom-ref": package.purl,
+            }
+            for package in contents.all()
+        ],
+    }
+
+
+def provenance(
+    image: str, *, asked: Mapping[str, Any], revision: str, bases: Sequence[str], made: str
+) -> dict[str, Any]:
+    """Return how an image was built.
+
+    Args:
+        image: by digest.  asked: what the Delivery says of source and build; no Secret is in it.
+        revision: full SHA.  bases: images by digest.  made: RFC 3339.
+    """
+    name, _, digest = image.partition("@")
+    git = {"uri": f"git+{asked['source']['git']}", "digest": {"gitCommit": revision}}
+    images = [
+        {"uri": f"pkg:docker/{base.partition('@')[0]}", "digest": {"sha256": base.rpartition(":")[2]}} for base in bases
+    ]
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}}],
+        "predicateType": PROVENANCE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": dict(asked),
+                "resolvedDependencies": [git, *images],
+            },
+            "runDetails": {
+                "builder": {"id": "https://vmatrix.dev/operator", "version": {"vmatrix": __version__}},
+                "metadata": {"startedOn": made},
+            },
+        },
+    }

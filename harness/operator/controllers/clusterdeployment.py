@@ -66,7 +66,7 @@ from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.etcd import health
 from harness.operator.decide.networks import NOT_YET
-from harness.operator.decide.observed import RECOVER, RESET, RESTORE
+from harness.operator.decide.observed import RESET, RESTORING
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.spread import together
 
@@ -211,7 +211,7 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
     return True, "AllReady" if found else "NoAddons", ""
 
 
-SILENCING = (RECOVER, RESTORE, RESET)
+SILENCING = (*RESTORING, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 # Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.

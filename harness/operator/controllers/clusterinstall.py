@@ -34,11 +34,13 @@ from harness.operator.controllers.machine_phase import follow_claims, held
 from harness.operator.decide.authority import files_of, is_wanted
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
+from harness.operator.decide.observed import REBUILD
 from harness.operator.decide.operations import DEPLOY, DUTIES, due_of, plan, withdrawn
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
 
 DIRECT, AUTO = "Direct", "Auto"
+BEGINNING = (DEPLOY, REBUILD)  # operations that begin a control plane
 
 
 def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOperation:
@@ -54,7 +56,7 @@ def execution_of(
 
     Args:
         due: what is to be done.  access: how machines are reached where the object says Auto.
-        authority: the CAs of the cluster, which its first operation gives to machines.
+        authority: the CAs of the cluster, which operations give to machines that begin its control plane.
     """
     chosen = wanted.spec.access if wanted.spec.access != AUTO else access
     hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
@@ -72,7 +74,7 @@ def execution_of(
         deadline_seconds=wanted.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
         snapshot=operation.snapshot,
-        authority=files_of(authority) if operation.operation == DEPLOY and is_wanted(wanted.wish) else {},
+        authority=files_of(authority) if operation.operation in BEGINNING and is_wanted(wanted.wish) else {},
     )
 
 

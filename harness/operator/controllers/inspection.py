@@ -36,7 +36,8 @@ from harness.operator.controllers.machine_phase import follow_clusters, use_of
 from harness.operator.controllers.ssh import KEY_SECONDS, ProbeTrouble, TroubleReason
 from harness.operator.decide.observed import SUCCEEDED
 
-WHOLE = frozenset({"deploy", "upgrade", "reconfigure", "recover", "adopt"})  # they put back all that reconfigure does
+# They put back all that reconfigure does.
+WHOLE = frozenset({"deploy", "upgrade", "reconfigure", "recover", "rebuild", "adopt"})
 QUIET = frozenset({"backup", "certificates", "addons", "defragment"})  # they write none of the files
 # What reconfigure.yml puts back; of the other files, an operation that wants another content writes it.
 PUT_BACK = (

@@ -15,8 +15,9 @@ from harness.kube.objects import condition, controller_of, deleting, dig, is_con
 from harness.kube.reconcile import Queue
 from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE
 from harness.operator.api.resources import REPLACE_ANNOTATION, UID_LABEL
-from harness.operator.api.sets import CONTROL_PLANE, GROUPS
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, MachineRole
 from harness.operator.controllers.ssh import TroubleReason
+from harness.operator.decide.membership import majority
 from harness.operator.decide.observed import LEAVE, RESET, SUCCEEDED
 
 IDLE, LOST = "Idle", "Lost"
@@ -219,15 +220,27 @@ def follow_claims(machines: Informer, queue: Queue) -> None:
 
 
 def is_gone(cluster: Json | None, machines: Iterable[Json]) -> bool:
-    """Tell whether all control planes of a cluster are lost, and its CA with them.
+    """Tell whether all control planes of a cluster are lost, and the CAs on them.
 
     Args:
         machines: those of the namespace.
     """
-    applied = dig(cluster, "status", "applied") or {}
-    planes = [host["machine"] for host in applied.get("hosts") or () if GROUPS[CONTROL_PLANE] in host.get("groups", ())]
+    planes = _left(cluster, machines, CONTROL_PLANE)
+    return bool(planes) and not any(planes)
+
+
+def etcd_is_gone(cluster: Json | None, machines: Iterable[Json]) -> bool:
+    """Tell whether etcd of a cluster has lost its majority for good; `machines` as above."""
+    members = _left(cluster, machines, ETCD)
+    return bool(members) and sum(members) < majority(len(members))
+
+
+def _left(cluster: Json | None, machines: Iterable[Json], role: MachineRole) -> list[bool]:
+    """Return of each machine that was deployed with a role whether it is not lost."""
+    hosts = dig(cluster, "status", "applied", "hosts") or ()
     there = {machine["metadata"]["name"]: machine for machine in machines}
-    return bool(planes) and all(name not in there or lost(there[name]) for name in planes)
+    names = [host["machine"] for host in hosts if GROUPS[role] in host.get("groups", ())]
+    return [name in there and not lost(there[name]) for name in names]
 
 
 IN_USE = "InUse"

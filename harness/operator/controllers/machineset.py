@@ -10,8 +10,9 @@ from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Informer, Key, key_of
 from harness.kube.objects import deleting, dig, without_condition
 from harness.kube.reconcile import Controller
+from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.conditions import SPREAD, new, with_conditions
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_RESTORE, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.infrastructure import hopeless, missing, new_machines
 from harness.operator.controllers.machine_choice import (
@@ -28,8 +29,9 @@ from harness.operator.controllers.machine_choice import (
     waiting_sets,
     where_lacks,
 )
-from harness.operator.controllers.machine_phase import claimed_by, going, held, is_gone
-from harness.operator.decide.restores import CA_LOST
+from harness.operator.controllers.machine_phase import claimed_by, etcd_is_gone, going, held, is_gone
+from harness.operator.controllers.restores import ENDED
+from harness.operator.decide.restores import authority_lost
 from harness.operator.decide.spread import Spreading, claimed_in_order, spread_of
 
 COMPONENT = "machineset-controller"
@@ -90,12 +92,14 @@ class MachineSetController:
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._restores = context.informers.of(ETCD_RESTORE)
         self._maker = MachineMaker(context)
         self.controller = Controller("machineset", self.reconcile, workers=1)
         self._sets.subscribe(self._set_changed)
         self._machines.subscribe(self._machine_changed)
         for informer in (self._clusters, self._deployments):
             informer.subscribe(self._cluster_changed)
+        self._restores.subscribe(lambda _, one: self._look_at_cluster((key_of(one)[0], one["spec"]["cluster"])))
 
     def _set_changed(self, _: str, machine_set: Json) -> None:
         """Look at a set, and at those that may have waited for its cluster to have all machines."""
@@ -117,10 +121,12 @@ class MachineSetController:
                 self.controller.queue.add(key_of(found))
 
     def _cluster_changed(self, _: str, cluster: Json) -> None:
-        namespace, name = key_of(cluster)
-        for found in self._sets.by(cluster_of, (namespace, name)):
+        self._look_at_cluster(key_of(cluster))
+        self._look_at_waiting(key_of(cluster)[0])
+
+    def _look_at_cluster(self, cluster: Key) -> None:
+        for found in self._sets.by(cluster_of, cluster):
             self.controller.queue.add(key_of(found))
-        self._look_at_waiting(namespace)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one MachineSet."""
@@ -130,7 +136,7 @@ class MachineSetController:
         claimant = Claimant.of(machine_set)
         deployment = self._deployments.get(key[0], claimant.cluster)
         cluster, of_cluster = self._clusters.get(key[0], claimant.cluster), (key[0], claimant.cluster)
-        gone = deployment is not None and is_gone(cluster, claimed_by(self._machines, of_cluster))
+        gone = beyond_help(cluster, claimed_by(self._machines, of_cluster), self._restores.list(key[0]))
         if deployment is not None and may_claim(claimant, deployment) and not gone:
             if not claimant.makes:
                 self._claim(key[0], claimant, deployment)
@@ -142,8 +148,8 @@ class MachineSetController:
         left = self._left_to(deployment) if deployment is not None else None
         status = status_of(machine_set, machines, cluster, datetime.now(UTC), left)
         if gone:
-            why, generation = CA_LOST.format("control planes"), machine_set["metadata"]["generation"]
-            wait = new(CLAIMED, False, CLUSTER_LOST, why, datetime.now(UTC), generation)
+            generation = machine_set["metadata"]["generation"]
+            wait = new(CLAIMED, False, CLUSTER_LOST, gone, datetime.now(UTC), generation)
             status["conditions"] = with_conditions(dig(machine_set, "status", "conditions") or [], wait)
         self._sets.merge_status(machine_set, status)
         return None
@@ -199,6 +205,30 @@ class MachineSetController:
         text = f"claimed by set {claimant.wanted['name']} of cluster {claimant.cluster}"
         self._events.normal(claimed, "Claimed", text, component=COMPONENT)
         return True
+
+
+NOT_ASKED = (
+    "all control planes are lost, and others are claimed or made once an EtcdRestore asks for that: make one, as the "
+    "condition Progressing of the ClusterDeployment says"
+)
+
+
+def beyond_help(cluster: Json | None, machines: Sequence[Json], restores: Sequence[Json]) -> str:
+    """Return why a cluster that has lost all control planes gets no other machines, "" where it does or has some.
+
+    A cluster that nobody restores leaves its pool to others.
+
+    Args:
+        machines: that it has claimed.  restores: the EtcdRestores of its namespace.
+    """
+    if cluster is None or not is_gone(cluster, machines):
+        return ""
+    name, known = key_of(cluster)[1], DeclaredCluster.model_validate(cluster)
+    open_ones = (one for one in restores if not deleting(one) and dig(one, "status", "phase") not in ENDED)
+    asked = any(one["spec"]["cluster"] == name for one in open_ones)
+    return authority_lost(known.status.authority) or (
+        NOT_ASKED if etcd_is_gone(cluster, machines) and not asked else ""
+    )
 
 
 def status_of(

@@ -9,14 +9,13 @@ from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig
 from harness.kube.reconcile import Controller, follow
 from harness.operator.api.conditions import FAILED, RESTORED, new, with_conditions
-from harness.operator.api.etcd import MAJORITY_LOST, ROLLBACK, SUCCEEDED
+from harness.operator.api.etcd import SUCCEEDED
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
 from harness.operator.decide.due import Situation, Wait
-from harness.operator.decide.observed import RECOVER
 from harness.operator.decide.observed import SUCCEEDED as WELL
 from harness.operator.decide.operations import given_up
-from harness.operator.decide.restores import RestoreAnswer, restore_answer
+from harness.operator.decide.restores import GIVES_UP, OPERATIONS, RestoreAnswer, restore_answer
 
 COMPONENT = "restores"
 ENDED = (SUCCEEDED, FAILED)
@@ -83,14 +82,14 @@ def _facts(answer: RestoreAnswer | None) -> Json:
 
 def _way(status: Json, operation: str) -> Json:
     """Return a status with the way that an operation is, also of one that began before anybody looked."""
-    return {**status, "way": MAJORITY_LOST if operation == RECOVER else ROLLBACK}
+    return {**status, "way": next(way for way, name in OPERATIONS.items() if name == operation)}
 
 
 def _loss(status: Json) -> str:
     """Return what was lost by a restore, from what was known when it began."""
     since, machines = status.get("lostSince"), ", ".join(status.get("machines") or ())
     lost = f", and what was written since {since} is lost" if since else ""
-    return f"{lost}; without {machines}" if status.get("way") == MAJORITY_LOST and machines else lost
+    return f"{lost}; without {machines}" if status.get("way") in GIVES_UP and machines else lost
 
 
 def _said(before: Json, phase: str, reason: str, message: str, moment: datetime) -> Json:

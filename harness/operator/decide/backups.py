@@ -37,7 +37,7 @@ class SeenBackup:
     claim or s3, file: where its snapshot lies, or will.  said: why it is not verified.  taken: when.
     before: digest of the wish before which the operator made it, "" for one that a person or a schedule made.
     scheduled: the time for which a schedule made it, "" for any other.
-    expected: files of others in the same claim.
+    expected: files of others in the same claim.  etcd: the version that it was taken of, "" where nobody knows.
     """
 
     name: str
@@ -52,6 +52,7 @@ class SeenBackup:
     forget: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()
     s3: S3Destination | None = None
+    etcd: str = ""
 
     def snapshot(self) -> OperationSnapshot:
         """Return what an operation on it is told."""
@@ -139,6 +140,7 @@ def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFi
         forget=there.forget,
         expected=tuple(name for name in there.expected if name != file),
         s3=status.s3,
+        etcd=status.etcd_version or "",
     )
 
 

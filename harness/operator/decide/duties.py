@@ -10,7 +10,7 @@ from harness.kube.objects import stamp
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
-from harness.operator.decide.membership import batch, dead, majority, to_recover, without_quorum
+from harness.operator.decide.membership import batch, dead, etcd_lost, majority, roles_lost, to_recover, without_quorum
 from harness.operator.decide.restores import restoring
 from harness.operator.decide.variables import with_parts
 
@@ -167,18 +167,56 @@ def recover(found: Situation) -> Due | None:
     """Return the recovery of a cluster that lost etcd's majority."""
     who = found.who
     gone = dead(found.desired, found.observed, who)
-    if not without_quorum(who, gone):
+    if not without_quorum(who, gone) or CONTROL_PLANE in roles_lost(who, gone):
         return None
-    why = ", ".join(dict.fromkeys(who.leaving[host.machine] for host in gone))
+    why = _why_leaving(found, gone)
     extra = {"cluster_lost_nodes": [host.name for host in gone]}
     due = step(found, why, gone, StepChange(extra=extra, hosts=_with(found, gone), after=_without(found, gone)))
     return restoring(found, due)
 
 
+def rebuild(found: Situation) -> Due | None:
+    """Return the making of a control plane on another machine, after all of them were lost; others join it later."""
+    who = found.who
+    gone = dead(found.desired, found.observed, who)
+    if CONTROL_PLANE not in roles_lost(who, gone):
+        return None
+    hosts = (*_without(found, gone), *_in_their_place(found, gone))
+    due = step(found, _why_leaving(found, gone), gone, StepChange(hosts=hosts, after=hosts))
+    return restoring(found, due) if etcd_lost(who, gone) else due
+
+
+def _in_their_place(found: Situation, gone: tuple[Host, ...]) -> tuple[Host, ...]:
+    """Return the first usable machine for each role of which no machine is left."""
+    usable = [host for host in found.who.joining if host.machine not in found.observed.trouble]
+    firsts = [next((h for h in usable if GROUPS[role] in h.groups), None) for role in roles_lost(found.who, gone)]
+    return tuple(host for host in usable if host in firsts)
+
+
+def replacement_missing(found: Situation) -> Wait | None:
+    """Wait for a usable machine in the place of those of which none is left."""
+    gone = dead(found.desired, found.observed, found.who)
+    there, trouble = _in_their_place(found, gone), found.observed.trouble
+    lacking = [role for role in roles_lost(found.who, gone) if not any(GROUPS[role] in host.groups for host in there)]
+    if not lacking:
+        return None
+    joining = (host.machine for host in found.who.joining if host.machine in trouble)
+    said = [
+        f"no other machine can be used as {' and '.join(lacking)} yet",
+        *(f"{name}: {trouble[name]}" for name in joining),
+    ]
+    remedy = "give their sets other machines, where the operator makes none"
+    return Wait(WaitReason.WAITING_FOR_MACHINES, f"{'; '.join(said)}: {remedy}")
+
+
 def _removal(found: Situation, out: tuple[Host, ...]) -> Due:
-    why = ", ".join(dict.fromkeys(found.who.leaving[host.machine] for host in out))
     extra = {"cluster_remove_nodes": [host.name for host in out]}
-    return step(found, why, out, StepChange(extra=extra, hosts=_with(found, out), after=_without(found, out)))
+    change = StepChange(extra=extra, hosts=_with(found, out), after=_without(found, out))
+    return step(found, _why_leaving(found, out), out, change)
+
+
+def _why_leaving(found: Situation, hosts: tuple[Host, ...]) -> str:
+    return ", ".join(dict.fromkeys(found.who.leaving[host.machine] for host in hosts))
 
 
 def _with(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:

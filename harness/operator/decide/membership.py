@@ -138,9 +138,18 @@ def majority_in_doubt(desired: Desired, observed: Observed, who: Membership) -> 
 
 def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
     """Tell whether etcd has lost its majority, or the cluster all of its control planes, with these machines."""
+    return etcd_lost(who, gone) or CONTROL_PLANE in roles_lost(who, gone)
+
+
+def etcd_lost(who: Membership, gone: Sequence[Host]) -> bool:
+    """Tell whether etcd has lost its majority with these machines."""
+    return bool(gone) and len(_of(_but(who.members, gone), ETCD)) < majority(len(_of(who.members, ETCD)))
+
+
+def roles_lost(who: Membership, gone: Sequence[Host]) -> tuple[MachineRole, ...]:
+    """Return the roles of which no machine is left without these."""
     left = _but(who.members, gone)
-    few = len(_of(left, ETCD)) < majority(len(_of(who.members, ETCD)))
-    return bool(gone) and (few or not _of(left, CONTROL_PLANE))
+    return tuple(role for role in GUARDED if gone and not _of(left, role))
 
 
 def to_recover(desired: Desired, observed: Observed, who: Membership) -> bool:

@@ -27,7 +27,9 @@ from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
 
-RECOVER, RESTORE, DEFRAGMENT = "recover", "restore", "defragment"
+RECOVER, REBUILD, RESTORE, DEFRAGMENT = "recover", "rebuild", "restore", "defragment"
+RESTORING = (RECOVER, REBUILD, RESTORE)  # operations that restore a snapshot of etcd
+GIVING_UP = (RECOVER, REBUILD)  # those of them after which a cluster goes on without machines that it has lost
 RESTORED_HALF = "etcd"  # a part of the cluster: its members may be of different times
 CHANGES: Mapping[str, tuple[str, ...]] = {  # parts of the cluster that an operation changes
     "upgrade": ("version", "source", "settings"),
@@ -42,7 +44,7 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
 }
 # What a snapshot has of another time than the machines, once it was restored: the cluster's own copies of settings.
 OUTDATED: Mapping[str, tuple[Part, ...]] = {RESTORE: ("settings", "addons")}
-LEAVE = frozenset({"remove-node", RECOVER})  # operations whose machines leave
+LEAVE = frozenset({"remove-node", *GIVING_UP})  # operations whose machines leave
 ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from before is left
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
 # schedulable as they were.
@@ -57,7 +59,8 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     "reconfigure": (PREFLIGHT, CHECKPOINT, "Refuse to change versions", "Refuse settings that cannot work"),
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
     RESTORE: (CHECKPOINT,),
-    "recover": ("Group lost and remaining machines",),
+    RECOVER: ("Group lost and remaining machines",),
+    REBUILD: (PREFLIGHT, SAME_VERSION, "Refuse to begin without all that the control plane is made of"),
 }
 
 
@@ -72,7 +75,7 @@ def unsettled_after(
     old, name, after = before or UnsettledState(), operation.operation, operation.applies
     outdated = OUTDATED.get(name, ())
     if outcome == "succeeded":
-        settled = (RESTORED_HALF,) if name in (RESTORE, RECOVER) else SETTLES.get(name, ())
+        settled = (RESTORED_HALF,) if name in RESTORING and operation.snapshot is not None else SETTLES.get(name, ())
         there = (*(after.machines if after is not None else ()), *operation.machines)
         left = UnsettledState(
             parts=(*(p for p in old.parts if p not in (*settled, *outdated)), *outdated),
@@ -88,7 +91,7 @@ def unsettled_after(
         parts=tuple(dict.fromkeys((*old.parts, *CHANGES.get(name, ())))),
         hosts=(*old.hosts, *joined),
         leaving=tuple(dict.fromkeys((*old.leaving, *(operation.machines if name in LEAVE else ())))),
-        lost=tuple(dict.fromkeys((*old.lost, *(operation.machines if name == RECOVER else ())))),
+        lost=tuple(dict.fromkeys((*old.lost, *(operation.machines if name in GIVING_UP else ())))),
         why=f"{name} {operation.sequence} {outcome}",
     )
     return made if made.parts or made.hosts or made.leaving else None
@@ -312,7 +315,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         approval=None if pending is not None and pending.digest == current.digest else pending,
         changed={} if SETTLES.get(current.operation) else observed.changed,
         expires=None if current.operation == "certificates" else observed.expires,
-        restore=None if current.operation in (RESTORE, RECOVER) else observed.restore,
+        restore=None if current.operation in RESTORING else observed.restore,
         etcd={} if current.operation == DEFRAGMENT else observed.etcd,
         replace={name: why for name, why in observed.replace.items() if name not in gone},
     )

@@ -26,13 +26,20 @@ from harness.operator.decide.due import (
     running,
     step,
 )
-from harness.operator.decide.duties import joining_missing, machines_missing, unsettled, upgrade
+from harness.operator.decide.duties import (
+    joining_missing,
+    machines_missing,
+    replacement_missing,
+    unsettled,
+    upgrade,
+)
 from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
     DEFRAGMENT,
     INTERRUPTED,
+    REBUILD,
     RECOVER,
     RESET,
     RESTORE,
@@ -230,6 +237,7 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=(machines_missing, networks_missing, authority_missing)),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
+    Duty(REBUILD, "rebuild.yml", True, duties.rebuild, holds=(restorable, replacement_missing)),
     Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, alongside=True),
@@ -245,7 +253,6 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
 )
 WITHOUT_A_CLUSTER = DUTIES[:3]
-CONFIRMED = (RESET, RECOVER, RESTORE)  # somebody has confirmed them otherwise than by an approval
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:
@@ -321,7 +328,8 @@ def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | W
     held = no_phase(duty.operation, desired) or held
     operation = _operation(duty, due, desired, observed)
     held = held or held_back(operation, desired, observed)
-    if held is None and duty.disruptive and duty.operation not in CONFIRMED:
+    confirmed = duty.operation == RESET or due.snapshot is not None  # by a deletion, or by an EtcdRestore
+    if held is None and duty.disruptive and not confirmed:
         held = unapproved(operation, desired, observed)
     return held or operation
 

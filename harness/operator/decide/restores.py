@@ -10,20 +10,32 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from harness.operator.api.etcd import MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
+from harness.operator.api.cluster import AuthorityState
+from harness.operator.api.etcd import ALL_LOST, MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
 from harness.operator.api.resources import ETCD_RESTORE, REPLACE_ANNOTATION
+from harness.operator.api.rules import variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS
+from harness.operator.decide.authority import is_wanted
 from harness.operator.decide.backups import SeenBackup, backup_trouble, newest_verified, to_restore
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, not_accepted, step
-from harness.operator.decide.membership import dead, majority_in_doubt, without_quorum
-from harness.operator.decide.observed import RESTORED_HALF, SeenRestore
+from harness.operator.decide.membership import dead, etcd_lost, majority_in_doubt, roles_lost
+from harness.operator.decide.observed import REBUILD, RECOVER, RESTORE, RESTORED_HALF, SeenRestore
+from harness.operator.decide.variables import numbers
 
 READY = "Waiting"  # for nothing but its turn
 NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
+GIVES_UP = (MAJORITY_LOST, ALL_LOST)
+ETCD_VERSION = variable("etcd")
+OPERATIONS: dict[RestoreWay, str] = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER, ALL_LOST: REBUILD}
 CA_LOST = (
-    "all {} are lost, and no operation restores a snapshot on machines without the keys of the cluster's CAs. "
-    "Start a machine from a disk that is left, with its name and address; or delete the object and make another "
+    "all control planes are lost, and no operation restores a snapshot on machines without the keys of the cluster's "
+    "CAs. Start a machine from a disk that is left, with its name and address; or delete the object and make another "
     "cluster (docs/operator/when-everything-is-gone.md, 6)"
+)
+CAS_UNUSABLE = "all control planes are lost, and the cluster's CAs, which other machines need, cannot be used: {}"
+MEMBERS_LOST = (
+    "all etcd members are lost, and the control planes know no others. To have both made anew on other machines, shut "
+    "the control planes down, and give them up: `kubectl annotate vma {} -n {} {}=lost`"
 )
 
 
@@ -61,23 +73,31 @@ class _Asked:
         return self.backup.taken if self.backup is not None else ""
 
     def down(self) -> tuple[str, str]:
-        """Return the machines that are not well, and what is said of each."""
+        """Return the machines that are not well, and what is said of each; without those that are given up."""
         world = self.found.observed
-        said = {**world.ill, **world.lost}
-        names = [host.machine for host in self.found.who.members if host.machine in said]
+        said, gone = {**world.ill, **world.lost}, _gone(self.found) if self.way in GIVES_UP else ()
+        names = [host.machine for host in self.found.who.members if host.machine in {*said} - {*gone}]
         return " ".join(names), "; ".join(f"{name}: {said[name]}" for name in names)
+
+
+_WELL_SINCE = "etcd had lost its majority, and has it again"
+CHANGES: dict[tuple[RestoreWay, RestoreWay], str] = {  # of the way when an EtcdRestore was made, and of the one by now
+    (ROLLBACK, MAJORITY_LOST): "etcd had its majority, and has lost it since",
+    (ROLLBACK, ALL_LOST): "etcd had its majority, and all control planes were lost since",
+    (MAJORITY_LOST, ALL_LOST): "a control plane was left, and none is any more",
+    (ALL_LOST, MAJORITY_LOST): "no control plane was left, and one is there again",
+    (MAJORITY_LOST, ROLLBACK): _WELL_SINCE,
+    (ALL_LOST, ROLLBACK): _WELL_SINCE,
+}
 
 
 def _changed(asked: _Asked) -> str:
     before, half = asked.restore.way, _half_restored(asked.found)
-    if before is None or asked.way in (None, before):
+    if before is None or asked.way is None or asked.way == before:
         return ""
-    if before == ROLLBACK:
-        text = "when it was made, etcd had its majority, and has lost it since"
+    text = f"when it was made, {CHANGES[before, asked.way]}"
+    if half or asked.way != ROLLBACK:
         return f"{text}: {half or 'nothing was restored'}; {_how_to_restore(asked.found)}"
-    text = "when it was made, etcd had lost its majority, and has it again"
-    if half:
-        return f"{text}: {half}; {_how_to_restore(asked.found)}"
     return f"{text}: nothing was restored, and nothing has to be; to go back in time, make another EtcdRestore"
 
 
@@ -92,7 +112,7 @@ def _half_restored(found: Situation) -> str:
 def _not_confirmed(asked: _Asked) -> str:
     if asked.restore.confirm:
         return ""
-    lost = f"; {', '.join(_gone(asked.found))} are given up" if asked.way == MAJORITY_LOST else ""
+    lost = f"; {', '.join(_gone(asked.found))} are given up" if asked.way in GIVES_UP else ""
     newest = newest_verified(asked.found.observed.backups)
     newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
     text = f"what was written since {asked.taken} would be lost{lost}{newer}"
@@ -107,6 +127,17 @@ def _confirms_another(asked: _Asked) -> str:
     return f"{text}: what was written since then would be lost; to confirm that: {_patch(asked)}"
 
 
+def _later_etcd(asked: _Asked) -> str:
+    """Return why the cluster's etcd does not read the snapshot: it does not know what the next minor version writes."""
+    own, of = str(asked.found.applied.variables.get(ETCD_VERSION, "")), asked.backup.etcd if asked.backup else ""
+    if not own or not of or numbers(of)[:2] <= numbers(own)[:2]:
+        return ""
+    text = (
+        f"EtcdBackup {asked.restore.backup} was taken of etcd {of}, and the cluster has {own}, which does not read it"
+    )
+    return f"{text}: delete this EtcdRestore, and upgrade etcd first (spec.components.etcd), or name an earlier backup"
+
+
 def _loss_not_known(asked: _Asked) -> str:
     if asked.way is not None:
         return ""
@@ -119,8 +150,13 @@ def _loss_not_known(asked: _Asked) -> str:
 
 
 def _machines_down(asked: _Asked) -> str:
-    said = asked.down()[1] if asked.way == ROLLBACK else ""
-    return f"etcd goes back only while every machine is well ({said}): repair or remove these machines" if said else ""
+    names, said = asked.down()
+    if not said or asked.way == MAJORITY_LOST:  # who restores it passes over the others
+        return ""
+    if asked.way == ROLLBACK:
+        return f"etcd goes back only while every machine is well ({said}): repair or remove these machines"
+    remedy = f"repair them, or give them up: `kubectl annotate vma {names} -n {_namespace(asked.found)} "
+    return f"the machines that are left have to answer ({said}): {remedy}{REPLACE_ANNOTATION}=lost`"
 
 
 def _runs(asked: _Asked) -> str:
@@ -152,6 +188,7 @@ RULES = (
         "Pending",
         lambda asked: backup_trouble(asked.restore.backup, asked.found.observed.backups),
     ),
+    RestoreRule("LaterEtcd", "Pending", _later_etcd),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
     RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
     RestoreRule("LossNotKnown", "Pending", _loss_not_known),
@@ -175,13 +212,16 @@ def restore_answer(found: Situation) -> RestoreAnswer | None:
 
 def way_of(found: Situation) -> RestoreWay | None:
     """Return the way back by the health of etcd; None while nobody knows whether machines are lost or only down."""
-    if without_quorum(found.who, dead(found.desired, found.observed, found.who)):
-        return MAJORITY_LOST
+    gone = dead(found.desired, found.observed, found.who)
+    if etcd_lost(found.who, gone):
+        return ALL_LOST if CONTROL_PLANE in roles_lost(found.who, gone) else MAJORITY_LOST
+    if CONTROL_PLANE in roles_lost(found.who, gone):
+        return ROLLBACK  # once there are control planes: etcd is whole
     return None if majority_in_doubt(found.desired, found.observed, found.who) else ROLLBACK
 
 
 def _about(asked: _Asked) -> tuple[str, ...]:
-    if asked.way == MAJORITY_LOST:
+    if asked.way in GIVES_UP:
         return tuple(_gone(asked.found))
     members = [host.machine for host in asked.found.who.members if GROUPS[ETCD] in host.groups]
     return tuple(members) if asked.way == ROLLBACK else ()
@@ -194,11 +234,24 @@ def _gone(found: Situation) -> list[str]:
 def not_recoverable(found: Situation) -> str:
     """Return why a cluster cannot be recovered from what it has lost; "" where it can."""
     gone = dead(found.desired, found.observed, found.who)
-    left = [host for host in found.who.members if host not in gone]
-    for group, what in ((GROUPS[CONTROL_PLANE], "control planes"), (GROUPS[ETCD], "etcd members")):
-        if gone and not any(group in host.groups for host in left):
-            return CA_LOST.format(what)
-    return ""
+    roles = roles_lost(found.who, gone)
+    if CONTROL_PLANE in roles:
+        return authority_lost(found.observed.authority if is_wanted(found.desired.wish) else None)
+    if ETCD not in roles:
+        return ""
+    planes = [host.machine for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups]
+    return MEMBERS_LOST.format(" ".join(planes), _namespace(found), REPLACE_ANNOTATION)
+
+
+def authority_lost(state: AuthorityState | None) -> str:
+    """Return why no control plane can be made anew once all are lost; "" where the CAs are there.
+
+    Args:
+        state: of the Cluster, None where its machines made the CAs.
+    """
+    if state is None:
+        return CA_LOST
+    return "" if state.usable else CAS_UNUSABLE.format(state.message)
 
 
 def restore(found: Situation) -> Due | None:
@@ -228,11 +281,15 @@ def restoring(found: Situation, due: Due) -> Due:
 
 
 def restorable(found: Situation) -> Wait | None:
-    """Wait until an EtcdRestore names a backup for the loss of the majority, and somebody has confirmed it."""
+    """Wait until an EtcdRestore names a backup for the loss of etcd's majority, and somebody has confirmed it."""
     if why := not_recoverable(found):
         return Wait(WaitReason.NOT_RECOVERABLE, why)
     half, asked, answer = found.observed.unsettled, found.observed.restore, restore_answer(found)
-    lost = f"etcd has lost its majority ({', '.join(_gone(found))})"
+    gone = dead(found.desired, found.observed, found.who)
+    if not etcd_lost(found.who, gone):
+        return None  # control planes alone were lost, which have no data
+    planes = CONTROL_PLANE in roles_lost(found.who, gone)
+    lost = f"{'all control planes are lost' if planes else 'etcd has lost its majority'} ({', '.join(_gone(found))})"
     if half is not None and half.lost:
         lost += f"; {half.why}"
     if asked is None or answer is None:

@@ -19,7 +19,7 @@ from harness.errors import BadInput, InfraError
 from harness.files import sha256_of, write_atomically
 from harness.kube.objects import now
 from harness.operator.api.etcd import ABSENT, LOCKED, OperationSnapshot
-from harness.operator.decide.observed import RECOVER, RESTORE
+from harness.operator.decide.observed import RESTORING
 from harness.operator.execute.inputs import BACKUP
 from harness.operator.execute.object_store import Bucket
 
@@ -84,7 +84,7 @@ class SnapshotStore:
             described(self.path).unlink(missing_ok=True)
             if self.bucket is not None:
                 self.bucket.delete(description_of(self.about.file))
-        elif operation in (RECOVER, RESTORE):
+        elif operation in RESTORING:
             self._fetch()
             self.check()
 

@@ -182,6 +182,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
     "preflight": ("Refuse a request with mistakes", "Refuse what the mirror lacks"),
     "preinstall": ("Refuse a kernel without a feature",),
     "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
+    "rebuild_check": ("Refuse CAs of another cluster", "Refuse the snapshot of a later etcd"),
     "running_version": (
         "Refuse another folder of certificates",
         "Refuse a different version",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
-from itertools import combinations
+from itertools import combinations, product
 
 from harness.history.record import Record
 from harness.plan.goal import Goal
@@ -43,13 +43,13 @@ class Planned:
         if self.goal is None:
             return None
         book, domains = Rulebook.of(self.goal.rules), self.goal.values
-        return frozenset(
-            ((one, v), (other, w))
-            for one, other in combinations(sorted(domains), 2)
-            for v in domains[one]
-            for w in domains[other]
-            if book.solve({**domains, one: (v,), other: (w,)}) is not None
-        )
+        pairs: set[Pair] = set()
+        for first, second in combinations(sorted(domains), 2):
+            for v, w in product(domains[first], domains[second]):
+                if ((first, v), (second, w)) not in pairs:  # no cell that was found before has both
+                    row = book.solve({**domains, first: (v,), second: (w,)}) or {}
+                    pairs.update(combinations(sorted(row.items()), 2))
+        return frozenset(pairs)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def read(path: Path) -> FaultScore:
     """Read faults.json.
 
     Raises:
-        BadInput: it is not there, or is no such file.
+        BadInput: it is not there, or is not such a file.
     """
     text = read_text(path)
     try:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from harness.spec.base import CHECK, Model, Name, Text
-from harness.spec.models.network_plugins import Gateway, NamespacedName
+from harness.spec.models.axes import Gateway, NamespacedName
 
 Folder = Annotated[str, StringConstraints(pattern=r"^/")]
 Subject = Annotated[str, StringConstraints(pattern=r"^((Group|User) \S+|ServiceAccount [^/\s]+/[^/\s]+)$")]
@@ -77,7 +77,7 @@ class EtcdLeaves(Model):
         description="API servers use the member on their own machine, or every member; else either is right",
     )
     unit: Text | None = Field(
-        default=None, description="systemd unit of an etcd that is no static pod; else that of the running process"
+        default=None, description="systemd unit of an etcd that is not a static pod; else that of the running process"
     )
 
 

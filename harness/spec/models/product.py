@@ -24,9 +24,9 @@ from harness.spec.base import (
     Variable,
     Variables,
 )
+from harness.spec.models.axes import Topology
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 from harness.spec.models.product_declared import DeclaredOptions, DeclaredPhase
-from harness.spec.models.topologies import Topology
 from harness.spec.phase_environment import PREFIX
 
 
@@ -254,7 +254,7 @@ class ProductPhase(CommandPhase, DeclaredPhase):
 
     @property
     def program(self) -> str | None:
-        """Return the file that is run, relative to the product's directory; None where it is no file of the product."""
+        """Return the file that is run, relative to the product's directory; None if it is not the product's."""
         if self.command is None:
             return self.playbook if self.playbook is not None else self.apply
         program = self.command[0]

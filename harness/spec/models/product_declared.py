@@ -17,7 +17,7 @@ def steps(path: str) -> tuple[str | int, ...]:
     """Return the keys and positions on the way of a path.
 
     Raises:
-        ValueError: it is no path to one value.
+        ValueError: it is not a path to one value.
     """
     inner = path[1:-1] if path.startswith("{") and path.endswith("}") else path
     found, at = list[str | int](), 0
@@ -28,7 +28,7 @@ def steps(path: str) -> tuple[str | int, ...]:
         found.append(int(part["number"]) if part["number"] is not None else part["key"] or part["quoted"])
         at = part.end()
     if not found or at < len(inner):
-        raise ValueError(f"{path!r} is no path such as {{.status.history[0]}}")
+        raise ValueError(f"{path!r} is not a path such as {{.status.history[0]}}")
     return tuple(found)
 
 

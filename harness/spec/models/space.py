@@ -13,13 +13,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from harness.spec.base import CHECK, Condition, Day, Feature, Model, Name, OneOrMore, Text, Url
 from harness.spec.controls import Waiver
-from harness.spec.models.axes import PRODUCT, Axis, AxisValue
-from harness.spec.models.network_plugins import NetworkPlugin
+from harness.spec.models.axes import PRODUCT, Axis, AxisValue, NetworkPlugin, Topology
 from harness.spec.models.product import Product
 from harness.spec.models.scenarios import Scenario
 from harness.spec.models.tiers import Tier
 from harness.spec.models.timeouts import Timeouts
-from harness.spec.models.topologies import Topology
 from harness.spec.renamed import current_provider
 
 

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from harness.errors import InfraError
-from harness.memory import memory_available_mib
 from harness.model import Mirror
+from harness.pressure import memory_available_mib
 from harness.proc import CommandFailed, CommandTimedOut, follow
 from harness.spec.models import Timeouts
 from harness.validate.conformance.registry import missing_images

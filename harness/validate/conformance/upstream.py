@@ -1,6 +1,7 @@
-"""Upstream's own specs: matrix/conformance/upstream/<minor>.yml, and what an e2e.test lists.
+"""Upstream's own specs: whole sets of them as an e2e.test lists them, a run of a set, and what each spec came to.
 
-`vmatrix conformance list VERSION` writes the file; the suite compares it with the e2e.test that it runs.
+`vmatrix conformance list VERSION` writes matrix/conformance/upstream/<minor>.yml; the suite compares it with the
+e2e.test that it runs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,11 +19,20 @@ from typing import Any
 import yaml
 
 from harness import proc, yaml_text
+from harness.artifacts import e2e_images
+from harness.artifacts.catalogue import Catalogue
+from harness.artifacts.e2e_images import listed as images_of
+from harness.artifacts.e2e_images import load as load_images
 from harness.errors import BadInput, InfraError
 from harness.files import IndentedDumper, read_text
+from harness.model import Mirror
 from harness.paths import MATRIX, packaged_dir
+from harness.spec.models import Timeouts
 from harness.spec.project import matrix_dir
 from harness.spec.suites import CERTIFICATION, E2E
+from harness.validate.conformance.ginkgo import ConformanceSpec, Extent, Tools, run_specs
+from harness.validate.conformance.registry import missing_images
+from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 
 FOLDER = "upstream"
 SELECTION = "selection.yml"
@@ -86,13 +96,13 @@ class Selection:
             variables: those of a phase.
         """
         listed = tuple(names)
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for name, pattern in self.needs.items():
             asked_for = name.startswith(ASKED_FOR)
             if not variables.get(name, not asked_for):
                 why = f"{'the cell does' if asked_for else 'the machines do'} not have what it needs ({name})"
-                found |= {spec: why for spec in listed if re.search(pattern, spec)}
-        return found
+                reasons |= {spec: why for spec in listed if re.search(pattern, spec)}
+        return reasons
 
 
 def upstream_path(minor: str) -> Path:
@@ -132,8 +142,13 @@ def load_selection() -> Selection:
     try:
         raw = yaml_text.document(read_text(path), path)
         areas, labels, names = (dict(raw[key]) for key in ("areas", "without_labels", "without_names"))
-        found = Selection(areas, labels, names, dict(raw.get("needs") or {}))
-        for pattern in (*found.areas.values(), *found.without_labels, *found.without_names, *found.needs.values()):
+        selection = Selection(areas, labels, names, dict(raw.get("needs") or {}))
+        for pattern in (
+            *selection.areas.values(),
+            *selection.without_labels,
+            *selection.without_names,
+            *selection.needs.values(),
+        ):
             re.compile(pattern)
     except (KeyError, TypeError, ValueError, re.error) as error:
         raise BadInput(
@@ -142,7 +157,7 @@ def load_selection() -> Selection:
             "it may have `needs` (variable: expression)",
             paths=[path],
         ) from error
-    return found
+    return selection
 
 
 def chosen(listed: Iterable[ListedSpec], selection: Selection) -> dict[str, tuple[str, ...]]:
@@ -181,7 +196,7 @@ def _sets(minor: str, raw: Any) -> UpstreamSets:
     return UpstreamSets(minor, sets)
 
 
-SECONDS = 60.0  # a dry run takes one second
+DRY_RUN_SECONDS = 60.0  # a dry run takes one second
 SPEC = "It"  # ginkgo's word for a node that is a spec
 
 
@@ -195,8 +210,8 @@ def listed_specs(e2e_test: Path) -> tuple[ListedSpec, ...]:
         report = Path(folder) / "specs.json"
         argv = ["--ginkgo.dry-run", f"--ginkgo.json-report={report}", "--ginkgo.silence-skips"]
         _asked(e2e_test, argv, folder, "specs")
-        found = json.loads(report.read_text(encoding="utf-8"))
-    return tuple(_specs(found))
+        suites = json.loads(report.read_text(encoding="utf-8"))
+    return tuple(_specs(suites))
 
 
 def listed_images(e2e_test: Path) -> frozenset[str]:
@@ -206,8 +221,8 @@ def listed_images(e2e_test: Path) -> frozenset[str]:
         InfraError: it does not run, or lists none.
     """
     with TemporaryDirectory() as folder:
-        said = _asked(e2e_test, ["--list-images"], folder, "images")
-    images = frozenset(line.partition("/")[2] for line in said.split() if "/" in line)
+        output = _asked(e2e_test, ["--list-images"], folder, "images")
+    images = frozenset(line.partition("/")[2] for line in output.split() if "/" in line)
     if not images:
         raise InfraError(f"{e2e_test} --list-images lists none")
     return images
@@ -217,13 +232,160 @@ def _asked(e2e_test: Path, words: list[str], folder: str, what: str) -> str:
     """Return what it prints; even while it lists, it writes folders of its own, and these lie in the folder."""
     own = {"TMPDIR": folder, "HOME": folder, "KUBECACHEDIR": f"{folder}/kube"}
     with proc.failing_as_infra(f"{e2e_test} does not list its {what}", hint="vmatrix artifacts build e2e.test"):
-        return proc.run([e2e_test, *words], timeout=SECONDS, cwd=Path(folder), env=own).stdout
+        return proc.run([e2e_test, *words], timeout=DRY_RUN_SECONDS, cwd=Path(folder), env=own).stdout
 
 
 def _specs(report: list[dict[str, Any]]) -> Iterator[ListedSpec]:
-    for spec in (one for suite in report for one in suite["SpecReports"] or ()):
+    for spec in (entry for suite in report for entry in suite["SpecReports"] or ()):
         if spec["LeafNodeType"] != SPEC:
             continue
         texts = [*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]]
         around = [label for labels in spec["ContainerHierarchyLabels"] or () for label in labels or ()]
         yield ListedSpec(" ".join(texts), frozenset([*around, *(spec["LeafNodeLabels"] or ())]))
+
+
+PROCESSES = 8  # specs mostly wait
+TOLD = 10  # names in one message
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """One run of a set.
+
+    verdicts: by name.  unpushed: images that vmatrix makes and the mirror lacks.  left: pods that are still there.
+    """
+
+    verdicts: Mapping[str, SpecVerdict]
+    unpushed: tuple[str, ...]
+    left: str = ""
+
+
+@dataclass(frozen=True)
+class SpecSet:
+    """What is run: a suite's specs as they are listed, and those of them that were selected.
+
+    unfit: those of the latter that these machines cannot run -> why.
+    """
+
+    suite: str
+    listed: Sequence[str]
+    selected: Sequence[str]
+    unfit: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> tuple[str, ...]:
+        """Return the selected specs that the machines can run."""
+        return tuple(name for name in self.selected if name not in self.unfit)
+
+    @property
+    def label(self) -> str:
+        """Return the label that selects just the selected specs; "" where there is none."""
+        whole = self.suite == CERTIFICATION and set(self.run) == set(self.listed)
+        return CONFORMANCE if whole else ""
+
+
+def run_whole(
+    specs: SpecSet,
+    tools: Tools,
+    catalogue: Catalogue,
+    version: str,
+    *,
+    kubeconfig: Path,
+    mirror: Mirror,
+    directory: Path,
+    timeouts: Timeouts,
+) -> WholeRun:
+    """Run specs side by side, after them those that want to be alone, and return the verdict of each.
+
+    A spec that failed, and whose pods asked in vain for an image that vmatrix is known not to have, was not run.
+
+    Args:
+        version: of Kubernetes.
+        mirror: where the guest takes images from.
+        directory: for the reports and the log.
+    """
+    images = e2e_images.listed(catalogue, version)
+    verdicts = run_specs(
+        [ConformanceSpec(name, ()) for name in specs.run],
+        tools,
+        kubeconfig=kubeconfig,
+        mirror=mirror,
+        directory=directory,
+        timeouts=timeouts,
+        extent=Extent(timeouts.upstream_specs, PROCESSES, specs.label),
+    )
+    unfit = {name: SpecVerdict(SpecOutcome.NOT_RUN, text=why) for name, why in specs.unfit.items()}
+    return WholeRun(
+        unfit | {name: judged(verdict, images.missing) for name, verdict in verdicts.items()},
+        tuple(sorted(missing_images(mirror.registry, images.made, timeouts.registry_request))),
+    )
+
+
+def differences(listed: Iterable[str], own: Iterable[str]) -> list[str]:
+    """Return how a set's file differs from what e2e.test lists itself, in lines; none, if they are the same."""
+    known, listed_now = set(listed), set(own)
+    return [*_told("not in the file", listed_now - known), *_told("not in e2e.test", known - listed_now)]
+
+
+def judged(verdict: SpecVerdict, missing: Mapping[str, str]) -> SpecVerdict:
+    """Return a spec's verdict; one that failed without an image that is known to be missing was not run.
+
+    Args:
+        missing: repository:tag -> why vmatrix does not have it.
+    """
+    asked = (image.partition("/")[2] for image in verdict.unpulled)
+    lacks = tuple(image for image in asked if image in missing)
+    if verdict.outcome is not SpecOutcome.FAILED or not lacks:
+        return verdict
+    text = "; ".join(f"image {image} is missing, because {missing[image]}" for image in lacks)
+    return replace(verdict, outcome=SpecOutcome.NOT_RUN, text=text, lacks=lacks)
+
+
+def _told(what: str, names: set[str]) -> list[str]:
+    shown = [f"{what}: {name}" for name in sorted(names)[:TOLD]]
+    return [*shown, f"{what}: {len(names) - TOLD} more"] if len(names) > TOLD else shown
+
+
+OUTCOME = "spec"  # a check's property: how the spec ended, in e2e.test's words and ours
+SECONDS = "seconds"
+OWN_WORDS = "skipped by the spec itself: "
+
+
+def properties(verdict: SpecVerdict) -> Mapping[str, object]:
+    """Return what a spec's item notes beside its outcome."""
+    return {OUTCOME: verdict.outcome.value, SECONDS: round(verdict.seconds, 3)}
+
+
+def unjudged(verdict: SpecVerdict) -> str | None:
+    """Return why a spec says nothing about the cluster; None where it does."""
+    if verdict.outcome is SpecOutcome.SKIPPED:
+        return OWN_WORDS + verdict.text.removeprefix("the spec was skipped: skipped - ")
+    return verdict.text if verdict.outcome is SpecOutcome.NOT_RUN else None
+
+
+def refuse_unpushed(whole_run: WholeRun) -> None:
+    """Refuse a mirror that lacks images which vmatrix makes.
+
+    Raises:
+        InfraError: naming them. Specs that need them have failed, and say nothing about the product.
+    """
+    if whole_run.unpushed:
+        raise InfraError(
+            f"the mirror lacks {', '.join(whole_run.unpushed)}",
+            hint="a run of a tier with this suite has them; on an existing cluster, push them to the mirror",
+        )
+
+
+def other_specs(e2e_test: Path, minor: str, suite: str) -> list[str]:
+    """Return how a suite's file differs from what e2e.test lists, in lines."""
+    return differences(load_upstream(minor).of(suite), chosen(listed_specs(e2e_test), load_selection())[suite])
+
+
+def other_images(e2e_test: Path, catalogue: Catalogue, version: str) -> list[str]:
+    """Return how the list of a release's images differs from what e2e.test lists, in lines.
+
+    A release whose images nobody listed has that of none: its specs' images would be missing without a word.
+    """
+    images = images_of(catalogue, version)
+    known = {*images.made, *images.missing} if version in load_images().lists else set()
+    return differences(known, listed_images(e2e_test))

@@ -116,7 +116,7 @@ def _met_the_end(case: ElementTree.Element) -> bool:
 
 
 def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:
-    """Return why no spec began, "" where they did: what is wrong after the last one is no reason for that."""
+    """Return why no spec began, "" where they did: what is wrong after the last one is not a reason for that."""
     for case in cases:
         if BEFORE_SUITE in case.get("name", "") and case.get("status") not in ("passed", "skipped"):
             log = (case.findtext("system-err") or "").strip()

@@ -184,7 +184,7 @@ class MachineSetup:
     resolvers: the name servers of /etc/resolv.conf.  search: its domains and options.
     resolved: addresses that programs get for machines' names.
     kubelets_api: what answers at the API's address that kubelet uses, and that address; None where no kubelet runs.
-    cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
+    cni: the pod network's files by name; None for one that is not JSON.  bridged: how much is on each bridge.
     rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
     images: digests by name.  kubelet: the settings in its file.  unread: why that cannot be read, "" where it can.
     drop_ins: files by unit.  limits: of kubelet and the runtime: program, file, value.

@@ -236,7 +236,7 @@ def newer_files(process: dict[str, Any]) -> dict[str, float]:
 
 
 def of_units(running: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the processes of an etcd that is no pod."""
+    """Return the processes of an etcd that is not a pod."""
     return [one for one in running if one["name"] == "etcd" and one["cgroup"].endswith(".service")]
 
 

@@ -96,7 +96,7 @@ def api_of_kubelet() -> dict[str, Any] | None:
 
 
 def cni_files() -> dict[str, Any]:
-    """Return the pod network's files by name, as the runtime reads them; None for one that is no JSON."""
+    """Return the pod network's files by name, as the runtime reads them; None for one that is not JSON."""
     found = {}
     for path in sorted(glob.glob(CNI + "/*")):
         if path.endswith((".conf", ".conflist", ".json")):

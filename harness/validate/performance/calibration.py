@@ -1,20 +1,26 @@
-"""Calibration: how long machines take for fixed work, and what they use while nobody asks anything of the cluster.
+"""Calibration beside measurements: how long machines take for fixed work, and the bench that they share.
 
 Machines do fixed work just before and just after each measurement. A figure that is twice as large on a host that is
-twice as slow is no slower cluster. Machines are calibrated one after the other: they may share a host, and would slow
-each other down.
+twice as slow is not a slower cluster. Machines are calibrated one after the other: they may share a host, and would
+slow each other down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean
 from typing import Any, TypeVar
 
+from harness.kube import Cluster
 from harness.spec.models import Timeouts
+from harness.until import Deadline
+from harness.validate.expected import ExpectedGuest
 from harness.validate.hosts import MACHINE, run_on_each
+from harness.validate.inspection import Inspection
 from harness.validate.performance.figures import KINDS, Figure
+from harness.validate.phases.upgrade import OF_PLUGINS
 
 T = TypeVar("T")
 CALIBRATION = MACHINE / "calibration.py"
@@ -54,11 +60,11 @@ def calibrate(hosts: Mapping[str, Any], timeouts: Timeouts) -> Calibration:
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    given = {"rounds": ROUNDS, "folder": DISK}
-    found: dict[str, Mapping[str, float]] = {}
+    arguments = {"rounds": ROUNDS, "folder": DISK}
+    figures: dict[str, Mapping[str, float]] = {}
     for name, host in hosts.items():
-        found |= run_on_each({name: host}, CALIBRATION, _read, timeouts, given={name: given})
-    return Calibration(found)
+        figures |= run_on_each({name: host}, CALIBRATION, _read, timeouts, given={name: arguments})
+    return Calibration(figures)
 
 
 def beside(calibrated: Callable[[], Calibration], measure: Callable[[], T]) -> tuple[T, Calibration]:
@@ -100,16 +106,64 @@ def idle_usage(hosts: Mapping[str, Any], timeouts: Timeouts, more: tuple[str, ..
     Raises:
         InfraError: a machine does not answer.
     """
-    given = {"seconds": SECONDS, "names": list(more)}
+    arguments = {"seconds": SECONDS, "names": list(more)}
     limit = timeouts.machine_program + SECONDS
-    return run_on_each(hosts, USAGE, usage_of, timeouts, given=dict.fromkeys(hosts, given), seconds=limit)
+    return run_on_each(hosts, USAGE, usage_of, timeouts, given=dict.fromkeys(hosts, arguments), seconds=limit)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage:
     """Return a machine's usage."""
-    cpu = sum(float(one["cpu"]) for one in raw.values()) * 1000
+    cpu = sum(float(process["cpu"]) for process in raw.values()) * 1000
     return Usage(
-        mib=sum(float(one["kib"]) for one in raw.values()) / 1024,
+        mib=sum(float(process["kib"]) for process in raw.values()) / 1024,
         cpu=cpu,
-        programs={name: float(one["kib"]) / 1024 for name, one in raw.items()},
+        programs={name: float(process["kib"]) / 1024 for name, process in raw.items()},
     )
+
+
+Told = Callable[..., None]  # takes figures, and `words` in their place for people
+BESIDE = ("haproxy", "nginx", "containerd-shim-runc-v2", "conmon")  # programs of a cluster besides those of Kubernetes
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A cluster whose speed is measured. image: of agnhost, as nodes pull it."""
+
+    inspection: Inspection
+    timeouts: Timeouts
+    image: str
+
+    @property
+    def api(self) -> Cluster:
+        """Return the cluster's API."""
+        return self.inspection.api
+
+    @property
+    def expected(self) -> ExpectedGuest:
+        """Return what the cluster should be."""
+        return self.inspection.expected
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the nodes that take workloads."""
+        return self.expected.workers or self.expected.nodes
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Return the cluster's programs besides those of Kubernetes."""
+        plugin = self.expected.plugin
+        own = OF_PLUGINS.get(plugin.image or "") if plugin is not None else None
+        return (*BESIDE, *([own] if own is not None else []))
+
+    def hosts(self, names: Collection[str]) -> dict[str, Any]:
+        """Return some machines, by name."""
+        return {name: self.inspection.hosts[name] for name in names}
+
+    def deadline(self) -> Deadline:
+        """Return until when one measurement has to end."""
+        return Deadline.after(self.timeouts.performance)
+
+    def beside(self, measure: Callable[[], T]) -> tuple[T, Calibration]:
+        """Measure between two calibrations of all machines."""
+        calibrated = partial(calibrate, self.inspection.hosts, self.timeouts)
+        return beside(calibrated, measure)

@@ -18,8 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from harness.urls import joined
 from harness.validate.expected import ExpectedGuest
-from harness.validate.facts.files import MachineFiles
-from harness.validate.facts.keys import Kubeconfig, MachineKeys
+from harness.validate.facts.files import Kubeconfig, MachineFiles, MachineKeys
 from harness.validate.facts.node import KEY_USAGES, Certificate, NodeFacts
 from harness.validate.findings import Mismatch, differs, on_every, together, unjudged
 from harness.validate.layout import absent

@@ -109,7 +109,7 @@ def lacking(asked: Any, there: Any, path: str = "") -> Iterator[Lack]:
 
 
 def _merge_key(asked: Any) -> str:
-    """Return the key by which a list is merged, "" for what is no such list."""
+    """Return the key by which a list is merged, "" for what is not such a list."""
     if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
         return ""
     return next((key for key in MERGE_KEYS if all(isinstance(one, Mapping) and key in one for one in asked)), "")

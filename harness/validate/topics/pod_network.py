@@ -124,7 +124,7 @@ def _too_large(name: str, seen: NodeFacts, ipv6_tunnel: str | None) -> list[Mism
 def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes where the plugin's unit does not run or is not enabled, or where another plugin's is installed."""
     own = expected.plugin.unit if expected.plugin is not None else None
-    # where nobody describes the cell's plugin, one of that name is no other plugin
+    # where nobody describes the cell's plugin, one of that name is not another plugin
     undescribed = expected.network_plugin if expected.plugin is None else ""
     named = {name: plugin.unit for name, plugin in plugins().items() if name != undescribed}
     others = {unit for unit in named.values() if unit is not None} - {own}

@@ -9,7 +9,7 @@ from harness.validate.facts import cluster
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.topics import api_server, etcd, kubelet, rbac, static_pods
+from harness.validate.topics import api_server, etcd, kubelet, rbac
 
 
 def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGuest) -> None:
@@ -79,7 +79,7 @@ def test_the_clusters_own_accounts_have_their_rights(api: Cluster, expected: Exp
 
 def test_static_pods_are_as_kubeadm_makes_them(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        static_pods.strange_static_pods(view, expected),
+        kubelet.strange_static_pods(view, expected),
         claim="each static pod of a control plane has its one container, its probes and its folders, as of kubeadm",
         look="/etc/kubernetes/manifests on the machine; kubeadm init phase control-plane all --dry-run",
         do=kubectl(expected, "-n kube-system get pod POD -o yaml"),

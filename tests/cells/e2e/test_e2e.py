@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.spec.suites import E2E
-from harness.validate.conformance import upstream_run
+from harness.validate.conformance import upstream
 from harness.validate.conformance.ginkgo import LOG, cut_short
-from harness.validate.conformance.upstream_run import WholeRun
+from harness.validate.conformance.upstream import WholeRun
 from harness.validate.conformance.verdicts import SpecOutcome
 from harness.validate.findings import Mismatch, NotRun, require
 from harness.validate.inspection import Inspection
@@ -33,9 +33,9 @@ def test_spec(
 ) -> None:
     """The upstream spec of a feature passes."""
     verdict = found.verdicts[spec_name]
-    for name, value in upstream_run.properties(verdict).items():
+    for name, value in upstream.properties(verdict).items():
         record_property(name, value)
-    if why := upstream_run.unjudged(verdict):
+    if why := upstream.unjudged(verdict):
         raise NotRun(why)
     log = str(inspection.directory / E2E / LOG)
     wrong = [] if verdict.outcome is SpecOutcome.PASSED else [Mismatch("the spec", "to pass", verdict.text)]
@@ -51,14 +51,14 @@ def test_the_specs_had_enough_time(found: WholeRun, inspection: Inspection) -> N
 def test_the_list_of_specs_is_e2e_tests_own(inspection: Inspection, artifact: Artifact) -> None:
     """The list of specs in `matrix/conformance/upstream` is e2e.test's own; the failure says how to renew it."""
     version, minor = inspection.expected.kubernetes, inspection.expected.minor
-    if lines := upstream_run.other_specs(artifact("e2e.test", version) / "e2e.test", minor, E2E):
+    if lines := upstream.other_specs(artifact("e2e.test", version) / "e2e.test", minor, E2E):
         do = f"vmatrix conformance list {version} > matrix/conformance/upstream/{minor}.yml"
         raise AssertionError("\n".join([f"the list of specs of {minor} is not that of e2e.test {version}", *lines, do]))
 
 
 def test_the_mirror_has_every_image_that_vmatrix_makes(found: WholeRun) -> None:
     """Every image for specs that vmatrix makes is in the mirror."""
-    upstream_run.refuse_unpushed(found)
+    upstream.refuse_unpushed(found)
 
 
 def test_the_specs_pods_are_gone(found: WholeRun) -> None:

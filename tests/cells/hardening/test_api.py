@@ -12,7 +12,7 @@ from harness.validate.commands import etcdctl, on_machine
 from harness.validate.expected import ExpectedGuest
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.topics.hardening import admission, machines, secrets
+from harness.validate.topics.hardening import admission, machines
 from harness.validate.topics.hardening.benchmark import unwaived
 from harness.validate.variables import AUDIT, EVENTS, HEALTH_ONLY, KEY, PLUGINS, POD_SECURITY, asks
 
@@ -32,7 +32,7 @@ def test_strangers_may_ask_for_health_alone(inspection: Inspection, waivers: Seq
 @pytest.mark.when(phase=asks(AUDIT))
 def test_requests_are_audited_without_the_content_of_secrets(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     require(
-        unwaived(secrets.unaudited(inspection.hardening.seen, inspection.expected), waivers),
+        unwaived(machines.unaudited(inspection.hardening.seen, inspection.expected), waivers),
         claim="the audit log of every API server has a request and its user, and nothing of what is in a Secret",
         look=f"{LOG}; /etc/kubernetes/hardening/audit.yml",
         do=on_machine(inspection.expected, "tail -n 3 /var/log/kubernetes/audit.log"),
@@ -43,7 +43,7 @@ def test_requests_are_audited_without_the_content_of_secrets(inspection: Inspect
 def test_secrets_are_encrypted_in_etcd(inspection: Inspection, waivers: Sequence[Waiver]) -> None:
     look = inspection.hardening
     require(
-        unwaived(secrets.readable_secrets(look.seen, look.made, inspection.expected), waivers),
+        unwaived(machines.readable_secrets(look.seen, look.made, inspection.expected), waivers),
         claim="every Secret in etcd is encrypted with the cell's key, and none of its content can be read there",
         look="/etc/kubernetes/hardening/encryption.yml on control planes; rotate-encryption-key.yml writes all anew",
         do=etcdctl(inspection.expected, "get --prefix --keys-only /registry/secrets/"),

@@ -7,14 +7,14 @@ import pytest
 from harness.model import Cell
 from harness.validate.inspection import Inspection
 from harness.validate.phases.leftovers import gone_by
+from harness.validate.phases.monitor import PhaseMonitor, PhaseRecord
 from harness.validate.phases.observation import AFTER, Observation, observe
-from harness.validate.phases.witness import PhaseRecord, Witness
 
 
 @pytest.fixture(scope="session")
-def record(inspection: Inspection, witness: Witness, phase: int) -> PhaseRecord:
+def record(inspection: Inspection, monitor: PhaseMonitor, phase: int) -> PhaseRecord:
     """What was seen of the phase, once it has been applied."""
-    return witness.record(phase)
+    return monitor.record(phase)
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +30,6 @@ def after(inspection: Inspection) -> Observation:
 
 
 @pytest.fixture(scope="session")
-def gone(cell: Cell, phase: int, witness: Witness) -> dict[str, str]:
+def gone(cell: Cell, phase: int, monitor: PhaseMonitor) -> dict[str, str]:
     """The addresses of the machines that are no longer part of the cluster, by name."""
-    return {name: witness.addresses[name] for name in gone_by(cell, phase)}
+    return {name: monitor.addresses[name] for name in gone_by(cell, phase)}

@@ -11,8 +11,8 @@ from harness.validate.commands import etcdctl, on_machine
 from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.phases import credentials
+from harness.validate.phases.monitor import PhaseRecord
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.witness import PhaseRecord
 from harness.validate.topics import certificates, etcd
 
 

@@ -19,8 +19,8 @@ from harness.validate.phases.leftovers import (
     not_joined,
     traces_of,
 )
+from harness.validate.phases.monitor import PhaseMonitor
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.witness import Witness
 
 
 def some_are_gone(cell: Cell, index: int) -> bool:
@@ -69,11 +69,11 @@ def test_machines_that_stay_have_forgotten_those_that_are_gone(after: Observatio
 
 @pytest.mark.when(phase=some_are_removed)
 def test_removed_machines_are_as_before_their_deployment(
-    cell: Cell, phase: int, witness: Witness, after: Observation
+    cell: Cell, phase: int, monitor: PhaseMonitor, after: Observation
 ) -> None:
     names = cell.phases[phase].removed
     require(
-        not_as_before(names, witness.bare_states(), witness.states_of(names), witness.leaves),
+        not_as_before(names, monitor.bare_states(), monitor.states_of(names), monitor.leaves),
         claim=f"nothing of the cluster is left on {', '.join(names)}: no process, mount, interface, rule or file",
         look="the role reset in the phase's log",
         do=on_machine(after.expected, "ps -ef; findmnt; ip link; nft list ruleset", machine=names[0]),

@@ -14,8 +14,8 @@ from harness.validate.findings import require
 from harness.validate.inspection import Inspection
 from harness.validate.phases import data, restarts
 from harness.validate.phases.data import LIFE
+from harness.validate.phases.monitor import PhaseMonitor, PhaseRecord
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.witness import PhaseRecord, Witness
 
 Note = Callable[[str, object], None]
 
@@ -37,12 +37,12 @@ def test_machines_have_restarted(cell: Cell, phase: int, before: Observation, af
 
 @pytest.mark.when(phase=restarts.restarts)
 def test_restarted_machines_are_as_before(
-    cell: Cell, phase: int, record: PhaseRecord, witness: Witness, after: Observation
+    cell: Cell, phase: int, record: PhaseRecord, monitor: PhaseMonitor, after: Observation
 ) -> None:
     names = cell.phases[phase].restarts
     record.need(record.states)
     require(
-        restarts.lost(names, record.states, witness.states_of(names, with_files=False)),
+        restarts.lost(names, record.states, monitor.states_of(names, with_files=False)),
         claim=f"{', '.join(names)} have the mounts, links, routes, services and kernel settings of before",
         look="what sets it at boot: /etc/fstab, /etc/sysctl.d, /etc/modules-load.d, enabled units",
         do=on_machine(

@@ -12,17 +12,16 @@ from harness.spec.models import Timeouts
 from harness.validate.commands import on_machine
 from harness.validate.findings import NotJudged, require
 from harness.validate.inspection import Inspection
-from harness.validate.phases import witness as seen
 from harness.validate.phases.availability import interrupted
 from harness.validate.phases.data import LIFE
-from harness.validate.phases.witness import PhaseRecord
+from harness.validate.phases.monitor import API, KEEPS_ANSWERING, WORKLOAD, PhaseRecord
 
 Note = Callable[[str, object], None]
 
 
 def keeps_answering(cell: Cell, index: int) -> bool:
     """Tell whether the scenario wants the workload to keep answering during a phase."""
-    return cell.phases[index].workload == seen.KEEPS_ANSWERING
+    return cell.phases[index].workload == KEEPS_ANSWERING
 
 
 @pytest.mark.when(phase=keeps_answering)
@@ -30,7 +29,7 @@ def test_workload_keeps_answering(
     cell: Cell, phase: int, record: PhaseRecord, timeouts: Timeouts, record_property: Note
 ) -> None:
     limit = None if record.single else timeouts.workload_outage
-    answers = record.of(seen.WORKLOAD)
+    answers = record.of(WORKLOAD)
     record_property(MEASURED, answers.summary(limit))
     require(
         interrupted(answers, phase_seconds=record.seconds, limit=limit),
@@ -46,7 +45,7 @@ def test_api_keeps_answering_at_a_nodes_own_address(
 ) -> None:
     if record.api.why:
         raise NotJudged(f"the API at {record.client}'s own address: {record.api.why}")
-    answers = record.of(seen.API)
+    answers = record.of(API)
     record_property(MEASURED, answers.summary(timeouts.api_outage))
     require(
         interrupted(answers, phase_seconds=record.seconds, limit=timeouts.api_outage),

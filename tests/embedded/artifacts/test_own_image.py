@@ -16,7 +16,8 @@ import yaml
 
 from harness import __version__
 from harness.artifacts import refs
-from harness.artifacts.own import layers, sources
+from harness.artifacts.own import image as layers
+from harness.artifacts.own import sources
 from harness.artifacts.recipe import ArtifactPhase, Event
 from harness.artifacts.store import Artifact, Store
 from tests.embedded.artifacts.own_image import Container, unpack

@@ -141,5 +141,5 @@ def test_a_second_cluster_comes_from_the_pool_after_the_machines_of_the_first_we
     assert list(standby.deployed("second", workers=1)) == ["m-2", "m-3"]
     assert list(declared.claimed("first")) == ["m-0", "m-1"]
     wait = declared.wait("first-w", lambda one: reason(one) == "ClusterLost", "lost", MACHINE_SET)
-    assert "the keys of the CA" in (condition(wait, "MachinesClaimed") or {})["message"]
+    assert "once an EtcdRestore asks" in (condition(wait, "MachinesClaimed") or {})["message"]
     declared.wait("first", lambda one: is_condition(one, "MachinesReady", "False"), "degraded", CLUSTER_DEPLOYMENT)

@@ -22,7 +22,7 @@ from tests.unit.operator.api.objects import wanted_set
 
 pytestmark = pytest.mark.usefixtures("logins", "prompt")
 CONTROLLERS = ("machine", "machineset", "claims", "nodehealth", "remediation")
-DIRECT = OperatorOptions(access="Direct")  # the guest's API is no machine's
+DIRECT = OperatorOptions(access="Direct")  # the guest's API is not a machine's
 SOON = {"remediation": "Replace", "afterSeconds": 1, "maxUnhealthy": 9}
 
 

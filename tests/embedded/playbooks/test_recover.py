@@ -1,4 +1,4 @@
-"""Control planes are lost: one of three, then the majority; the cluster comes back, and never of nothing."""
+"""Control planes are lost: one of three, then the majority, then all; the cluster comes back, and never of nothing."""
 
 from __future__ import annotations
 
@@ -96,3 +96,45 @@ def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, ordered: C
     assert nodes(bench) == set(PLACE)
     assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
     assert {host.changed for host in bench.play(entry="scale")} == {0}
+
+
+CAS = ("ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub", "etcd/ca.crt", "etcd/ca.key")
+
+
+def test_a_control_plane_is_made_anew_of_its_cas_and_a_snapshot(bench: Bench, ordered: Cell) -> None:
+    path, authority = bench.directory / "etcd" / "all.db", bench.directory / "authority"
+    (authority / "etcd").mkdir(parents=True)
+    for name in CAS:
+        (authority / name).write_text(bench.on(0, f"sudo cat /etc/kubernetes/pki/{name}").stdout, encoding="utf-8")
+    former = bench.kubeconfig.read_text(encoding="utf-8")
+    bench.on(0, f"{KUBECTL} create configmap first")
+    bench.play(*snapshot(path), entry="backup")
+    bench.on(0, f"{KUBECTL} create configmap later")
+    workload = "pgrep --exact kube-proxy; pgrep --exact flanneld; systemctl show --property=MainPID kubelet.service"
+    ran = bench.on(PLACE["w-0"], workload).stdout
+    for name in ("cp-0", "cp-1", "cp-2"):
+        bench.boot_anew(ordered, PLACE[name])
+
+    refused = bench.attempt(*snapshot(path), entry="rebuild")
+    assert refused.returncode != 0
+    assert "missing in cluster_authority_path (not set)" in " ".join(refused.stdout.split())
+    own = ("-e", f"cluster_authority_path={authority}")
+    refused = bench.attempt(*own, entry="rebuild")
+    assert refused.returncode != 0
+    assert "there is no snapshot at cluster_etcd_snapshot_path (not set)" in " ".join(refused.stdout.split())
+    assert bench.on(0, "ls /etc/kubernetes").returncode != 0, "nothing was changed"
+
+    bench.play(*own, *snapshot(path), entry="rebuild", timeout=1500)
+    assert nodes(bench) == set(PLACE)
+    assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
+    assert "configmap/first" in known(bench, "configmaps")
+    assert "configmap/later" not in known(bench, "configmaps")
+    assert bench.on(PLACE["w-0"], workload).stdout == ran, "what runs on a worker goes on"
+    made_anew = bench.kubeconfig.read_text(encoding="utf-8")
+    bench.kubeconfig.write_text(former, encoding="utf-8")
+    assert nodes(bench) == set(PLACE), "who had access has it still"
+    bench.kubeconfig.write_text(made_anew, encoding="utf-8")
+    revision = bench.on(0, f"{KUBECTL} get configmap first -o jsonpath={{.metadata.resourceVersion}}").stdout
+    made = bench.on(0, f"{KUBECTL} create configmap last -o jsonpath={{.metadata.resourceVersion}}").stdout
+    assert int(made) > int(revision) + 1_000_000_000, "no client takes an old revision for a new one"
+    assert {host.changed for host in bench.play(*own, *snapshot(path), entry="rebuild")} == {0}

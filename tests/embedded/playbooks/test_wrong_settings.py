@@ -89,6 +89,19 @@ WRONG = (
     volume("controller_manager", "Directory", "restored", "/nowhere"),
     # files that the API server and the scheduler read
     WrongSetting("audit-policy", {"cluster_audit_policy": {"rules": [{"level": "Loud"}]}}, "restored", "Loud"),
+    WrongSetting(
+        "authenticators",
+        {
+            "cluster_jwt_authenticators": [
+                {
+                    "issuer": {"url": "https://issuer.example", "audiences": ["a"]},
+                    "claimMappings": {"username": {"claim": "sub"}},  # without a prefix, be it empty
+                }
+            ]
+        },
+        "restored",
+        "prefix",
+    ),
     WrongSetting("admission", {"cluster_admission_plugins": ["NoSuchPlugin"]}, "restored", "NoSuchPlugin"),
     WrongSetting("scheduler-file", {"cluster_scheduler_config": {"parallelism": -1}}, "restored", "parallelism"),
     WrongSetting("cipher-suites", {"cluster_tls_cipher_suites": ["TLS_NONE"]}, "refused", "TLS_NONE"),

@@ -17,7 +17,7 @@ from harness.kube.resources import NODE, POD
 from harness.model import Cell
 from harness.providers.embedded import EmbeddedProvider
 from harness.report.results import load
-from harness.schedule.demand import demand_of, rules_of
+from harness.schedule.placement import demand_of, rules_of
 from tests.embedded.run import runs
 from tests.embedded.run.conftest import Nothing, Start, processes
 from tests.embedded.run.runs import Run, vmatrix

@@ -20,7 +20,7 @@ from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
 from harness.providers.embedded import EmbeddedProvider
 from harness.schedule.admission import Admission, survey
-from harness.schedule.demand import Limits, demand_of
+from harness.schedule.placement import Limits, demand_of
 from harness.schedule.reservations import ANNOTATION, LEASE_NAME, RESERVATIONS_NAMESPACE, Ledger
 from harness.until import Deadline, NotYet, until
 

@@ -8,7 +8,7 @@ from harness.artifacts import e2e_images
 from harness.artifacts.catalogue import load
 from harness.artifacts.store import Store
 from harness.spec.suites import UPSTREAM
-from harness.validate.conformance import upstream_run
+from harness.validate.conformance import upstream
 from harness.validate.conformance.upstream import load_upstream
 from harness.validate.expected import minor_of
 
@@ -21,10 +21,10 @@ SETS = [
 @pytest.mark.parametrize(("version", "suite"), SETS)
 def test_a_set_is_what_e2e_test_lists(version: str, suite: str) -> None:
     e2e_test = Store().obtain("e2e.test", version).file("e2e.test")
-    assert upstream_run.other_specs(e2e_test, minor_of(version), suite) == []
+    assert upstream.other_specs(e2e_test, minor_of(version), suite) == []
 
 
 @pytest.mark.parametrize("version", LISTED)
 def test_every_image_that_e2e_test_lists_is_made_or_named_as_missing(version: str) -> None:
     e2e_test = Store().obtain("e2e.test", version).file("e2e.test")
-    assert upstream_run.other_images(e2e_test, load(), version) == []
+    assert upstream.other_images(e2e_test, load(), version) == []

@@ -14,7 +14,7 @@ KEPT = ("Content-Type", "Content-Range", "JOB-TOKEN", "PRIVATE-TOKEN")  # header
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request, and of the answer its status and what it told of the job; `body` as base64 where it is no text."""
+    """A request, and of the answer its status and what it told of the job; `body` as base64 where it is not text."""
 
     method: str
     address: str

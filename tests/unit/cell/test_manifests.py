@@ -14,7 +14,7 @@ from harness.machines.reach.ssh import control_directory
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
-from harness.schedule.demand import CONSOLE_LOG_MIB, demand_of
+from harness.schedule.placement import CONSOLE_LOG_MIB, demand_of
 from harness.spec import load_spec
 
 TEMPLATES = project_dir() / "vm-templates"

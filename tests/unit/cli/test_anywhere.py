@@ -90,7 +90,7 @@ def test_a_project_can_be_named(nowhere: Path, monkeypatch: pytest.MonkeyPatch) 
     assert json.loads(result.stdout)["expiry_hours"]["value"] == 2
     said = call(f"--project {nowhere} list")
     assert said.code == 2
-    assert f"{nowhere} is no project" in said.err
+    assert f"{nowhere} is not a project" in said.err
 
 
 def test_settings_and_results_are_the_projects_from_a_folder_below(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.gitlab import links
+from harness.gitlab import job_end
 from harness.paths import PROJECT
 from harness.spec.settings import load_settings
 
@@ -97,7 +97,7 @@ def test_a_note_without_a_token_becomes_a_hint_on_the_jobs_page(call: Call, tmp_
     ended = call("note", "public", **job, CI_MERGE_REQUEST_IID="7", CI_PROJECT_URL="https://x")
     assert ended.returncode == 0, ended.stderr
     assert "set MATRIX_NOTE_TOKEN to a project access token" in ended.stdout
-    entries = json.loads((public / links.FILE).read_text(encoding="utf-8"))["vmatrix"]
+    entries = json.loads((public / job_end.ANNOTATIONS).read_text(encoding="utf-8"))["vmatrix"]
     assert [entry["external_link"]["url"] for entry in entries] == [
         "https://x/-/jobs/1/artifacts/file/public/index.html",
         "https://x/-/settings/access_tokens",

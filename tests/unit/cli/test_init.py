@@ -174,11 +174,11 @@ def test_the_packaged_playbooks_in_another_folder(work: Path) -> None:
         ("init --product command --from playbooks", "--from playbooks makes a product of kind ansible"),
         ("init --product command --playbooks deploy", "--playbooks and --phase exclude --product command"),
         ("init --playbooks nowhere", "does not exist"),
-        ("init --from playbooks --gitlab vmatrix", "'vmatrix' is no path of a GitLab project"),
+        ("init --from playbooks --gitlab vmatrix", "'vmatrix' is not a path of a GitLab project"),
         ("init --playbooks deploy --phase deploy", "--phase 'deploy' is not PHASE=PLAYBOOK"),
         ("init --playbooks deploy --phase deploy=no.yml", "no.yml does not exist"),
         ("init --playbooks deploy --phase deplay=site.yml", "unknown phase 'deplay'"),
-        ("init --packaged deploy/site.yml", "deploy/site.yml is no folder"),
+        ("init --packaged deploy/site.yml", "deploy/site.yml is not a folder"),
         ("init --packaged deploy/site.yml/x", "cannot write deploy/site.yml/x: Not a directory"),
     ],
 )

@@ -179,6 +179,6 @@ def test_a_plan_is_not_written_into_a_folder_outside_of_the_project(
     monkeypatch.setenv("VMATRIX_PROJECT", str(project))
     refused = call("--write")
     assert isinstance(refused.exception, BadInput)
-    assert f"{project / 'matrix'} leads to {folder}, which is no part of the project" in refused.exception.summary
+    assert f"{project / 'matrix'} leads to {folder}, which is not part of the project" in refused.exception.summary
     assert not (folder / FILE).exists()
     assert (folder / "COVERAGE.md").read_bytes() == theirs[folder / "COVERAGE.md"]

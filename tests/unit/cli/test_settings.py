@@ -11,7 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from harness.cli import app, ending
+from harness import cli
+from harness.cli import app
 from harness.errors import BadInput
 from harness.paths import packaged_dir, project_dir
 from harness.spec.lines import read
@@ -94,7 +95,7 @@ def test_every_page_that_ships_is_listed_and_printed() -> None:
 
 
 def test_an_error_that_names_a_page_says_how_to_print_it(capsys: pytest.CaptureFixture[str]) -> None:
-    ending.show(BadInput("wrong (docs/product.md)", hint="see docs/operator/fields.md or https://x.org/docs/a.md"))
+    cli.show_error(BadInput("wrong (docs/product.md)", hint="see docs/operator/fields.md or https://x.org/docs/a.md"))
     said = capsys.readouterr().err
     assert "`vmatrix docs product` prints docs/product.md" in said
     assert "`vmatrix docs operator/fields` prints docs/operator/fields.md" in said

@@ -178,8 +178,8 @@ def test_a_job_without_a_server_needs_no_token() -> None:
     ("given", "what", "remedy"),
     [
         ("", "MATRIX_ID_TOKEN is not set", "{aud: vmatrix}"),
-        ("a.b", "is no token", "{aud: vmatrix}"),
-        ("a.!.c", "is no token", "{aud: vmatrix}"),
+        ("a.b", "is not a token", "{aud: vmatrix}"),
+        ("a.!.c", "is not a token", "{aud: vmatrix}"),
         (token(aud="vault"), "is for the audience 'vault'", "change the job's id_tokens"),
         (token(iss="http://inside"), "issued by 'http://inside'", "external URL"),
         (token(exp=900), "expired 100 s ago", "longer `timeout`"),

@@ -1,7 +1,8 @@
-"""A run that still goes on at its job's end."""
+"""A run that still goes on at its job's end, and the links on the job's page."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.events import Recorder
-from harness.gitlab.job_end import process_of, wait_for_end
+from harness.gitlab import job_end
+from harness.gitlab.job import Job
+from harness.gitlab.job_end import Link, process_of, wait_for_end
 
 RUN = "abc123"
 
@@ -48,3 +51,27 @@ def test_another_process_with_the_runs_number_is_left_alone(tmp_path: Path) -> N
     assert process_of(run_dir) is None
     Recorder(run_dir).write("run-start", pid=os.getppid(), run=RUN, cells=[])
     assert process_of(run_dir) is None
+
+
+def test_links_are_in_gitlabs_form_and_short_enough(tmp_path: Path) -> None:
+    job_end.write_links(tmp_path, {"vmatrix": [Link("two\nlines " + "x" * 300, "https://x"), Link("nowhere", "")]})
+    job_end.add_links(tmp_path, {"vmatrix": [Link("first", "https://y")], "more": [Link("other", "https://z")]})
+    content = json.loads((tmp_path / job_end.ANNOTATIONS).read_text(encoding="utf-8"))
+    assert [entry["external_link"]["url"] for entry in content["vmatrix"]] == ["https://y", "https://x"]
+    assert content["vmatrix"][1]["external_link"]["label"].startswith("two lines xxx")
+    assert all(len(e["external_link"]["label"]) < 255 for entries in content.values() for e in entries)
+
+
+@pytest.mark.parametrize("broken", ["", "[]", '{"vmatrix": [{}]}', '{"vmatrix": 1}', "null"])
+def test_links_survive_a_file_that_cannot_be_read(tmp_path: Path, broken: str) -> None:
+    (tmp_path / job_end.ANNOTATIONS).write_text(broken, encoding="utf-8")
+    job_end.add_links(tmp_path, {"vmatrix": [Link("one", "https://x")]})
+    assert len(json.loads((tmp_path / job_end.ANNOTATIONS).read_text(encoding="utf-8"))["vmatrix"]) == 1
+
+
+def test_a_link_to_an_artifact_is_escaped(tmp_path: Path) -> None:
+    job = Job("1", "h", "https://gitlab.example.org/p/-/jobs/1", tmp_path)
+    assert (
+        job_end.artifact_url(job, "runs/a b/logs/")
+        == "https://gitlab.example.org/p/-/jobs/1/artifacts/browse/runs/a%20b/logs/"
+    )

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,7 @@ def planned(nights: int = 365, cells_: int = 60, seed: int = 1) -> Planned:
     return Planned(plan | {_id(extra): extra}, AXES, 24.0, quarantine(nights))
 
 
+@cache  # frozen: several tests read the same one
 def analysis(nights: int = 365, cells_: int = 60, seed: int = 1, now: datetime = NOW) -> Analysis:
     """Return the analysis of such a history."""
     selection = RecordFilter(tier="nightly", branch="main")

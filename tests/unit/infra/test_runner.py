@@ -15,7 +15,7 @@ from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID
 from harness.kube.objects import quantity
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.schedule.demand import demand_of
+from harness.schedule.placement import demand_of
 from harness.session.choice import choose
 from harness.spec import load_spec
 from harness.spec.settings import Settings

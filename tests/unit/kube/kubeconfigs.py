@@ -368,7 +368,7 @@ def _text(entry: str, where: str, value: str) -> str:
 
 @dataclass
 class ApiServer:
-    """An API that remembers what requests log in with, and refuses whatever is no request for its version."""
+    """An API that remembers what requests log in with, and refuses whatever is not a request for its version."""
 
     folder: Path
     secure: ThreadingHTTPServer

@@ -80,6 +80,23 @@ def test_the_files_are_what_the_variables_say(hardened: Path) -> None:
     assert paths_ == ["/livez", "/readyz", "/healthz"]
 
 
+def test_authenticators_of_tokens_are_the_api_server_s_with_or_without_other_hardening(tmp_path: Path) -> None:
+    issuer = {"url": "https://issuer.example", "audiences": ["guest"]}
+    jwt = [{"issuer": issuer, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}}]
+    head = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration"}
+    for name, more in {"alone": {}, "hardened": HARDENED}.items():
+        names = frozenset({"kubeadm.yml", "authentication.yml"})
+        (tmp_path / name).mkdir()
+        place = render("cp1-w1", tmp_path / name, names, cluster_jwt_authenticators=jwt, **more)
+        made = yaml.safe_load((place / "authentication.yml").read_text(encoding="utf-8"))
+        anonymous = made.pop("anonymous", None)
+        assert made == {**head, "jwt": jwt}
+        assert (anonymous is not None) == bool(more)
+        assert flags(place, "apiServer")["authentication-config"] == "/etc/kubernetes/hardening/authentication.yml"
+        volumes = documents(place / "kubeadm.yml")["ClusterConfiguration"]["apiServer"]["extraVolumes"]
+        assert "/etc/kubernetes/hardening" in [one["mountPath"] for one in volumes]
+
+
 @versions
 def test_kubeadm_makes_a_hardened_api_server(version: str, tmp_path: Path) -> None:
     program = kubeadm(version)

@@ -79,7 +79,7 @@ def test_a_request_for_ones_own_name_and_address_is_right(names: tuple[x509.Gene
         (request(NAME, subject=ADMIN), {}, "its subject is"),
         (request(NAME, more=True), {}, "it asks for the extensions 2.5.29.19"),
         (request(NAME, spoilt=True), {}, "signature is wrong"),
-        (request(NAME), {"username": "system:node:w-9"}, "w-9 is no machine of the inventory"),
+        (request(NAME), {"username": "system:node:w-9"}, "w-9 is not a machine of the inventory"),
         (request(NAME), {"username": "system:node:cp-0"}, "its subject is"),
         (request(NAME), {"username": "mallory"}, "it is not of a kubelet"),
         (request(NAME), {"groups": ["system:authenticated"]}, "it is not of a kubelet"),

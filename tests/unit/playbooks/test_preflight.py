@@ -78,6 +78,14 @@ GCM = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 SHARE = {"name": "share", "hostPath": "/usr/share", "mountPath": "/srv/share"}
 PROBE = {"spec": {"containers": [{"name": "etcd", "startupProbe": {"failureThreshold": 60}}]}}
 VOLUMES = "cluster_scheduler_extra_volumes"
+
+
+def jwt(url: str = "https://a", audiences: Any = ("b",)) -> dict[str, Any]:
+    """Return an authenticator of tokens."""
+    issuer = {"url": url, "audiences": audiences if isinstance(audiences, str) else list(audiences)}
+    return {"issuer": issuer, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}}
+
+
 BALANCED = "cluster_load_balancer_addresses"
 # A variable, a value that it may not have, and what is said of it.
 WRONG: tuple[tuple[str, Any, str], ...] = (
@@ -94,6 +102,12 @@ WRONG: tuple[tuple[str, Any, str], ...] = (
     ("cluster_encryption_key", "not base64!", "not base64 of exactly 32 bytes"),
     ("cluster_audit_policy", {"omitStages": []}, "cluster_audit_policy has no rules: give at least one"),
     ("cluster_audit_policy", {"rules": None}, "cluster_audit_policy has no rules"),
+    ("cluster_jwt_authenticators", [{}], "one without issuer.url: give each an issuer.url that begins with https://"),
+    ("cluster_jwt_authenticators", [jwt("http://a")], "cluster_jwt_authenticators: http://a: give each"),
+    ("cluster_jwt_authenticators", [jwt(audiences=[])], "https://a: give each an issuer.url"),
+    ("cluster_jwt_authenticators", [jwt(audiences="b")], "https://a: give each an issuer.url"),
+    ("cluster_jwt_authenticators", [{"issuer": jwt()["issuer"]}], "claimMappings.username with a claim"),
+    ("cluster_jwt_authenticators", [jwt(), jwt(audiences=["c"])], "https://a, https://a: name every issuer.url once"),
     ("cluster_tls_minimum", "VersionTLS11", "cluster_tls_minimum must be one of: , VersionTLS12, VersionTLS13"),
     ("cluster_tls_cipher_suites", [GCM, "TLS_RSA_WITH_AES_128_CBC_SHA"], "no match for: TLS_RSA_WITH_AES_128_CBC_SHA"),
     ("cluster_tls_cipher_suites", ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"], "cluster_tls_cipher_suites: HTTP/2 needs"),
@@ -108,11 +122,11 @@ WRONG: tuple[tuple[str, Any, str], ...] = (
     ("cluster_admission_plugins", ["EventRateLimit"], "set cluster_event_rate_limits"),
     ("cluster_kubeadm_patches", {"kubelet0.json": {"a": 1}}, "kubelet0.json names no patch of kubeadm's: use a name s"),
     ("cluster_kubeadm_patches", {"kube-apiserver1+jsonpatch.json": {"a": 1}}, "names no patch of kubeadm's"),
-    ("cluster_kubeadm_patches", {"etcd0+json.json": {"op": "add"}}, "etcd0+json.json is no list of operations"),
-    ("cluster_kubeadm_patches", {"etcd0+json.json": [{"path": "/a"}]}, "etcd0+json.json is no list of operations: "),
-    ("cluster_kubeadm_patches", {"etcd2+json.json": None}, "etcd2+json.json is no list of operations"),
-    ("cluster_kubeadm_patches", {"etcd0.json": [1]}, "etcd0.json is no mapping: give the part of the object"),
-    ("cluster_kubeadm_patches", {"etcd0.json": {}}, "etcd0.json is no mapping"),
+    ("cluster_kubeadm_patches", {"etcd0+json.json": {"op": "add"}}, "etcd0+json.json is not a list of operations"),
+    ("cluster_kubeadm_patches", {"etcd0+json.json": [{"path": "/a"}]}, "etcd0+json.json is not a list of operations: "),
+    ("cluster_kubeadm_patches", {"etcd2+json.json": None}, "etcd2+json.json is not a list of operations"),
+    ("cluster_kubeadm_patches", {"etcd0.json": [1]}, "etcd0.json is not a mapping: give the part of the object"),
+    ("cluster_kubeadm_patches", {"etcd0.json": {}}, "etcd0.json is not a mapping"),
     ("cluster_kubeadm_patches", {"etcd1.json": PROBE}, "etcd1.json has a startupProbe with a failureThreshold and wit"),
     ("cluster_scheduler_config", ["profiles"], "cluster_scheduler_config"),
     ("cluster_scheduler_config", {"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "use kubescheduler.config.k8s"),
@@ -191,6 +205,10 @@ TOGETHER: tuple[tuple[dict[str, Any], str], ...] = (
     (
         {"cluster_anonymous_health_only": True, "cluster_apiserver_extra_args": {"anonymous-auth": "false"}},
         "anonymous-auth and cluster_anonymous_health_only exclude each other",
+    ),
+    (
+        {"cluster_jwt_authenticators": [jwt()], "cluster_apiserver_extra_args": {"oidc-issuer-url": "https://a"}},
+        "oidc-issuer-url and cluster_jwt_authenticators exclude each other",
     ),
     (
         {"cluster_scheduler_config": {"parallelism": 4}, "cluster_scheduler_extra_args": {"config": "/a"}},

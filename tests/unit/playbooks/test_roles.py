@@ -27,6 +27,7 @@ LATER = {
         "certificates",
         "defragment-etcd",
         "reconfigure",
+        "rebuild",
         "recover",
         "remove-node",
         "reset",

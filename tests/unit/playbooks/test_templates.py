@@ -136,7 +136,7 @@ def test_what_is_rendered_is_what_a_run_of_the_play_has(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the rendered templates of a control plane that is no node."""
+    """Return the rendered templates of a control plane that is not a node."""
     return render("cp1-w1", tmp_path_factory.mktemp("cp1-w1"))
 
 

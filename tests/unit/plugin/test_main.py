@@ -16,8 +16,8 @@ from harness.errors import EXIT_BAD_INPUT, EXIT_HARNESS, EXIT_NOTHING_SELECTED
 from harness.interpreter import DROPPED, FAMILIES
 from harness.paths import PROJECT
 from harness.plugin.__main__ import TEMPORARY, PytestCall
-from harness.plugin.controller import worker
 from harness.plugin.state import NAMED, ONLY_NAMED, PLUGINS, VERDICT
+from harness.plugin.workers import worker
 from tests.unit.plugin.test_own_checks import CLOSED, PROCESSES, RIGHT, SECONDS, TIERS, write
 from tests.unit.programs import VMATRIX, run_loaded
 from tests.unit.test_interpreter import VALUES

@@ -20,7 +20,7 @@ from harness.events import Recorder
 from harness.paths import PROJECT, packaged_dir
 from harness.plugin.own_checks import OwnChecks, Uncollected
 from harness.spec.suites import own_suites
-from tests.unit.plugin.test_unreached import run
+from tests.unit.plugin.test_single_process import run
 from tests.unit.programs import VMATRIX, run_loaded
 
 SECONDS = 300.0  # against hanging: a call collects a few hundred checks
@@ -65,7 +65,7 @@ WRONG = {
     "test_nowhere.py": ("def test_nowhere(tmp_path): pass\n", "1: test_nowhere looks at no cell; ask for a fixture"),
     "test_local.py": (
         "def test_local(host, api): pass\n",
-        "1: test_local: testinfra's fixture `host` is no machine",
+        "1: test_local: testinfra's fixture `host` is not a machine",
     ),
     "test_xfail.py": (
         "import pytest\n@pytest.mark.xfail\ndef test_xfail(api): pass\n",

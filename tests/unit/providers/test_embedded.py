@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import memory
+from harness import pressure
 from harness.infra.host import processes
 from harness.infra.host.layout import InstanceRecord, Layout, boot_id, layout_of, save_record
 from harness.infra.host.network import deliveries_of
@@ -63,7 +63,7 @@ def test_the_machine_that_runs_pods_is_counted_until_it_runs(
 def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = PlannedMachine("cp-0", ("control_plane",), 1, 1024, 10, "i")
     cell = Cell("c", {}, "fresh", (), (machine,), {})
-    monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 4096)
+    monkeypatch.setattr(pressure, "memory_available_mib", lambda *_: 4096)
     assert (embedded.most_cells([1024], 0), embedded.most_cells([1024], 1536)) == (4, 2)
     short = [f.why for f in embedded.lacking([cell], 4096) if "memory" in f.what]
     assert short == ["5120 MiB are needed, 4096 of them for the machine that runs pods"]
@@ -71,7 +71,7 @@ def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: p
 
 
 def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 2048)
+    monkeypatch.setattr(pressure, "memory_available_mib", lambda *_: 2048)
     _, found = embedded.check(SETTINGS, None, pytest.fail)
     assert [f.fatal for f in found if "memory" in f.what] == [False]
     made_with_pods(embedded)

@@ -18,8 +18,7 @@ from harness.model import Mirror
 from harness.paths import PROJECT
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
-from harness.providers import offered
-from harness.providers.registry import named
+from harness.providers import named, offered
 from harness.session import plan_run
 from harness.session.plan import RunPlan
 from harness.spec.models import ProductArtifacts

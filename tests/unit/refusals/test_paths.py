@@ -57,10 +57,10 @@ def file(path: Path) -> None:
 
 
 MATRICES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "nowhere": (nowhere, "matrix is a link to nowhere, which is no folder"),
+    "nowhere": (nowhere, "matrix is a link to nowhere, which is not a folder"),
     "loop": (loop, "symbolic links"),
-    "file": (file, "matrix is no folder"),
-    "fifo": (fifo, "matrix is no folder"),
+    "file": (file, "matrix is not a folder"),
+    "fifo": (fifo, "matrix is not a folder"),
 }
 
 
@@ -96,7 +96,9 @@ def test_a_file_of_another_name_is_nobodys_business(room: Room, name: str) -> No
     assert room.call("list --tier smoke", HERE).code == 0
 
 
-@pytest.mark.parametrize(("kind", "says"), [("device", "is no file"), ("folder", "is no file"), ("fifo", "is no file")])
+@pytest.mark.parametrize(
+    ("kind", "says"), [("device", "is not a file"), ("folder", "is not a file"), ("fifo", "is not a file")]
+)
 def test_a_product_file_that_is_none(room: Room, kind: str, says: str) -> None:
     {"device": device, "folder": folder, "fifo": fifo}[kind](room.work / "p.yml")
     room.refuses(Refusal("--product-file p.yml list", says, "--product-file"))
@@ -153,8 +155,8 @@ VARIABLES = {
     "1: 2": "no name of a variable",
     "cluster_pod_cidr: 10.0.0.0/99": "cluster_pod_cidr: '10.0.0.0/99'",
     "cluster_service_cidr: [1]": "does not appear to be an IPv4 or IPv6 network",
-    "cluster_vxlan_port: abc": "'abc' is no port",
-    "cluster_vxlan_port: 70000": "70000 is no port",
+    "cluster_vxlan_port: abc": "'abc' is not a port",
+    "cluster_vxlan_port: 70000": "70000 is not a port",
 }
 
 

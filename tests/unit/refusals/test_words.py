@@ -229,10 +229,10 @@ TOGETHER = [
         for beginning in ("packaged", "from script", "from kubespray")
     ),
     *(
-        Refusal(f"init --packaged --name {name}", "is no name", "one line")
+        Refusal(f"init --packaged --name {name}", "is not a name", "one line")
         for name in ("_EMPTY_", "_BLANK_", "a" * 101)
     ),
-    Refusal("init --packaged --gitlab _EMPTY_", "'' is no path of a GitLab project", "`none`"),
+    Refusal("init --packaged --gitlab _EMPTY_", "'' is not a path of a GitLab project", "`none`"),
     *(
         Refusal(f"report --url {url}", "--url", "published page")
         for url in ("nope", "javascript:alert(1)", "//h", "ftp://h")

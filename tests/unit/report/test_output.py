@@ -18,7 +18,7 @@ from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output import note
 from harness.report.output.document import document
-from harness.report.page.assemble import REDUCTIONS, rows
+from harness.report.page import REDUCTIONS, rows
 from harness.report.records import collect
 from harness.report.results import load
 from harness.spec.models import QuarantineEntry

@@ -29,18 +29,18 @@ def failed(run: Written, **logs: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("where", "count", "file"),
-    [(("messages",), 1, ""), (("consoles",), 2, "cp-0-console.log"), (("logs",), 3, "deploy.log")],
-)
-def test_a_symptom_is_looked_for_where_it_says(run: Written, where: tuple[str, ...], count: int, file: str) -> None:
+def test_a_symptom_is_looked_for_where_it_says(run: Written) -> None:
     line = "x: No space left on device\n"
     failed(run, deploy=line * 3, cp_0_console=f"boot\n{line * 2}")
-    seen, given_up = look(load(run.directory), [FULL.model_copy(update={"where": where})], TODAY)
-    (found,) = seen
-    assert (found.cell, found.name, found.count, Path(found.file).name) == (CELL, "disk full", count, file)
-    assert given_up == []
-    assert lines_of(seen)[0].startswith(f"disk full: raise disk_gib; blame infra (1 cell, {count} line")
+    places = {"messages": (1, ""), "consoles": (2, "cp-0-console.log"), "logs": (3, "deploy.log")}
+    symptoms = [FULL.model_copy(update={"name": f"full, in {place}", "where": (place,)}) for place in places]
+    sightings, given_up = look(load(run.directory), symptoms, TODAY)
+    counted = {sighting.name: (sighting.count, Path(sighting.file).name) for sighting in sightings}
+    assert counted == {f"full, in {place}": expected for place, expected in places.items()}
+    assert ({sighting.cell for sighting in sightings}, given_up) == ({CELL}, [])
+    shown = "\n".join(lines_of(sightings))
+    for place, (count, _) in places.items():
+        assert f"full, in {place}: raise disk_gib; blame infra (1 cell, {count} line" in shown
 
 
 def test_what_was_seen_stands_in_summary_and_record(run: Written) -> None:
@@ -72,11 +72,17 @@ def test_what_was_seen_before_the_time_was_over_is_kept(run: Written) -> None:
     assert given_up[1:] == ["symptoms were not looked for in 1 file of 3: 0.05 s were over"]
 
 
-@pytest.mark.parametrize(("until", "names"), [(date(2026, 11, 28), []), (TODAY, ["disk full"]), (None, ["disk full"])])
-def test_a_symptom_is_looked_for_until_its_last_day(run: Written, until: date | None, names: list[str]) -> None:
+def test_a_symptom_is_looked_for_until_its_last_day(run: Written) -> None:
     failed(run)
-    seen, _ = look(load(run.directory), [FULL.model_copy(update={"until": until})], TODAY)
-    assert [one.name for one in seen] == names
+    days = {"yesterday": date(2026, 11, 28), "today": TODAY, "always": None}
+    symptoms = [FULL.model_copy(update={"name": name, "until": until}) for name, until in days.items()]
+    sightings, _ = look(load(run.directory), symptoms, TODAY)
+    assert [sighting.name for sighting in sightings] == ["today", "always"]
+
+
+def test_nothing_is_looked_for_after_the_last_day_of_all(run: Written) -> None:
+    failed(run)
+    assert look(load(run.directory), [FULL.model_copy(update={"until": date(2026, 11, 28)})], TODAY) == ([], [])
 
 
 def test_cells_that_passed_have_no_symptoms(run: Written) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from harness.model import Cell, Phase, PlannedMachine
 from harness.schedule.admission import Bound, Survey
-from harness.schedule.demand import PodRequest
+from harness.schedule.placement import NodeRoom, PodRequest
 from harness.schedule.reservations import Book, Edit, Ledger
-from harness.schedule.room import NodeRoom
 
 KINDS = {"cp": ("control_plane", "etcd"), "w": ("node",)}
 

@@ -16,8 +16,7 @@ from typing import cast
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.schedule.admission import Admission, Bound, Outlook, Survey
-from harness.schedule.demand import Limits, Rules, demand_of
-from harness.schedule.room import Nodes
+from harness.schedule.placement import Limits, Nodes, Rules, demand_of
 from harness.session.dispatch import CellQueue
 from tests.unit.schedule.matrix import Shelf
 

@@ -28,7 +28,7 @@ from harness.schedule.admission import (
     survey,
     takes_machines,
 )
-from harness.schedule.demand import Limits, PodRequest, Rules, demand_of
+from harness.schedule.placement import Limits, PodRequest, Rules, demand_of
 from harness.schedule.reservations import Book, Entry
 from tests.unit.schedule.matrix import Shelf, bound, cell, node, surveyed
 from tests.unit.schedule.simulation import NO_CLUSTER

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.errors import InfraError
 from harness.kube import Cluster
 from harness.schedule.admission import refusal
-from harness.schedule.demand import Demand, PodRequest
+from harness.schedule.placement import Demand, PodRequest
 from harness.schedule.reservations import Book, Entry, Ledger, dump, load
 from tests.unit.schedule.matrix import bound, clock, node, surveyed
 

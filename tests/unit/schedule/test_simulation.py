@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.model import Cell
-from harness.schedule.demand import Limits, demand_of
-from harness.schedule.room import all_fit
+from harness.schedule.placement import Limits, all_fit, demand_of
 from tests.unit.schedule.matrix import cell, node
 from tests.unit.schedule.simulation import Overcommitted, SimulatedRun, World
 

@@ -65,7 +65,7 @@ BUSY = "this host: load 96 on 2 processors, cpu some 99 %"
 @pytest.mark.parametrize(
     ("asserted", "error", "blame"),
     [
-        (True, None, "infra"),  # what a check saw of a cluster that could not be in time is no judgement
+        (True, None, "infra"),  # what a check saw of a cluster that could not be in time is not a judgement
         (False, TimedOut("two probe pods to be ready"), "infra"),
         (False, KeyError("items"), "harness"),  # load explains no bug
         (False, InfraError("cannot log in to w-0"), "infra"),

@@ -307,7 +307,7 @@ def test_a_pinned_cell_has_the_default_of_an_axis_that_it_does_not_name() -> Non
             "{apply: guest.yml.j2, until: {name: it, condition: Done}}",
             "operator.yml:11: product.phases.deploy.until.kind: missing",
         ),
-        ("{condition: Failed}", "{condition: F, record: {path: a}}", "record.path: 'a' is no path such as"),
+        ("{condition: Failed}", "{condition: F, record: {path: a}}", "record.path: 'a' is not a path such as"),
         ("  phases:", "  sources: {path: a}\n  phases:", "operator.yml:10: product.sources: belongs to product.yml"),
         (
             "  phases:",

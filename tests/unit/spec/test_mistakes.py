@@ -308,7 +308,7 @@ KINDS = {
         *("axes.yml", ", image: debian", ""),
         "axes[1].values[0]: missing `image`",
     ),
-    "a default that is no value": (
+    "a default that is not a value": (
         *("axes.yml", "  - name: topology\n", "  - name: topology\n    default: tow\n"),
         "axes[2].default: unknown value of axis topology 'tow'; did you mean 'two'?",
     ),

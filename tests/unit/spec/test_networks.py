@@ -41,9 +41,9 @@ def test_networks_of_both_families_that_are_apart_are_right(matrix: Path) -> Non
         ("fd10:243::/56", "fd10:243::/72", "ipv6_pod_cidr", "use a larger network, such as fd10:243::/56"),
         ("fd10:243::/56", "fd20::/40", "ipv6_pod_cidr", "fd20::/40 is too large for Kubernetes; use a /48 or smaller"),
         ("fd10:95::/112", "fd10:95::/64", "ipv6_service_cidr", "fd10:95::/64 is too large for Kubernetes"),
-        ("fd10:243::/56", "10.9.0.0/16", "ipv6_pod_cidr", "10.9.0.0/16 is no network of IPv6; write one such as"),
+        ("fd10:243::/56", "10.9.0.0/16", "ipv6_pod_cidr", "10.9.0.0/16 is not a network of IPv6; write one such as"),
         ("fd10:243::/56", "fd10:243::1/56", "ipv6_pod_cidr", "has host bits set; write one such as fd10:243::/56"),
-        ("'fd10:243::/56'", "[1]", "ipv6_pod_cidr", "[1] is no network"),
+        ("'fd10:243::/56'", "[1]", "ipv6_pod_cidr", "[1] is not a network"),
         (
             ", cluster_ipv6_service_cidr: 'fd10:95::/112'",
             "",
@@ -94,8 +94,8 @@ def test_both_families_begin_with_ipv4(matrix: Path) -> None:
     networks = "cluster_pod_cidr: 'fd20:243::/56', cluster_service_cidr: 'fd20:95::/112'"
     edit(matrix / "axes.yml", "class: deb, image: debian}", f"class: deb, image: debian, vars: {{{networks}}}}}")
     pods, services = mistakes(matrix)
-    assert "cluster_pod_cidr: fd20:243::/56 is no network of IPv4; write one such as 10.243.0.0/16" in pods
-    assert "cluster_service_cidr: fd20:95::/112 is no network of IPv4" in services
+    assert "cluster_pod_cidr: fd20:243::/56 is not a network of IPv4; write one such as 10.243.0.0/16" in pods
+    assert "cluster_service_cidr: fd20:95::/112 is not a network of IPv4" in services
 
 
 def test_networks_of_one_family_are_left_to_the_product(matrix: Path) -> None:

@@ -121,8 +121,8 @@ def test_without_a_path_there_is_no_pipeline(tmp_path: Path) -> None:
         ("deploy", {"reset": "site.yml"}, GITLAB, "no playbook in .* looks like one that deploys"),
         ("deploy", {"deploy": "cluster.yml"}, GITLAB, r"cluster\.yml does not exist"),
         ("deploy", {"deploy": "site.yml", "upgrad": "site.yml"}, GITLAB, "unknown phase 'upgrad'; did you mean 'upg"),
-        ("deploy", {"deploy": "site.yml"}, "vmatrix", "'vmatrix' is no path of a GitLab project"),
-        ("deploy", {"deploy": "site.yml"}, "a/b # c", "is no path of a GitLab project"),
+        ("deploy", {"deploy": "site.yml"}, "vmatrix", "'vmatrix' is not a path of a GitLab project"),
+        ("deploy", {"deploy": "site.yml"}, "a/b # c", "is not a path of a GitLab project"),
     ],
 )
 def test_what_does_not_exist_is_refused(
@@ -146,23 +146,30 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("server", PLACES)
-def test_the_playbook_that_hands_out_a_kubeconfig(tmp_path: Path, server: str) -> None:
+def test_the_playbook_that_hands_out_a_kubeconfig(tmp_path: Path) -> None:
+    """One start of Ansible for all clusters, each of which is a control plane of its own."""
     (tmp_path / "site.yml").write_text("- hosts: all\n  gather_facts: false\n", encoding="utf-8")
     written(NewProject(tmp_path, "ours", named(tmp_path, ".", {"deploy": "site.yml"}), ""))
-    playbook, admin, out = (tmp_path / name for name in ("vmatrix-deploy.yml", "admin.conf", "out"))
-    text = playbook.read_text(encoding="utf-8")
-    playbook.write_text(text.replace("/etc/kubernetes/admin.conf", str(admin)), encoding="utf-8")
-    admin.write_text(f"    server: {server}\n    token: x\n", encoding="utf-8")
-    host = {"ansible_host": PLACES[server], "ansible_connection": "local", "ansible_become": False}
-    group = {"control_plane": {"hosts": {"cp-0": {**host, "ansible_python_interpreter": sys.executable}}}}
-    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(group), encoding="utf-8")
+    text = (tmp_path / "vmatrix-deploy.yml").read_text(encoding="utf-8")
+    assert text.count("hosts: control_plane[0]") == 1
+    hosts, playbooks, local = {}, [], {"ansible_connection": "local", "ansible_become": False}
+    for number, (server, address) in enumerate(PLACES.items()):
+        admin, playbook = tmp_path / f"admin-{number}.conf", tmp_path / f"deploy-{number}.yml"
+        admin.write_text(f"    server: {server}\n    token: x\n", encoding="utf-8")
+        of_one = text.replace("control_plane[0]", f"control_plane[{number}]")
+        playbook.write_text(of_one.replace("/etc/kubernetes/admin.conf", str(admin)), encoding="utf-8")
+        hosts[f"cp-{number}"] = {**local, "ansible_host": address, "ansible_python_interpreter": sys.executable}
+        playbooks.append(playbook)
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"control_plane": {"hosts": hosts}}), encoding="utf-8")
     program = Path(sys.executable).with_name("ansible-playbook")
-    run([program, "-i", tmp_path / "hosts.yml", "-e", f"cluster_kubeconfig_path={out}", playbook], timeout=120)
-    address = f"[{PLACES[server]}]" if ":" in PLACES[server] else PLACES[server]
-    port = ":6443" if server.endswith("6443") else ""
-    assert out.read_text(encoding="utf-8") == f"    server: https://{address}{port}\n    token: x\n"
-    assert out.stat().st_mode & 0o777 == 0o600
+    out = f"cluster_kubeconfig_path={tmp_path}/{{{{ inventory_hostname }}}}"
+    run([program, "-i", tmp_path / "hosts.yml", "-e", out, *playbooks], timeout=120)
+    for number, (server, place) in enumerate(PLACES.items()):
+        made = tmp_path / f"cp-{number}"
+        address = f"[{place}]" if ":" in place else place
+        port = ":6443" if server.endswith("6443") else ""
+        assert made.read_text(encoding="utf-8") == f"    server: https://{address}{port}\n    token: x\n"
+        assert made.stat().st_mode & 0o777 == 0o600
 
 
 HEAD = "# yaml-language-server: $schema=../../../docs/schemas/{}.json\n"

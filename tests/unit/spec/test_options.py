@@ -50,7 +50,7 @@ def test_former_flags_belong_to_options_and_are_none_themselves() -> None:
 
 # Options of the same name that are not the setting: which runs a report shows, which profile a plan is for, where
 # `vmatrix artifacts serve` listens, and those of the operator, which knows no project and no settings.
-OPERATOR = {"operator_deliver.py", "operator_execute.py", "operator_run.py"}
+OPERATOR = {"operator.py", "operator_execute.py", "operator_run.py"}
 OWN = {
     "infra_profile": {"report.py", "plan.py"},
     "infra_name": {"infra.py"},  # commands about one instance, with a default of their own
@@ -58,8 +58,6 @@ OWN = {
     "kubeconfig": OPERATOR,
     "namespace": {
         "operator.py",
-        "operator_backup.py",
-        "operator_deliver.py",
         "operator_run.py",
         "operator_manifests.py",
     },

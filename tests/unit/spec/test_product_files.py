@@ -153,7 +153,7 @@ def test_names_in_an_archive_may_begin_with_a_dot(tmp_path: Path) -> None:
     ("files", "said"),
     [
         ({"x": b""}, "is broken: it lacks index.json"),
-        ({"manifest.json": b"{"}, "manifest.json is no JSON"),
+        ({"manifest.json": b"{"}, "manifest.json is not JSON"),
         (docker_files("a:1", images=2), "has 2 images; it needs to have one"),
         (
             {k: v for k, v in docker_files("a:1").items() if k != "layer.tar"},
@@ -173,9 +173,9 @@ def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         look(tmp_path / "none.tar")
     (tmp_path / "text.tar").write_text("text")
-    with pytest.raises(ValueError, match="is no uncompressed tar archive"):
+    with pytest.raises(ValueError, match="is not an uncompressed tar archive"):
         look(tmp_path / "text.tar")
     packed = write_tar(tmp_path / "a.tar", docker_files("a:1"))
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(packed.read_bytes()))
-    with pytest.raises(ValueError, match="is no uncompressed tar archive"):
+    with pytest.raises(ValueError, match="is not an uncompressed tar archive"):
         look(tmp_path / "a.tar.gz")

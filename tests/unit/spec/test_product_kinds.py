@@ -106,7 +106,7 @@ KINDS = {
         *("TF_LOG", "VMATRIX_CELL"),
         "deploy.environment.VMATRIX_CELL: names that begin with VMATRIX_ are vmatrix's own; use another one",
     ),
-    "a variable that is no name": (
+    "a variable that is not a name": (
         *("TF_LOG", "TF-LOG"),
         "deploy.environment.TF-LOG: expected the name of a variable",
     ),

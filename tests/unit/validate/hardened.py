@@ -11,7 +11,7 @@ from harness.spec.loader import load_file
 from harness.spec.models import FILES as MATRIX_FILES
 from harness.validate.expected import ExpectedGuest
 from harness.validate.topics.hardening.facts import FILES, HEALTH, HIDDEN, OWNER, HardeningFacts, hardening_of
-from harness.validate.topics.hardening.secrets import key_name
+from harness.validate.topics.hardening.machines import key_name
 from tests.unit.validate import guests
 from tests.unit.validate.guests import Json
 

@@ -28,7 +28,7 @@ WATCH_SECONDS = 50
 PAUSE_SECONDS = 2.0  # after a failure
 
 Subnets = dict[str, tuple[str, str]]  # node -> its pods' subnet, its address, of one family
-# Families by what `ip` and `nft` call them, with what is no destination of a single host.
+# Families by what `ip` and `nft` call them, with what is not a destination of a single host.
 FAMILIES = {4: ("-4", "ip", "224.0.0.0/4"), 6: ("-6", "ip6", "ff00::/8")}
 
 

@@ -58,7 +58,7 @@ def test_a_product_lays_a_program_out_as_it_likes(catalogue: Catalogue) -> None:
     ("serve", "said"),
     [
         (["flannel"], "flannel has no address upstream"),
-        ([{"artifact": "etcd", "as": "own/etcd"}], "etcd has the files etcd, etcdctl, and own/etcd is no archive"),
+        ([{"artifact": "etcd", "as": "own/etcd"}], "etcd has the files etcd, etcdctl, and own/etcd is not an archive"),
         (
             [{"artifact": "kubelet", "as": "own/x"}, {"artifact": "kubectl", "as": "own/{name}"}, "kubectl"],
             "",

@@ -75,7 +75,7 @@ def test_a_commit_is_fetched_by_its_full_id(repository: Path, tmp_path: Path) ->
 def test_what_is_no_tag_and_no_full_commit_is_refused_and_leaves_nothing(
     revision: str, repository: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(BadInput, match=rf"has no tag {revision}, and it is no full commit id$"):
+    with pytest.raises(BadInput, match=rf"has no tag {revision}, and it is not a full commit id$"):
         fetch(product(git=f"file://{repository}", revision=revision), tmp_path)
     assert not product_files.cached(f"file://{repository}", revision).exists()
 

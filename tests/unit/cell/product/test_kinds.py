@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cell.product import cached, kinds, requirements
+from harness.cell.product import cached, kinds, playbooks
 from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.kinds import kind_of, products_of, refuse_shared
 from harness.cell.product.playbooks import Playbooks
@@ -93,7 +93,7 @@ def gone(project: Project | None) -> list[Path]:
 
 
 def test_what_this_project_uses_now_stays_and_what_it_used_goes(project: Project) -> None:
-    now = made(requirements.environment_folder(project.directory / "requirements.txt"), project.directory)
+    now = made(playbooks.environment_folder(project.directory / "requirements.txt"), project.directory)
     before = made(cached.entry("environments", "ansible-core==1"), project.directory)
     nobodys = made(cached.entry("sources", "tag"))
     assert gone(project) == sorted([before, nobodys])
@@ -124,7 +124,7 @@ def test_what_a_living_process_uses_stays_until_that_ends(project: Project) -> N
 
 
 def test_a_run_holds_what_its_products_use(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = requirements.environment_folder(project.directory / "requirements.txt")
+    entry = playbooks.environment_folder(project.directory / "requirements.txt")
     made(entry)
     monkeypatch.setattr(kinds, "products_of", lambda *_: [project.spec.product])
     with kinds.prepare(project, [], lambda _: None):
@@ -135,7 +135,7 @@ def test_a_run_holds_what_its_products_use(project: Project, monkeypatch: pytest
 
 
 def test_what_a_killed_installation_left_goes_though_it_is_declared(project: Project) -> None:
-    entry = made(requirements.environment_folder(project.directory / "requirements.txt"), project.directory)
+    entry = made(playbooks.environment_folder(project.directory / "requirements.txt"), project.directory)
     os.unlink(entry / cached.FINISHED)
     assert gone(project) == [entry]
 

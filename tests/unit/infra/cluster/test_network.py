@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from harness.errors import BadInput
-from harness.infra.cluster import nested
+from harness.infra.cluster import network
 from harness.infra.cluster.network import check_ipv6, check_networks, check_plugin, read_outer
 from harness.infra.guest_facts import VIRTUAL
 from harness.kube.client import ApiFailure, Listing
@@ -81,7 +81,7 @@ def test_every_source_is_read_and_none_is_needed() -> None:
                 },
             )
         ),
-        given=["10.18.0.0/16"],
+        ranges=["10.18.0.0/16"],
     )
     own = {"10.244.0.0/16", "10.10.0.0/16", "fd00::/48", "10.11.0.0/16", "10.12.0.0/24", "10.13.0.1/32", "10.14.0.0/16"}
     assert set(outer.networks) == own | {"10.15.0.0/16", "10.16.0.0/16", "10.17.0.1/32", "10.18.0.0/16"}
@@ -123,9 +123,9 @@ def test_the_network_plugin_is_judged_for_bridged_machines(group: str, fatal: li
 def test_guests_get_a_port_beside_the_cluster_s_and_what_the_user_says() -> None:
     cluster = any_of(Cluster())
     facts = VIRTUAL.variables()
-    assert nested.variables(cluster, {}) == {**facts, "cluster_vxlan_port": 8473}
+    assert network.variables(cluster, {}) == {**facts, "cluster_vxlan_port": 8473}
     given = {"cluster_vxlan_port": 5000, "x": 1, "guest_swap": True}
-    assert nested.variables(cluster, given) == {**facts, **given}
+    assert network.variables(cluster, given) == {**facts, **given}
 
 
 def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> 
     (tmp_path / "group_vars" / "all.yml").write_text(
         "cluster_pod_cidr: 10.1.0.0/16\ncluster_service_cidr: 10.2.0.0/16\n"
     )
-    found = nested.networks(tmp_path, {"cluster_pod_cidr": "10.3.0.0/16"})
+    found = network.networks(tmp_path, {"cluster_pod_cidr": "10.3.0.0/16"})
     assert found == {"pod network": "10.3.0.0/16", "service network": "10.2.0.0/16"}
 
 
@@ -149,24 +149,24 @@ def test_a_file_of_variables_that_cannot_be_used_is_refused_with_its_line(tmp_pa
     file = tmp_path / "guests.yml"
     file.write_text(text)
     with pytest.raises(BadInput) as refused:
-        nested.read_vars(file)
+        network.read_vars(file)
     assert str(file) in refused.value.summary
     assert said in refused.value.summary
     with pytest.raises(BadInput):
-        nested.read_vars(tmp_path / "none.yml")
+        network.read_vars(tmp_path / "none.yml")
 
 
 @pytest.mark.parametrize("text", ["$ANSIBLE_VAULT;1.1;AES256\n6162\n", "a: [\n", "[1]\n", "\u00e9: {{ x }}\n", ""])
 def test_a_product_s_file_that_only_ansible_can_read_names_no_networks(tmp_path: Path, text: str) -> None:
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "all.yml").write_text(text, encoding="utf-8")
-    assert nested.networks(tmp_path, {}) == {}
+    assert network.networks(tmp_path, {}) == {}
 
 
 def test_tags_of_ansible_s_do_not_hide_a_product_s_networks(tmp_path: Path) -> None:
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "all.yml").write_text("a: !vault x\nb: !unsafe y\ncluster_pod_cidr: 10.1.0.0/16\n")
-    assert nested.networks(tmp_path, {}) == {"pod network": "10.1.0.0/16"}
+    assert network.networks(tmp_path, {}) == {"pod network": "10.1.0.0/16"}
 
 
 class Pods:

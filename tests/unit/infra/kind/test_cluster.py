@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from harness.artifacts.node.rootfs import network
+from harness.artifacts.node_images import network
 from harness.errors import BadInput, InfraError
 from harness.infra.guest_facts import HostKernel
 from harness.infra.host.layout import Layout

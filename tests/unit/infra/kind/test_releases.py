@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.infra.kind import install, releases
+from harness.infra.kind import kubevirt, releases
 
 SUM = "0" * 64
 TEXT = """\
@@ -149,11 +149,11 @@ def test_the_first_use_of_a_release_pins_it_and_later_ones_are_verified(
 
         assert releases.pinned(given, said.append) == first
         assert len(said) == 5
-        assert "kubevirt-cr" in install.fetch(first)[f"{server}/kubevirt-cr.yaml"]
+        assert "kubevirt-cr" in kubevirt.fetch(first)[f"{server}/kubevirt-cr.yaml"]
         (tmp_path / "served" / "cdi-cr.yaml").write_text("kind: Another\n")
         shutil.rmtree(tmp_path / "cache")
         with pytest.raises(InfraError, match=r"cdi-cr\.yaml has the wrong checksum"):
-            install.fetch(releases.pinned(given, said.append))
+            kubevirt.fetch(releases.pinned(given, said.append))
 
 
 class Gets:
@@ -208,13 +208,13 @@ def test_a_manifest_that_is_kept_is_not_asked_for_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "---\n---\n", "just a word", "a: {"])
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(InfraError):
-        install.documents(text, source="x.yaml")
+        kubevirt.documents(text, source="x.yaml")
 
 
 def test_settings_are_joined_into_a_release_s_own() -> None:
     body = {"spec": {"configuration": {"developerConfiguration": {"featureGates": ["A"]}}, "x": 1}}
 
-    answer = install.merged(body, install.kubevirt_settings(emulation=True, image_volume=False))
+    answer = kubevirt.merged(body, kubevirt.kubevirt_settings(emulation=True, image_volume=False))
 
     developer = answer["spec"]["configuration"]["developerConfiguration"]
     assert developer == {"featureGates": ["A"], "useEmulation": True, "disabledFeatureGates": ["ImageVolume"]}
@@ -223,7 +223,7 @@ def test_settings_are_joined_into_a_release_s_own() -> None:
 
 
 def test_nothing_is_said_where_the_release_is_right() -> None:
-    assert install.kubevirt_settings(emulation=False, image_volume=True) == {}
+    assert kubevirt.kubevirt_settings(emulation=False, image_volume=True) == {}
 
 
 @pytest.mark.parametrize(
@@ -236,4 +236,4 @@ def test_nothing_is_said_where_the_release_is_right() -> None:
     ],
 )
 def test_images_are_mounted_since_certain_versions(kubelet: str, runtime: str, mounts: bool) -> None:
-    assert install.mounts_images({"kubeletVersion": kubelet, "containerRuntimeVersion": runtime}) is mounts
+    assert kubevirt.mounts_images({"kubeletVersion": kubelet, "containerRuntimeVersion": runtime}) is mounts

@@ -190,7 +190,7 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.machineSets[0].failureDomains.policy",
         'supported values: "Required", "Preferred"',
     ),
-    "a topology key that is no label": (
+    "a topology key that is not a label": (
         deployment({**CP, "failureDomains": {"topologyKey": "a zone"}}),
         "spec.machineSets[0].failureDomains.topologyKey",
         "should match",

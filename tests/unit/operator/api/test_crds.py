@@ -91,7 +91,7 @@ def unbounded(node: Json) -> Iterator[str]:
         yield "maxLength"
     if node["type"] == "array" and "maxItems" not in node:
         yield "maxItems"
-    if node["type"] == "array" and node.get("x-kubernetes-list-type") not in {"map", "set"}:
+    if node["type"] == "array" and node.get("x-kubernetes-list-type") not in {"map", "set", "atomic"}:
         yield "x-kubernetes-list-type"
     if "additionalProperties" in node and "maxProperties" not in node:
         yield "maxProperties"
@@ -146,6 +146,9 @@ def test_free_form_is_what_is_meant_to_be() -> None:
         "ClusterDeployment.spec.kubernetes.kubeProxy.config",
         "ClusterDeployment.spec.kubernetes.scheduler.config",
         "ClusterDeployment.spec.kubernetes.patches",
+        "ClusterDeployment.spec.authentication.jwt[].claimMappings",
+        "ClusterDeployment.spec.authentication.jwt[].claimValidationRules[]",
+        "ClusterDeployment.spec.authentication.jwt[].userValidationRules[]",
         "ClusterDeployment.spec.hardening.auditPolicy",
         "ClusterDeployment.spec.variables",
         "Delivery.spec.deploy.template",

@@ -139,7 +139,7 @@ def test_every_rule_of_the_definition_that_is_not_about_a_change_is_judged_here_
 
 
 WRONG = [{"a": 1}, 2]  # fits hardly any form
-FINE = {  # where the form's example is no value, or one that the playbooks do not know
+FINE = {  # where the form's example is not a value, or one that the playbooks do not know
     "cluster_encryption_key": "A" * 43 + "=",
     "cluster_checksums": {},
     "cluster_pause_version": "3.10",

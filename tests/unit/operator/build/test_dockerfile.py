@@ -44,7 +44,7 @@ ALLOWED: dict[str, tuple[str, list[str]]] = {
     "a byte order mark": (f"\ufeffFROM {OURS}/a\n", [f"{OURS}/a"]),
     "BuildKit's own frontend": (f"# syntax=docker/dockerfile:1.7\nFROM {OURS}/a\n", [f"{OURS}/a"]),
     "a frontend of ours": (f"# syntax={OURS}/frontend\nFROM {OURS}/a\n", [f"{OURS}/a"]),
-    "a comment that is no directive": (f"# about\n# syntax=evil/x\nFROM {OURS}/a\n", [f"{OURS}/a"]),
+    "a comment that is not a directive": (f"# about\n# syntax=evil/x\nFROM {OURS}/a\n", [f"{OURS}/a"]),
     "no shift operator": (f"FROM {OURS}/a\nRUN echo $((1<<x))\nRUN true\n", [f"{OURS}/a"]),
 }
 

@@ -42,7 +42,7 @@ def test_execution_is_what_the_status_says_with_the_machines_of_the_wish() -> No
     assert made.variables["cluster_kubernetes_version"] == "1.36.3"
 
 
-def test_machines_get_cas_by_the_first_operation_alone() -> None:
+def test_machines_get_cas_by_operations_that_begin_a_control_plane() -> None:
     found, verdict = workable()
     part = AuthorityPart(name="ca", secret="guest-ca", public_key="sha256:0")
     state = AuthorityState(usable=True, reason="Valid", parts=(part,))
@@ -53,6 +53,8 @@ def test_machines_get_cas_by_the_first_operation_alone() -> None:
     assert made.authority == {"ca.crt": ("guest-ca", "tls.crt"), "ca.key": ("guest-ca", "tls.key")}
     later = first.model_copy(update={"operation": "scale"})
     assert execution_of(later, due, found.desired, "Auto", state).authority == {}
+    rebuilt = first.model_copy(update={"operation": "rebuild"})
+    assert execution_of(rebuilt, due, found.desired, "Auto", state).authority == made.authority
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,15 @@ from harness.kube.client import Cluster
 from harness.kube.informer import Informer
 from harness.kube.reconcile import Queue
 from harness.operator.api.resources import MACHINE, UID_LABEL
-from harness.operator.controllers.machine_phase import MachineUse, follow_claims, held, is_gone, phase_of, use_of
+from harness.operator.controllers.machine_phase import (
+    MachineUse,
+    etcd_is_gone,
+    follow_claims,
+    held,
+    is_gone,
+    phase_of,
+    use_of,
+)
 from tests.unit.operator.controllers.objects import CLAIM, cluster, condition, machine, past
 
 UP = condition("Reachable", "True")
@@ -192,6 +200,12 @@ def test_it_is_gone_once_no_control_plane_is_left() -> None:
     assert not is_gone(deployed(), [machine("cp-0"), one, machine("w-0", LOST)])
     assert is_gone(deployed(), [machine("cp-0", LOST), one, machine("w-0")])
     assert is_gone(deployed(), [one]), "a Machine that was deleted is not there either"
+
+
+def test_etcd_is_gone_without_its_majority() -> None:
+    assert etcd_is_gone(deployed(), [machine("cp-0"), machine("cp-1", LOST)])
+    assert not etcd_is_gone(deployed(), [machine("cp-0"), machine("cp-1"), machine("w-0", LOST)])
+    assert not etcd_is_gone(cluster(), [])
 
 
 def test_one_that_was_never_deployed_is_not_gone() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from harness.operator.controllers.machineset import executions, status_of
+from harness.operator.controllers.machineset import beyond_help, executions, status_of
 from tests.unit.operator.api.objects import wanted_set
-from tests.unit.operator.controllers.objects import CLAIM, UID, cluster, idle, past
+from tests.unit.operator.controllers.backed_up import restore
+from tests.unit.operator.controllers.objects import CLAIM, UID, cluster, condition, idle, machine, past
 
 Json = dict[str, Any]
 OWNER = {"name": "one", "uid": UID, "controller": True}
@@ -66,3 +67,42 @@ def test_a_set_that_is_to_be_spread_says_whether_it_is_and_forgets_it_when_it_is
 )
 def test_a_set_says_what_was_done_last(found: Json | None, said: str | None) -> None:
     assert executions(found) == said
+
+
+STACKED = {"cp-0": ["control_plane", "etcd"], "w-0": ["node"]}
+APART = {"cp-0": ["control_plane"], "db-0": ["etcd"], "db-1": ["etcd"], "db-2": ["etcd"]}
+MADE, OWN = {"usable": True, "reason": "Valid", "message": ""}, None
+GONE = {"usable": False, "reason": "SecretMissing", "message": "Secret one-ca is gone"}
+OF_ONE, OF_ANOTHER = {"cluster": "one", "backup": "a"}, {"cluster": "two", "backup": "a"}
+# By what was deployed, what is lost of it, the CAs, and the EtcdRestores: what the sets say instead of claiming.
+HELP: dict[str, tuple[Json, tuple[str, ...], Json | None, tuple[Json, ...], str]] = {
+    "nothing is lost": (STACKED, (), MADE, (), ""),
+    "a worker is lost": (STACKED, ("w-0",), MADE, (), ""),
+    "all are lost": (STACKED, ("cp-0",), MADE, (), "once an EtcdRestore asks for that: make one"),
+    "somebody restores": (STACKED, ("cp-0",), MADE, (OF_ONE,), ""),
+    "somebody restores another": (STACKED, ("cp-0",), MADE, (OF_ANOTHER,), "once an EtcdRestore asks for that"),
+    "it was restored": (STACKED, ("cp-0",), MADE, ({**OF_ONE, "phase": "Succeeded"},), "once an EtcdRestore asks"),
+    "the machines made the CAs": (STACKED, ("cp-0",), OWN, (OF_ONE,), "without the keys of the cluster's CAs"),
+    "a Secret is gone": (STACKED, ("cp-0",), GONE, (OF_ONE,), "cannot be used: Secret one-ca is gone"),
+    "etcd is left": (APART, ("cp-0", "db-0"), MADE, (), ""),
+    "etcd is lost too": (APART, ("cp-0", "db-0", "db-1"), MADE, (), "once an EtcdRestore asks for that"),
+    "etcd alone is lost": (APART, ("db-0", "db-1", "db-2"), MADE, (), ""),
+}
+
+
+@pytest.mark.parametrize("case", HELP)
+def test_a_cluster_that_lost_all_control_planes_claims_others_once_they_are_of_use(case: str) -> None:
+    groups, lost, authority, asked, words = HELP[case]
+    found = cluster(*groups)
+    found["status"]["applied"] |= {"digest": "d", "version": "1.36.3"}
+    key = {"name": "keys", "key": "k"}
+    place = {"set": "cp", "address": "192.0.2.1", "port": 22, "user": "root", "key": key}
+    found["status"]["applied"]["hosts"] = [
+        {"name": name, "machine": name, "groups": of, **place} for name, of in groups.items()
+    ]
+    found["status"]["authority"] = authority
+    gone = condition("InfrastructureReady", "False", "Lost")
+    machines = [machine(name, *([gone] if name in lost else [])) for name in groups]
+    restores = [{**restore(), "spec": one, "status": {"phase": one.get("phase")}} for one in asked]
+    said = beyond_help(found, machines, restores)
+    assert (words in said, bool(said)) == (True, bool(words)), said

@@ -89,6 +89,11 @@ def test_a_status_says_the_way_the_loss_and_what_is_replaced() -> None:
     over = restore_status(restore(**lost), view(restore(**lost), history=[recovered]), NOW)
     assert over["conditions"][0]["message"].endswith("is lost; without m-1, m-2")
     assert restore_status(restore(), view(restore(), history=[recovered]), NOW)["way"] == "MajorityLost"
+    lost |= {"way": "AllLost"}
+    rebuilt = past("succeeded", operation="rebuild")
+    over = restore_status(restore(**lost), view(restore(**lost), history=[rebuilt]), NOW)
+    assert over["conditions"][0]["message"].endswith("is lost; without m-1, m-2")
+    assert restore_status(restore(), view(restore(), history=[rebuilt]), NOW)["way"] == "AllLost"
 
 
 def test_one_that_waits_for_its_cluster_says_for_what() -> None:

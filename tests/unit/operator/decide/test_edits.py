@@ -50,6 +50,10 @@ def sets(path: str, follows: str, *after: dict[str, Any]) -> tuple[str, Edit]:
 TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
 FLAG = {"v": "2"}
 VOLUME = {"name": "share", "hostPath": "/usr/share", "mountPath": "/srv/share", "readOnly": True}
+AUTHENTICATOR = {
+    "issuer": {"url": "https://issuer.example", "audiences": ["guest"]},
+    "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+}
 OF_RACK_B = wanted_set("w", "worker", replicas=2, pool={"selector": {"matchLabels": {"rack": "b"}}})
 # Each field, another value that it may have, and what follows on a deployed cluster.
 EDITS = dict(
@@ -87,6 +91,7 @@ EDITS = dict(
         field("kubernetes.coredns.cacheSeconds", 5, "reconfigure"),
         field("kubernetes.kubelet.swapOff", False, "reconfigure"),
         field("kubernetes.patches", {"etcd0.json": {"a": 1}}, "reconfigure"),
+        field("authentication.jwt", [AUTHENTICATOR], "reconfigure"),
         field("hardening.auditPolicy", {"rules": [{"level": "Metadata"}]}, "reconfigure"),
         field("hardening.tls.minimum", "VersionTLS13", "reconfigure"),
         field("hardening.tls.cipherSuites", ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "reconfigure"),
@@ -189,6 +194,7 @@ ELSEWHERE = {
     "network.ipFamilies.0": "by `ipFamilies`",
     "certificates.extraSans.0": "by `extraSans`",
     "network.loadBalancerAddresses.0": "by `loadBalancerAddresses`",
+    "authentication.jwt.0": "by `jwt`",
     "hardening.tls.cipherSuites.0": "by `cipherSuites`",
     "hardening.admissionPlugins.0": "by `admissionPlugins`",
     "hardening.eventRateLimits.0": "by `eventRateLimits`",

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
-from harness.operator.api.etcd import MAJORITY_LOST, ROLLBACK, EtcdRestore, RestoreWay
+from harness.operator.api.cluster import AuthorityState, CurrentOperation, DeclaredCluster
+from harness.operator.api.etcd import ALL_LOST, MAJORITY_LOST, ROLLBACK, EtcdRestore, RestoreWay
 from harness.operator.decide.accepted import against
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Situation
-from harness.operator.decide.observed import RECOVER, RESTORE, Observed, SeenRestore, begun, ended, observed
-from harness.operator.decide.operations import Nothing, next_operation, plan
-from harness.operator.decide.restores import RULES, RestoreAnswer, restore_answer
+from harness.operator.decide.observed import RECOVER, RESTORING, Observed, SeenRestore, begun, ended, observed
+from harness.operator.decide.operations import Nothing, due_of, next_operation, plan
+from harness.operator.decide.restores import OPERATIONS, RULES, RestoreAnswer, restore_answer
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.test_properties import many
@@ -34,6 +34,11 @@ THREE = wanted_set("cp", "control-plane", "worker", replicas=3)
 def planes(wanted: int = 3, **more: Any) -> Desired:
     """Return a wish for some of the control planes p-0, p-1 and p-2."""
     return wish(wanted_set("cp", "control-plane", "worker", replicas=wanted), machines=PLANES, **more)
+
+
+def with_others(*sets: dict[str, Any], **more: Any) -> Desired:
+    """Return the wish for these control planes where other machines were claimed, p-7 and p-8."""
+    return wish(*(sets or (THREE,)), machines=(*PLANES, claimed("p-7", "cp"), claimed("p-8", "cp")), **more)
 
 
 def world(*lost: str, backups: tuple[SeenBackup, ...] = (SUNDAY,), **more: Any) -> Observed:
@@ -57,18 +62,22 @@ def answered(one: Desired, there: Observed) -> RestoreAnswer:
 def begins(one: Desired, there: Observed) -> str | None:
     """Return the operation that restores, if one begins."""
     found = next_operation(one, there)
-    restores = isinstance(found, CurrentOperation) and found.operation in (RESTORE, RECOVER)
+    restores = isinstance(found, CurrentOperation) and found.operation in RESTORING
     return found.operation if restores and isinstance(found, CurrentOperation) else None
 
 
 LOSS = world("p-1", "p-2")
+KEYS = AuthorityState(usable=True, reason="Valid", message="")
+GONE_KEYS = AuthorityState(usable=False, reason="SecretMissing", message="Secret guest-ca is gone: put it back")
 # Of each thing that an EtcdRestore goes by, what there can be.
 HEALTH: dict[str, tuple[Observed, RestoreWay | None]] = {
     "every machine is well": (world(), ROLLBACK),
     "a minority is down": (world(ill={"p-1": DOWN}), ROLLBACK),
     "a majority is down": (world(ill={"p-1": DOWN, "p-2": DOWN}), None),
     "the majority is lost": (LOSS, MAJORITY_LOST),
-    "all control planes are lost": (world("p-0", "p-1", "p-2"), MAJORITY_LOST),
+    "all control planes are lost": (world("p-0", "p-1", "p-2", authority=KEYS), ALL_LOST),
+    "the CAs are lost as well": (world("p-0", "p-1", "p-2"), ALL_LOST),
+    "the CAs are unusable": (world("p-0", "p-1", "p-2", authority=GONE_KEYS), ALL_LOST),
 }
 CONFIRM = {"no": "", "another snapshot": MONDAY.taken, "this snapshot": SUNDAY.taken}
 BACKUP: dict[str, tuple[SeenBackup, ...]] = {
@@ -77,6 +86,8 @@ BACKUP: dict[str, tuple[SeenBackup, ...]] = {
     "failed": (replace(SUNDAY, state="failed", said="no member"),),
     "of another cluster": (replace(SUNDAY, state="foreign", said="it was taken of other"),),
     "not there": (MONDAY,),
+    "of a later etcd": (replace(SUNDAY, etcd="3.99.0"),),
+    "of an earlier etcd": (replace(SUNDAY, etcd="3.4.3"),),
 }
 RUNS = {"nothing": None, "an operation": CurrentOperation(sequence=2, operation="reconfigure")}
 BEFORE = ("not known", "the same", "another")  # the way that was known before
@@ -88,11 +99,15 @@ TABLE: tuple[tuple[Row, tuple[str, str]], ...] = (
     (("a minority is down", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
     (("the majority is lost", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
     (("all control planes are lost", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
-    (("all control planes are lost", ANY, ANY, ANY, ANY), ("Pending", "NotRecoverable")),
+    (("the CAs are lost as well", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
+    (("the CAs are unusable", ANY, ANY, ANY, "another"), ("Failed", "SituationChanged")),
+    (("the CAs are lost as well", ANY, ANY, ANY, ANY), ("Pending", "NotRecoverable")),
+    (("the CAs are unusable", ANY, ANY, ANY, ANY), ("Pending", "NotRecoverable")),
     ((ANY, ANY, "not taken yet", ANY, ANY), ("Pending", "BackupNotVerified")),
     ((ANY, ANY, "failed", ANY, ANY), ("Pending", "BackupNotVerified")),
     ((ANY, ANY, "of another cluster", ANY, ANY), ("Pending", "BackupNotVerified")),
     ((ANY, ANY, "not there", ANY, ANY), ("Pending", "BackupNotVerified")),
+    ((ANY, ANY, "of a later etcd", ANY, ANY), ("Pending", "LaterEtcd")),
     ((ANY, "no", ANY, ANY, ANY), ("Pending", "NotConfirmed")),
     ((ANY, "another snapshot", ANY, ANY, ANY), ("Pending", "ConfirmsAnother")),
     (("a majority is down", ANY, ANY, ANY, ANY), ("Pending", "LossNotKnown")),
@@ -100,9 +115,14 @@ TABLE: tuple[tuple[Row, tuple[str, str]], ...] = (
     ((ANY, ANY, ANY, "an operation", ANY), ("Waiting", "OperationRunning")),
     (("every machine is well", ANY, ANY, ANY, ANY), ("Waiting", "Waiting")),  # restore begins
     (("the majority is lost", ANY, ANY, ANY, ANY), ("Waiting", "Waiting")),  # recover begins
+    (("all control planes are lost", ANY, ANY, ANY, ANY), ("Waiting", "Waiting")),  # rebuild begins
 )
-OTHER: dict[RestoreWay | None, RestoreWay] = {ROLLBACK: MAJORITY_LOST, MAJORITY_LOST: ROLLBACK, None: ROLLBACK}
-OPERATIONS = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER}
+OTHER: dict[RestoreWay | None, RestoreWay] = {
+    ROLLBACK: MAJORITY_LOST,
+    MAJORITY_LOST: ROLLBACK,
+    ALL_LOST: MAJORITY_LOST,
+    None: ROLLBACK,
+}
 
 
 def test_what_an_etcd_restore_does_is_one_table() -> None:
@@ -116,11 +136,12 @@ def test_what_an_etcd_restore_does_is_one_table() -> None:
         fits = (all(cell in (ANY, given_row[at]) for at, cell in enumerate(row)) for row, _ in TABLE)
         number = next(number for number, fit in enumerate(fits) if fit)
         met.add(number)
-        found = answered(planes(), there)
+        one = with_others() if way == ALL_LOST else planes()
+        found = answered(one, there)
         assert (found.phase, found.reason) == TABLE[number][1], given_row
         assert found.message, given_row
         wanted = OPERATIONS[way] if found.begins and way is not None else None
-        assert begins(planes(), there) == wanted, given_row
+        assert begins(one, there) == wanted, given_row
         assert found.way == (known or way), given_row
     assert met == set(range(len(TABLE))), "every row counts for something"
 
@@ -143,6 +164,10 @@ WORDS: dict[str, tuple[Observed, str]] = {
         world(restore=asks(), backups=BACKUP["of another cluster"]),
         "EtcdBackup sunday is of another cluster: it was taken of other: delete this EtcdRestore, and make another",
     ),
+    "LaterEtcd": (
+        world(restore=asks(), backups=BACKUP["of a later etcd"]),
+        "EtcdBackup sunday was taken of etcd 3.99.0, and the cluster has 3.6.",
+    ),
     "LossNotKnown": (
         replace(HEALTH["a majority is down"][0], restore=asks()),
         "start them, or give them up: `kubectl annotate vma p-1 p-2 -n default cluster.vmatrix.dev/replace=lost`",
@@ -154,8 +179,12 @@ WORDS: dict[str, tuple[Observed, str]] = {
     "SituationChanged ": (world(restore=asks(way=MAJORITY_LOST)), "nothing was restored, and nothing has to be; to go"),
     "MachinesDown": (world(restore=asks(), ill={"p-1": DOWN}), f"while every machine is well (p-1: {DOWN})"),
     "NotRecoverable": (
-        replace(HEALTH["all control planes are lost"][0], restore=asks()),
+        replace(HEALTH["the CAs are lost as well"][0], restore=asks()),
         "no operation restores a snapshot on machines without the keys of the cluster's CAs. Start a machine",
+    ),
+    "NotRecoverable ": (
+        replace(HEALTH["the CAs are unusable"][0], restore=asks()),
+        "the cluster's CAs, which other machines need, cannot be used: Secret guest-ca is gone: put it back",
     ),
     "SituationChanged": (
         replace(LOSS, restore=asks(way=ROLLBACK)),
@@ -242,13 +271,110 @@ def test_a_loss_waits_for_the_confirmation(confirm: str) -> None:
     assert (found.reason, "kubectl patch ver undo" in found.message) == ("RestoreNotConfirmed", True)
 
 
-def test_a_cluster_without_any_etcd_member_cannot_be_recovered() -> None:
-    sets = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
-    machines = (claimed("p-9", "cp"), *(claimed(f"p-{number}", "db") for number in range(3)))
-    one = wish(*sets, machines=machines)
-    there = replace(deployed(wish(*sets, machines=machines)), lost=dict.fromkeys(("p-0", "p-1", "p-2"), GONE))
-    found = wait(next_operation(one, there))
+ALL_GONE = HEALTH["all control planes are lost"][0]
+
+
+def test_a_control_plane_is_made_anew_with_one_other_machine_and_the_rest_joins() -> None:
+    one, there = with_others(), replace(ALL_GONE, restore=asks(way=ALL_LOST))
+    found = operation(next_operation(one, there))
+    assert (found.operation, found.machines) == ("rebuild", ("p-0", "p-1", "p-2"))
+    assert found.snapshot is not None
+    assert found.snapshot.restore == "uid-undo"
+    due = due_of(found, one, begun(there, found))
+    assert due is not None
+    assert [host.machine for host in due.hosts] == ["p-7"], "no play speaks to a machine that is lost"
+    assert [host["name"] for host in due.variables["cluster_hosts"]] == ["p-7"]
+    after = ended(begun(there, found))
+    assert after.applied is not None
+    assert (after.applied.machines, after.restore, after.unsettled) == (("p-7",), None, None)
+    gone = with_others(wanted_set("cp", "control-plane", "worker", replicas=2))
+    follows = operation(next_operation(gone, after))
+    assert (follows.operation, follows.machines) == ("scale", ("p-8",))
+
+
+def test_workers_that_are_left_stay_and_a_new_one_joins_later() -> None:
+    cp, workers = wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=2)
+    before = wish(cp, workers, machines=(PLANES[0], claimed("w-1", "w"), claimed("w-2", "w")))
+    there = replace(deployed(before), lost={"p-0": GONE}, ill={"p-0": GONE}, backups=(SUNDAY,), authority=KEYS)
+    one = wish(cp, workers, machines=(PLANES[0], claimed("p-7", "cp"), claimed("w-1", "w"), claimed("w-2", "w")))
+    found = operation(next_operation(one, replace(there, restore=asks())))
+    assert found.applies is not None
+    assert (found.operation, found.applies.machines) == ("rebuild", ("p-7", "w-1", "w-2"))
+    down = replace(there, restore=asks(), ill={"p-0": GONE, "w-2": DOWN})
+    said = answered(one, down)
+    assert (said.reason, "w-2: it answers no login" in said.message) == ("MachinesDown", True)
+    assert "kubectl annotate vma w-2 -n default cluster.vmatrix.dev/replace=lost" in said.message
+
+
+@pytest.mark.parametrize(
+    ("one", "trouble", "words"),
+    [
+        (planes(), {}, "no other machine can be used as etcd and control-plane yet: give their sets other machines"),
+        (with_others(), {"p-7": "no login", "p-8": "no disk"}, "yet; p-7: no login; p-8: no disk: give their sets"),
+    ],
+)
+def test_a_loss_of_all_waits_for_a_machine_that_can_be_used(one: Desired, trouble: dict[str, str], words: str) -> None:
+    found = wait(next_operation(one, replace(ALL_GONE, restore=asks(), trouble=trouble)))
+    assert (found.reason, words in found.message) == ("WaitingForMachines", True), found.message
+
+
+def test_a_loss_of_all_asks_for_an_etcd_restore() -> None:
+    found = wait(next_operation(with_others(), ALL_GONE))
+    assert found.reason == "RestoreNotNamed"
+    assert found.message.startswith("all control planes are lost (p-0, p-1, p-2): make an EtcdRestore")
+
+
+@pytest.mark.parametrize("outcome", ["failed", "interrupted", "cancelled"])
+def test_what_is_made_anew_half_goes_on_with_the_same_machine(outcome: str) -> None:
+    one, there = with_others(), replace(ALL_GONE, restore=asks())
+    half = ended(begun(there, operation(next_operation(one, there))), outcome, "product")
+    assert half.unsettled is not None
+    assert [host.machine for host in half.unsettled.hosts] == ["p-7"]
+    back = replace(half, lost={}, lost_at={}, ill={}, restore=asks(uid="uid-another"))  # the lost ones are back
+    again = operation(next_operation(one, back))
+    assert (again.operation, again.machines) == ("rebuild", ("p-0", "p-1", "p-2"))
+    assert again.applies is not None
+    assert again.applies.machines == ("p-7",)
+
+
+EXTERNAL = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
+DATABASES = (claimed("p-9", "cp"), *(claimed(f"p-{number}", "db") for number in range(3)))
+# By what is lost where etcd has machines of its own: the operation, on which machines, and whether it restores.
+APART: dict[tuple[str, ...], tuple[str, tuple[str, ...], bool]] = {
+    ("p-9",): ("rebuild", ("p-7", "p-0", "p-1", "p-2"), False),
+    ("p-9", "p-0"): ("rebuild", ("p-7", "p-1", "p-2"), False),
+    ("p-9", "p-0", "p-1"): ("rebuild", ("p-7", "p-2"), True),
+    ("p-9", "p-0", "p-1", "p-2"): ("rebuild", ("p-7", "p-8"), True),
+    ("p-0", "p-1"): ("recover", ("p-9", "p-2"), True),
+}
+
+
+@pytest.mark.parametrize("lost", APART)
+def test_etcd_of_its_own_is_restored_only_if_it_is_lost_too(lost: tuple[str, ...]) -> None:
+    name, members, restores = APART[lost]
+    one = wish(*EXTERNAL, machines=(*DATABASES, claimed("p-7", "cp"), claimed("p-8", "db")))
+    gone = dict.fromkeys(lost, GONE)
+    there = replace(deployed(wish(*EXTERNAL, machines=DATABASES)), lost=gone, ill=gone, authority=KEYS)
+    there = replace(there, backups=(SUNDAY,), restore=asks())
+    found = operation(next_operation(one, there))
+    assert found.applies is not None
+    assert (found.operation, found.applies.machines) == (name, members)
+    assert (found.snapshot is not None) == restores
+    unasked = next_operation(one, replace(there, restore=None))
+    assert isinstance(unasked, CurrentOperation) != restores, "nothing is lost that a person has to confirm"
+    if not restores:
+        said = answered(one, there)
+        assert (said.way, said.reason) == (ROLLBACK, "MachinesDown")
+        held = wish(*EXTERNAL, machines=(*DATABASES, claimed("p-7", "cp")), approval="Manual")
+        assert wait(next_operation(held, there)).reason == "WaitingForApproval"
+
+
+def test_a_cluster_without_any_etcd_member_says_how_both_are_made_anew() -> None:
+    one = wish(*EXTERNAL, machines=DATABASES)
+    lost = dict.fromkeys(("p-0", "p-1", "p-2"), GONE)
+    found = wait(next_operation(one, replace(deployed(one), lost=lost, authority=KEYS)))
     assert (found.reason, found.message[:25]) == ("NotRecoverable", "all etcd members are lost")
+    assert "`kubectl annotate vma p-9 -n default cluster.vmatrix.dev/replace=lost`" in found.message
 
 
 @pytest.mark.parametrize("outcome", ["failed", "interrupted", "cancelled"])
@@ -275,7 +401,7 @@ def test_a_rollback_that_failed_holds_everything_until_another_restore() -> None
     said = wait(next_operation(other, replace(failed, restore=asks("", uid="uid-another"))))
     assert "EtcdRestore NotConfirmed: what was written since" in said.message
     again = operation(next_operation(other, replace(failed, restore=asks(uid="uid-another"))))
-    assert again.operation == RESTORE
+    assert again.operation == "restore"
     after = ended(begun(failed, again))
     assert after.unsettled is not None
     assert after.unsettled.parts == ("settings", "addons")
@@ -340,7 +466,8 @@ def test_only_a_confirmed_restore_of_this_situation_begins(
     one = replace(one, refused=tuple(mistake.text for mistake in against(one.wish, PLANES, there)))
     assert begins(one, there) is None, "nobody asks for anything"
     found = begins(one, replace(there, restore=asks(confirm, way)))
-    assert found is None or (confirm == SUNDAY.taken and way in (None, ROLLBACK if found == RESTORE else MAJORITY_LOST))
+    ways = {operation: known for known, operation in OPERATIONS.items()}
+    assert found is None or (confirm == SUNDAY.taken and way in (None, ways[found]))
 
 
 def etcd_restore(name: str, made: str, phase: str | None = None, cluster: str = "guest", **meta: Any) -> EtcdRestore:

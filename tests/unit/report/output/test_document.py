@@ -13,7 +13,8 @@ from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output import note
 from harness.report.output.document import document
-from harness.validate.performance import comparison
+from harness.validate.performance.figures import NOW as NOW_RUNS
+from harness.validate.performance.figures import PAST as PAST_RUNS
 from tests.unit.history import synthetic
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import NOW
@@ -130,12 +131,12 @@ def test_a_year_of_sixty_cells_fits_into_a_page() -> None:
     assert small * 5 < 3_000_000
 
 
-OF = comparison.PAST + comparison.NOW
+OF = PAST_RUNS + NOW_RUNS
 
 
 def told(*, factor: float) -> tuple[dict[str, object], str]:
     """Return the document and the note of a history whose last runs took so many times as long as those before."""
-    values = [(4.0 if night < comparison.PAST else 4.0 * factor) for night in range(OF)]
+    values = [(4.0 if night < PAST_RUNS else 4.0 * factor) for night in range(OF)]
     figures = [{"deploy": {"pod_start_p99 w-0": (value, 0.0)}} for value in values]
     records = [record(night, of=OF, figures=one) for night, one in enumerate(figures)]
     found = analyse(records, Planned(None, {}, None, ()), RecordFilter(), NOW)

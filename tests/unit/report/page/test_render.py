@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.report.page import MOST_BYTES, assemble, render
-from harness.report.page.assemble import policy
+from harness.report import page
+from harness.report.page import MOST_BYTES, policy, render
 from tests.web.documents import Document, document, replace_texts
 
 PAYLOAD = "</script></style><script>owned()</script><!-- \u2028 \ud800 {{ 7 * 7 }} & ' \""
@@ -86,8 +86,8 @@ def test_a_page_is_utf_8_whatever_a_text_holds() -> None:
 
 
 def test_no_file_of_the_page_reaches_outside() -> None:
-    for name in ("page.html.j2", "page.css", *(f"{part}.js" for part in assemble.SCRIPTS)):
-        text = (assemble.ASSETS / name).read_text(encoding="utf-8")
+    for name in ("page.html.j2", "page.css", *(f"{part}.js" for part in page.SCRIPTS)):
+        text = (page.ASSETS / name).read_text(encoding="utf-8")
         addresses = set(re.findall(r"https?://[^\s\"'/]+", text))
         assert addresses <= {"http://www.w3.org"}, name
         assert "innerHTML" not in text, name
@@ -95,8 +95,8 @@ def test_no_file_of_the_page_reaches_outside() -> None:
 
 
 def test_every_script_of_the_page_is_put_into_it() -> None:
-    names = {entry.name.removesuffix(".js") for entry in assemble.ASSETS.iterdir() if entry.name.endswith(".js")}
-    assert names == set(assemble.SCRIPTS)
+    names = {entry.name.removesuffix(".js") for entry in page.ASSETS.iterdir() if entry.name.endswith(".js")}
+    assert names == set(page.SCRIPTS)
 
 
 @pytest.mark.parametrize("text", ["a </SCRIPT> b", "a </style> b", "a <!-- b"])
@@ -104,9 +104,9 @@ def test_a_file_that_would_end_its_element_is_refused(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     (tmp_path / "page.css").write_text(text)
-    monkeypatch.setattr(assemble, "ASSETS", tmp_path)
+    monkeypatch.setattr(page, "ASSETS", tmp_path)
     with pytest.raises(ValueError, match=r"page\.css holds"):
-        assemble._asset("page.css")
+        page._asset("page.css")
 
 
 def test_the_same_document_gives_the_same_page() -> None:
@@ -130,27 +130,27 @@ def crowded(messages: int, length: int) -> Document:
 
 def test_long_messages_are_cut_and_say_so() -> None:
     carried = unpacked(render(crowded(4, 20_000)))
-    assert all(len(message) <= assemble.LONG + len(assemble.CUT) for message in carried["messages"])
+    assert all(len(message) <= page.LONG + len(page.CUT) for message in carried["messages"])
     assert carried["messages"][0].startswith("first line 0\n")
-    assert carried["messages"][0].endswith(assemble.CUT)
+    assert carried["messages"][0].endswith(page.CUT)
     assert carried["left_out"] == []
 
 
 def test_what_does_not_fit_is_left_out_and_the_page_says_what() -> None:
     sample = document()
     sample["messages"] = [incompressible(8_000 + n)[n:] + str(n) for n in range(4)]
-    whole = len(assemble.pack(sample, MOST_BYTES))
-    packed = assemble.pack(sample, whole - 1)
+    whole = len(page.pack(sample, MOST_BYTES))
+    packed = page.pack(sample, whole - 1)
     carried = json.loads(gzip.decompress(base64.b64decode(packed)))
     assert len(packed) < whole
-    assert f"messages are cut to {assemble.SHORTER} characters" in carried["left_out"][0]
+    assert f"messages are cut to {page.SHORTER} characters" in carried["left_out"][0]
     assert carried["cells"] == sample["cells"]
 
 
 def test_when_little_fits_the_newest_stays() -> None:
     sample = document()
-    carried = json.loads(gzip.decompress(base64.b64decode(assemble.pack(sample, 1))))
-    oldest = len(sample["nights"]) - assemble.FAILURE_NIGHTS
+    carried = json.loads(gzip.decompress(base64.b64decode(page.pack(sample, 1))))
+    oldest = len(sample["nights"]) - page.FAILURE_NIGHTS
     flaky, newest = carried["cells"][3], carried["cells"][1]
     assert [failure["night"] for failure in flaky["failures"]] == [
         failure["night"] for failure in sample["cells"][3]["failures"] if failure["night"] >= oldest
@@ -162,8 +162,8 @@ def test_when_little_fits_the_newest_stays() -> None:
 
 def test_older_nights_lose_their_steps_first() -> None:
     step = {"name": "deploy", "seconds": [float(n) for n in range(100)], "trend": None}
-    recent = assemble._recent(step, "seconds")
-    assert recent["seconds"][: 100 - assemble.STEP_NIGHTS] == [None] * (100 - assemble.STEP_NIGHTS)
+    recent = page._recent(step, "seconds")
+    assert recent["seconds"][: 100 - page.STEP_NIGHTS] == [None] * (100 - page.STEP_NIGHTS)
     assert recent["seconds"][-1] == 99.0
     assert len(recent["seconds"]) == 100
 

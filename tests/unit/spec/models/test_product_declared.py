@@ -35,5 +35,5 @@ def test_a_path_leads_to_one_value_or_to_none(path: str, value: Any) -> None:
     "path", ["", "{}", "status", "{.status..a}", "{.items[*].name}", "{.a[?(@.b)]}", "{.a", "{.a} "]
 )
 def test_what_is_no_path_to_one_value_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match=r"is no path such as \{\.status\.history\[0\]\}"):
+    with pytest.raises(ValueError, match=r"is not a path such as \{\.status\.history\[0\]\}"):
         steps(path)

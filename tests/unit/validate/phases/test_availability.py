@@ -1,4 +1,4 @@
-"""Outages are measured between questions and answers; what was not asked about, or not to the end, is no proof."""
+"""Outages are measured between questions and answers; what was not asked about, or not to the end, is not proof."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from harness.validate.expected import ExpectedGuest
-from harness.validate.facts.files import FileRights, MachineFiles
-from harness.validate.facts.keys import Kubeconfig, MachineKeys, keys_of
+from harness.validate.facts.files import FileRights, Kubeconfig, MachineFiles, MachineKeys, keys_of
 from harness.validate.facts.node import Certificate, NodeFacts
 from harness.validate.findings import Mismatch, Unjudged, real
 from harness.validate.topics.certificates import (

@@ -95,6 +95,6 @@ def test_a_pod_without_a_profile_is_found() -> None:
     assert str(found) == f"CIS 4.2.14: w-0: a pod without a profile: {wanted}"
     assert silent.seen == "unknown"
     (inherited,) = unconfined({"w-0": contained}, hardened.seen(lambda raw: raw.update(status=contained), of="w-0"))
-    assert inherited.seen == "1", "a filter of the machine, which is a container, is no profile of a pod"
+    assert inherited.seen == "1", "a filter of the machine, which is a container, is not a profile of a pod"
     (untold,) = unconfined({"w-0": contained}, {})
     assert "unknown" in str(untold)

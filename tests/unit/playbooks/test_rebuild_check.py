@@ -1,0 +1,112 @@
+"""A control plane is made anew only with all that it is made of; whatever lacks is named with the remedy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
+
+FILES = (
+    "ca.crt",
+    "ca.key",
+    "front-proxy-ca.crt",
+    "front-proxy-ca.key",
+    "sa.key",
+    "sa.pub",
+    "etcd/ca.crt",
+    "etcd/ca.key",
+)
+OWN, FOREIGN = (f"-----BEGIN CERTIFICATE-----\n{letter * 64}\n-----END CERTIFICATE-----\n" for letter in "AB")
+SNAPSHOT = b"a snapshot"
+DIGEST = hashlib.sha1(SNAPSHOT).hexdigest()  # noqa: S324 - as Ansible's module stat has it
+# By a machine's name: what it has, what its run is given, and how it is refused.
+ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
+    "bare": ({}, {}, ""),
+    "worker": ({"ca.crt": OWN}, {}, ""),
+    "worker-of-a-chain": ({"ca.crt": OWN + FOREIGN}, {}, ""),
+    "worker-of-another": ({"ca.crt": FOREIGN}, {}, "has another CA than cluster_authority_path"),
+    "another-at-work": ({"ca.crt": FOREIGN}, {"rebuild_check_authority_wanted": False}, ""),
+    "no-folder": ({}, {"rebuild_check_authority_path": ""}, "in cluster_authority_path (not set): put the CAs and"),
+    "key-missing": ({}, {"rebuild_check_authority_path": "{{ place }}/half"}, "sa.key, sa.pub, etcd/ca.crt, etcd/ca"),
+    "no-snapshot": ({}, {"rebuild_check_snapshot_path": ""}, "no snapshot at cluster_etcd_snapshot_path (not set)"),
+    "snapshot-gone": ({}, {"rebuild_check_snapshot_path": "{{ place }}/none"}, "set it to a file from backup.yml"),
+    "etcd-left": ({}, {"rebuild_check_snapshot_path": "", "rebuild_check_left": ["e-0"]}, ""),
+    "later-etcd": ({}, {"rebuild_check_etcd_version": "3.5.21"}, "was taken of etcd 3.6.8, and cluster_etcd_version"),
+    "restored-before": ({"restored": DIGEST}, {}, ""),
+    "restored-another": ({"restored": "0000"}, {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0"]}, ""),
+    "joined-with-another": (
+        {"restored": "0000"},
+        {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0", "cp-1"]},
+        "has restored another snapshot, and cp-1 joined since: name the former snapshot, or reset these machines first",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what Ansible said of all rows in one run."""
+    place, hosts = tmp_path_factory.mktemp("rebuild"), dict[str, dict[str, Any]]()
+    for folder, names in (("whole", FILES), ("half", FILES[:4])):
+        for name in names:
+            path = place / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(OWN, encoding="utf-8")
+    (place / "snapshot.db").write_bytes(SNAPSHOT)
+    (place / "snapshot.db.json").write_text(json.dumps({"etcdVersion": "3.6.8"}), encoding="utf-8")
+    for name, (files, given, _) in ROWS.items():
+        (place / name).mkdir()
+        for file, text in files.items():
+            (place / name / file).write_text(text, encoding="utf-8")
+        hosts[name] = given
+    given = {
+        "rebuild_check_certificates": "{{ place }}/{{ inventory_hostname }}",
+        "rebuild_check_restored": "{{ place }}/{{ inventory_hostname }}/restored",
+        "rebuild_check_began": "{{ place }}/{{ inventory_hostname }}/began",
+        "rebuild_check_member": True,
+        "rebuild_check_beginning": ["cp-0"],
+        "rebuild_check_authority_files": [*FILES],
+    }
+    defaults = {
+        "rebuild_check_left": [],
+        "rebuild_check_same": [],
+        "rebuild_check_other": [],
+        "rebuild_check_authority_wanted": True,
+        "rebuild_check_authority_path": "{{ place }}/whole",
+        "rebuild_check_snapshot_path": "{{ place }}/snapshot.db",
+        "rebuild_check_etcd_version": "3.6.8",
+    }
+    hosts = {name: {**defaults, **own} for name, own in hosts.items()}
+    plays = [
+        {"roles": ["rebuild_check"], "vars": given},
+        {"tasks": [{"ansible.builtin.debug": {"msg": "GROUPS {{ groups | to_json }}"}}], "vars": given},
+    ]
+    return run_here(place, plays, {}, **hosts)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_lacks_is_named_with_the_remedy(row: str, said: str) -> None:
+    remedy = ROWS[row][2]
+    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
+    assert (refusal is not None) is bool(remedy), said
+    assert refusal is None or remedy in refusal.group()
+    assert refusal is None or "Nothing was changed" in refusal.group()
+
+
+def test_machines_are_told_apart_by_the_snapshot_that_they_have(said: str) -> None:
+    found = re.search(r"GROUPS (\{.*\})\"", said)
+    assert found is not None
+    groups = json.loads(found.group(1).replace('\\"', '"'))
+    assert groups["rebuild_restored_same"] == ["restored-before"]
+    assert groups["rebuild_restored_other"] == ["restored-another", "joined-with-another"]
+
+
+def test_no_machine_changes_before_all_is_there() -> None:
+    plays = load(PLAYBOOKS / "rebuild.yml")
+    check = next(number for number, play in enumerate(plays) if "rebuild_check" in str(play))
+    before = [play["ansible.builtin.import_playbook"] for play in plays[:check]]
+    assert before == ["preflight.yml", "running-version.yml"]
