@@ -249,8 +249,8 @@ def test_the_installed_command_says_the_same(process: Call) -> None:
     assert (ended.code, ended.stdout) == (2, "")
     assert ended.stderr.splitlines() == [
         "error (user): unknown tier 'nope'; "
-        "known: smoke, single, operator, delivery, hardened, customised, dual, ipv6, policies, mr, performance, "
-        "conformance and 6 more",
+        "known: smoke, single, operator, operator-fields, delivery, hardened, customised, dual, ipv6, policies, mr, "
+        "performance and 7 more",
         "hint: `vmatrix list` shows the tiers and their cells",
     ]
 
