@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from harness import proc
 from tests.unit.playbooks.playbook_files import module
 from tests.unit.playbooks.test_templates import render
 
@@ -57,6 +62,21 @@ def test_pods_keep_their_address_inside_the_pod_network_only() -> None:
     rules = routes.masquerade("fd10:243::/64", "fd10:243::/56")
     assert "ip6 saddr fd10:243::/64 ip6 daddr != fd10:243::/56 ip6 daddr != ff00::/8 masquerade" in rules
     assert rules.splitlines()[1] == "delete table ip6 pod-routes"
+
+
+FAMILIES = (("10.243.1.0/24", "10.243.0.0/16"), ("fd10:243::/64", "fd10:243::/56"))
+
+
+@pytest.mark.parametrize(("own", "pods"), FAMILIES)
+def test_blocks_of_rules_end_on_lines_of_their_own(own: str, pods: str) -> None:
+    """A block that ends behind another one on its line is an error of nft's syntax."""
+    assert not any(line.count("}") and line.strip() != "}" for line in routes.masquerade(own, pods).splitlines())
+
+
+@pytest.mark.skipif(shutil.which("nft") is None or os.geteuid() != 0, reason="nft reads rules as root alone")
+@pytest.mark.parametrize(("own", "pods"), FAMILIES)
+def test_nft_reads_the_rules(own: str, pods: str) -> None:
+    proc.run(["unshare", "--net", "nft", "--check", "--file", "-"], timeout=60, stdin=routes.masquerade(own, pods))
 
 
 def test_the_configuration_is_a_bridge_in_the_nodes_subnets(tmp_path: Path) -> None:

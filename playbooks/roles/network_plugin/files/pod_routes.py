@@ -65,7 +65,7 @@ def masquerade(own: str, pods: str) -> str:
     match = f"{word} saddr {own} {word} daddr != {pods} {word} daddr != {several}"
     chain = f"type nat hook postrouting priority srcnat; policy accept; {match} masquerade;"
     table = f"table {word} pod-routes"
-    return f"{table}\ndelete {table}\n{table} {{ chain postrouting {{ {chain} }} }}\n"
+    return f"{table}\ndelete {table}\n{table} {{\n  chain postrouting {{\n    {chain}\n  }}\n}}\n"
 
 
 def cni_configuration(outline: str, own: list[str], mtu: int) -> str:
