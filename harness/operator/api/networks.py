@@ -113,7 +113,7 @@ SECOND_NETWORKS = {"ipv6Pods": IPV6_NETWORKS["pods"], "ipv6Services": IPV6_NETWO
 DEFAULT_PORT = 8472
 ANEW = "delete the object and create it again to change this"
 FAMILIES_IN_ORDER = Cel(
-    f"!has(self.ipFamilies) || self.ipFamilies.size() == 1 || self.ipFamilies == ['{IPV4}', '{IPV6}']",
+    f"!has(self.ipFamilies) || self.ipFamilies.size() == 1 || self.ipFamilies[0] == '{IPV4}'",  # == knows no order
     "a cluster of both IP families has IPv4 first",
     f"write [{IPV4}, {IPV6}], or one of them",
     ".ipFamilies",
