@@ -214,13 +214,13 @@ from harness.operator.rights import rights_of
 from tests.unit.operator.api.objects import defaulted, deployment
 from tests.unit.operator.controllers.test_clusterdeployment import cluster, declared, deployed, given, seen, summary
 
-variables = variables_of(defaulted(deployment(network={"dnsCacheSeconds": 7})), {}, [])
+variables = variables_of(defaulted(deployment(network={"dnsPods": 7})), {})
 (part,) = chosen(["published"])
 body = declared(version="1.36.1")
 status = summary(seen(body, cluster(**deployed(body, given("m-0"))), given("m-0", "Ready")))
 (upgrade,) = (one for one in status["conditions"] if one["type"] == "UpgradeAvailable")
 print(json.dumps({
-    "seconds": variables["cluster_coredns_cache_seconds"],
+    "pods": variables["cluster_coredns_pods"],
     "rights": sorted({right.resource.kind for right in rights_of(part)}),
     "condition": upgrade["message"].partition(" ")[2],
     "entry": next(duty.entry for duty in DUTIES if duty.operation == "private-files"),
@@ -240,7 +240,7 @@ def test_the_operator_has_a_field_a_controller_a_condition_and_an_operation_more
         apply(sections()[heading], tmp_path)
     done = proc.run([sys.executable, "-c", ASKED], timeout=120, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert json.loads(done.stdout) == {
-        "seconds": 7,
+        "pods": 7,
         "rights": ["ClusterDeployment", "ConfigMap"],
         "condition": "is newer than 1.36.1",
         "entry": "private-files.yml",
