@@ -122,12 +122,14 @@ def most_at_once(members: int) -> int:
 def dead(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:
     """Return the machines that are gone: as the infrastructure says, or unwanted ones that do not answer.
 
+    One that the operator made goes with its Machine.
     Those that a recovery took for lost stay so until one succeeds: etcd may be restored without them.
     """
     there, half = (*who.members, *who.half), observed.unsettled
     silent = {name for name in who.leaving if name in observed.silent}
     gone = {*observed.lost, *silent, *(half.lost if half is not None else ())}
-    return tuple(host for host in there if host.machine in gone)
+    went = {host.machine for host in there if host.made and host.machine not in desired.machines}
+    return tuple(host for host in there if host.machine in gone | went)
 
 
 def majority_in_doubt(desired: Desired, observed: Observed, who: Membership) -> bool:

@@ -301,6 +301,16 @@ def test_a_control_plane_is_made_anew_with_one_other_machine_and_the_rest_joins(
     assert (follows.operation, follows.machines) == ("scale", ("p-8",))
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_a_made_machine_is_lost_with_its_object(made: bool) -> None:
+    there = world(restore=asks(), authority=KEYS)
+    assert there.applied is not None
+    hosts = tuple(host.model_copy(update={"made": made}) for host in there.applied.hosts)
+    there = replace(there, applied=there.applied.model_copy(update={"hosts": hosts}))
+    one = wish(THREE, machines=(claimed("p-7", "cp"), claimed("p-8", "cp"), claimed("p-9", "cp")))
+    assert (answered(one, there).way, begins(one, there)) == ((ALL_LOST, "rebuild") if made else (ROLLBACK, "restore"))
+
+
 def test_workers_that_are_left_stay_and_a_new_one_joins_later() -> None:
     cp, workers = wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=2)
     before = wish(cp, workers, machines=(PLANES[0], claimed("w-1", "w"), claimed("w-2", "w")))
