@@ -85,13 +85,13 @@ Address = Annotated[str, StringConstraints(min_length=1, max_length=45)]
 HOST_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 MACHINE_NAME = Cel(
     f"has(self.spec.hostname) || (self.metadata.name.size() <= 63 && self.metadata.name.matches('{HOST_PATTERN}'))",
-    "the name is no hostname",
+    "the name is not a hostname",
     "set spec.hostname, or use at most 63 lower-case letters, digits and '-'",
     ".metadata.name",
 )
 NO_ADDRESS = Cel(
     "!has(self.address) || isIP(self.address)",
-    "the address is no IP address",
+    "the address is not an IP address",
     "write the address at which other machines reach this one",
     ".address",
 )

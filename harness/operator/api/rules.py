@@ -222,7 +222,7 @@ def _name_mistake(name: str, *, packaged: bool) -> SpecMistake | None:
     """Return why a variable is not one to set, whatever its value. packaged: vmatrix's own playbooks are run."""
     field = f"spec.variables.{name}"
     if NAME.fullmatch(name) is None:
-        message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
+        message, remedy = f"{json.dumps(name)} is not a name of a variable", "use letters, digits and '_'"
         return SpecMistake("spec.variables", message, remedy)
     if name in OPERATORS_OWN:
         return SpecMistake(field, "the operator sets this variable itself", f"remove it; {OPERATORS_OWN[name]}")
@@ -367,7 +367,9 @@ def mistakes(
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:
     if cd.spec.version not in releases:
         known = ", ".join(sorted(releases, key=lambda v: [int(n) for n in re.findall(r"\d+", v)]))
-        yield SpecMistake("spec.version", f"Kubernetes {cd.spec.version} is no release that is known", f"use {known}")
+        yield SpecMistake(
+            "spec.version", f"Kubernetes {cd.spec.version} is not a release that is known", f"use {known}"
+        )
 
 
 def _outer(cd: ClusterDeployment, outer: Collection[str]) -> Iterator[SpecMistake]:

@@ -26,7 +26,7 @@ MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"  # so that nobody else'
 
 @dataclass(frozen=True)
 class Backend:
-    """A control plane. down: its node is known not to be ready; not knowing is no reason to leave it out."""
+    """A control plane. down: its node is known not to be ready; not knowing is not a reason to leave it out."""
 
     address: str
     down: bool = False

@@ -34,7 +34,7 @@ from harness.until import grown
 log = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS = 0.5  # pacing, doubled with each failure
 LAST_RETRY_SECONDS = 60.0  # each try may cost the infra cluster's API a connection
-SILENT_SECONDS = 10.0  # a connection that breaks and comes back within this is no news of the guest
+SILENT_SECONDS = 10.0  # a connection that breaks and comes back within this is not news of the guest
 Connect = Callable[[], AbstractContextManager[Cluster]]
 
 

@@ -141,7 +141,7 @@ def as_node(machine: Json, view: GuestView, moment: datetime) -> Json:
 
 
 def no_node(machine: Json) -> Json:
-    """Return `node` and `conditions` of a Machine that is no node, or not any more."""
+    """Return `node` and `conditions` of a Machine that is not a node, or not any more."""
     if condition(machine, NODE_READY) is None:
         return {"node": None}
     return {"node": None, "conditions": without_condition(machine["status"]["conditions"], NODE_READY)}

@@ -176,7 +176,7 @@ def health(one: Patient, ward: Ward) -> Said:
     if one.ready:
         return True, "NodeReady", one.node_says
     if not one.node:
-        unknown = None, "NotKnown", "it is no node, and nothing says whether it runs"
+        unknown = None, "NotKnown", "it is not a node, and nothing says whether it runs"
         return (False, "NotRunning", gone) if gone else (True, "Running", one.running_says) if one.runs else unknown
     if one.ready is None:
         return None, "NodeUnknown", one.node_says
@@ -269,7 +269,7 @@ def _next_step(healthy: Said, one: Patient, ward: Ward) -> Judgement:
     if one.restarted is not None:
         why = f"it was restarted at {stamp(one.restarted)}, which did not help; spec.health.remediation: Replace would"
         return Judgement(healthy, (False, "RestartDidNotHelp", why))
-    why = "it is no virtual machine of this cluster: restart it by hand, or set spec.health.remediation to Replace"
+    why = "it is not a virtual machine of this cluster: restart it by hand, or set spec.health.remediation to Replace"
     return Judgement(healthy, (False, "CannotRestart", why))
 
 
@@ -373,7 +373,7 @@ class Remediation:
         self._tell(written, deployment, "Replacing", said)
 
     def _forget(self, machine: Json) -> None:
-        """Take off what was said of a machine that is no part of a cluster, or not any more."""
+        """Take off what was said of a machine that is not a part of a cluster, or not any more."""
         annotated = REPLACE_ANNOTATION in (machine["metadata"].get("annotations") or {})
         if annotated and not dig(machine, "spec", "claim"):
             machine = self._machines.merge(machine, {"metadata": {"annotations": {REPLACE_ANNOTATION: None}}})
@@ -430,7 +430,7 @@ def without_health(machine: Json) -> Json:
 
 
 def _last_end(cluster: Json) -> datetime | None:
-    """Return when the last operation ended: what it did to nodes before is no sign of their health."""
+    """Return when the last operation ended: what it did to nodes before is not a sign of their health."""
     ended = next((past.get("ended") for past in dig(cluster, "status", "history") or ()), None)
     return parse_time(ended) if ended else None
 

@@ -1,6 +1,6 @@
 """SSH logins to Machines: private keys from Secrets, one login for a bounded time, and why it failed.
 
-What is no key is not remembered, nor is a key that a machine refused: the next login reads the Secret again.
+What is not a key is not remembered, nor is a key that a machine refused: the next login reads the Secret again.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Spreading:
     def domain_of(self, machine: Json) -> str:
         """Return the domain that a Machine is in, "" where nobody says so, or where it is none of the set's.
 
-        A machine that is no virtual machine is a host of its own.
+        A machine that is not a virtual machine is a host of its own.
         """
         found = str(dig(machine, "metadata", "labels", self.key) or "")
         if not found and self.key == HOSTNAME_LABEL:

@@ -93,7 +93,9 @@ def _snapshots(given: OperationFolder, folder: Path, secrets: Path) -> SnapshotS
 def _kubeconfig_of_pod(target: Path) -> Path:
     found = in_cluster_kubeconfig(target, os.environ)
     if found is None:
-        raise BadInput("this is no pod with a service account", hint="pass --kubeconfig FILE instead of --in-cluster")
+        raise BadInput(
+            "this is not a pod with a service account", hint="pass --kubeconfig FILE instead of --in-cluster"
+        )
     return found
 
 

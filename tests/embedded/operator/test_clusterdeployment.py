@@ -47,7 +47,7 @@ def test_what_has_no_mistake_is_accepted_and_waits_for_its_machines(world: World
 def test_nothing_is_made_of_an_unknown_version(world: World) -> None:
     world.declare(version="1.99.0")
     said = world.condition("Accepted", "False", "InvalidSpec")
-    assert "spec.version: Kubernetes 1.99.0 is no release that is known" in said["message"]
+    assert "spec.version: Kubernetes 1.99.0 is not a release that is known" in said["message"]
     world.condition("Ready", "False")
     assert world.get(CLUSTER) is None
     assert world.get(MACHINE_SET, f"{NAME}-cp") is None

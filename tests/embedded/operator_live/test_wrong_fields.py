@@ -82,7 +82,8 @@ def value(path: str, given: Any, end: End, words: str = "", name: str = "") -> W
 
 def settings(path: str, given: Mapping[str, Any], end: End, words: str) -> WrongField:
     """Return settings of a component."""
-    return value(path, given, end, words, f"{path}-{next(iter(given))}")
+    edit = {f"{path}.{name}": each for name, each in given.items()}  # beside those that the cell has
+    return WrongField(f"{path}-{next(iter(given))}", (path,), edit, end, words)
 
 
 def added(path: str, given: Any, **more: Any) -> WrongField:

@@ -267,7 +267,10 @@ def test_usage_errors_point_to_the_help(call: Call, words: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('  version: "1.36.9"', "guest.yml:5: spec.version: Kubernetes 1.36.9 is no release that is known: use 1.34.4"),
+        (
+            '  version: "1.36.9"',
+            "guest.yml:5: spec.version: Kubernetes 1.36.9 is not a release that is known: use 1.34.4",
+        ),
         ("  vershun: 1", "guest.yml:5: spec.vershun: unknown field: remove it"),
         ("  version: [", "guest.yml:"),
     ],

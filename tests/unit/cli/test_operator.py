@@ -95,7 +95,7 @@ def test_a_file_with_a_mistake_is_bad_input(tmp_path: Path) -> None:
     result = runner.invoke(app, ["operator", "explain", "-f", written(tmp_path, version="1.36.9")])
     assert isinstance(result.exception, BadInput)
     assert result.exception.exit_code == 2
-    assert "spec.version: Kubernetes 1.36.9 is no release" in result.exception.summary
+    assert "spec.version: Kubernetes 1.36.9 is not a release" in result.exception.summary
 
 
 def test_a_kubeconfig_alone_compares_with_nothing(tmp_path: Path) -> None:

@@ -360,7 +360,7 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
     [
         (
             CD.replace("1.36.3", "1.36.9"),
-            "guest.yml:5: spec.version: Kubernetes 1.36.9 is no release that is known: use ",
+            "guest.yml:5: spec.version: Kubernetes 1.36.9 is not a release that is known: use ",
         ),
         (CD.replace("worker", "werker"), 'guest.yml:8: spec.machineSets[0].roles[1]: Unsupported value: "werker": '),
         (CD.replace("  version:", "  versoin:"), "guest.yml:5: spec.versoin: unknown field: remove it, or correct"),
@@ -369,7 +369,7 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
         (CD + "---\n" + MACHINE.replace("user: ", "usr: "), "guest.yml:13: spec.usr: unknown key; did you mean user?"),
         (
             CD + "---\n" + MACHINE.replace("192.0.2.10", "host"),
-            "guest.yml:13: spec.address: the address is no IP address",
+            "guest.yml:13: spec.address: the address is not an IP address",
         ),
         (
             CD + "---\n" + MACHINE.replace("192.0.2.10", "192.0.2.10, ipv6Address: 192.0.2.11"),

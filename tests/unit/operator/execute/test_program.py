@@ -206,7 +206,7 @@ def test_only_a_pod_has_a_service_account(hand: Hand) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "KUBERNETES_SERVICE_HOST"}
     done = run_loaded([*hand.argv, "--in-cluster"], cwd=Path.cwd(), env=environment)
     assert done.returncode == 2
-    assert "this is no pod with a service account" in hand.end.summary
+    assert "this is not a pod with a service account" in hand.end.summary
 
 
 @pytest.mark.parametrize(
