@@ -1,8 +1,8 @@
 """Snapshots in a bucket of S3: PREFIX/CLUSTER/NAME.db, and PREFIX/CLUSTER/NAME.db.json, which is written last.
 
 A snapshot goes there in parts, and is not an object before all of them are there. Then it is read back: ETags are
-digests of the content with some encryptions and not with others, and a server may say "stored" too early. Only then is it
-described. What has no description is not a backup, whoever finds it.
+digests of the content with some encryptions and not with others, and a server may say "stored" too early. Only then is
+it described. What has no description is not a backup, whoever finds it.
 
 Locked objects (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html) are versions of an object: a
 plain deletion would only hide them. So each version is deleted, and those that are locked are named with their time.
