@@ -27,8 +27,10 @@ from harness.operator.api.rules import (
 from harness.paths import packaged_dir
 from harness.spec.playbook_variables import FORMS, UNJUDGED
 from harness.spec.variables import known_variables
+from tests.embedded.operator_live.test_wrong_fields import FORM, WrongField, edited
+from tests.embedded.operator_live.test_wrong_fields import WRONG as WRONG_FIELDS
 from tests.unit.operator.api.mistakes import BAD, Json
-from tests.unit.operator.api.objects import RELEASES, SOURCE, defaulted, deployment, wanted_set
+from tests.unit.operator.api.objects import RELEASES, SOURCE, defaulted, deployment, filled, wanted_set
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -299,3 +301,31 @@ def test_only_vmatrix_s_own_playbooks_are_known_by_their_variables() -> None:
 def test_a_number_that_may_be_negative_is_taken(name: str, least: int) -> None:
     assert said("cluster_kubelet_config", {name: least}) == []
     assert said("cluster_kubelet_config", {name: -1001})
+
+
+# What is refused because of the object as it was, or of other objects.
+BY_OTHERS = {
+    *("version-older", "components.etcd-older", "network.plugin", "network.pods", "network.services"),
+    *("network.dnsDomain", "network.pool", "network.vxlan.vni", "certificates.folder", "loadBalancer.type"),
+    *("machineSets.0.name", "machineSets.0.roles", "machineSets.0.replicas", "playbooks.product.configMap"),
+}
+NEW = deployment()
+BEFORE = {**NEW, "spec": filled(defaulted(NEW))}
+
+
+def test_every_field_of_a_cluster_has_a_wrong_value_that_is_tried_on_machines() -> None:
+    rows = {field for row in WRONG_FIELDS for field in row.fields}
+    assert {".".join(path) for path, _ in FORM} - rows == set()
+    assert len({row.name for row in WRONG_FIELDS}) == len(WRONG_FIELDS)
+    assert {row.name for row in WRONG_FIELDS if row.end == "not accepted"} > BY_OTHERS
+
+
+@pytest.mark.parametrize("row", [row for row in WRONG_FIELDS if row.end == "not accepted"], ids=lambda row: row.name)
+def test_what_is_refused_by_itself_is_refused_with_its_words(row: WrongField) -> None:
+    mistakes = read({**BEFORE, "spec": edited(BEFORE["spec"], row.edit)}, RELEASES)[1]
+    said = " ".join(f"{mistake.field} {mistake.message}: {mistake.remedy}" for mistake in mistakes)
+    if row.name in BY_OTHERS:
+        assert row.words not in said
+    else:
+        assert mistakes
+        assert row.words in said
