@@ -166,8 +166,13 @@ class GuestAccess:
         encoded = dig(self._cluster.get(SECRET, name, key[0]), "data", KEY)
         if not encoded:
             raise NoKubeconfig(f"there is no Secret {name} with a kubeconfig as {KEY}")
-        own = (DeclaredMachine.model_validate(machine) for machine in claimed_by(self._machines, key))
-        instances = {machine.address: machine.instance for machine in own if machine.instance and machine.address}
+        own = [DeclaredMachine.model_validate(machine) for machine in claimed_by(self._machines, key)]
+        instances = {
+            address: machine.instance
+            for machine in own
+            for address in (machine.address, machine.ipv6_address)
+            if machine.instance and address
+        }
         with ExitStack() as held:
             with self._files.use() as folder:  # which holds a key, only until it was read
                 path = folder / "kubeconfig"

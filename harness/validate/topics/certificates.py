@@ -454,14 +454,20 @@ def _who(one: Kubeconfig) -> str:
 
 
 USUAL = "/etc/kubernetes/pki"
-BACKDATED = timedelta(hours=1)  # at most: kubeadm lets certificates begin a few minutes ago
+BACKDATED = timedelta(hours=1)  # at most: kubeadm lets CAs begin a few minutes ago
 KUBEADMS = (".crt", ".key", ".pub")
 
 
 def other_validity(
-    facts: Mapping[str, NodeFacts], keys: Mapping[str, MachineKeys], expected: ExpectedGuest
+    facts: Mapping[str, NodeFacts],
+    keys: Mapping[str, MachineKeys],
+    expected: ExpectedGuest,
+    now: datetime | None = None,
 ) -> list[Mismatch]:
-    """Return certificates of kubeadm's, in files and in kubeconfigs, that are valid for another time than asked for."""
+    """Return certificates of kubeadm's, in files and in kubeconfigs, that are valid for another time than asked for.
+
+    kubeadm has what it signs begin when the CA does, which may be older: made before the machines, or by another run.
+    """
     wanted = {name: expected.variables.get(name) for name in (VALIDITY, CA_VALIDITY)}
     folder = expected.leaves.certificates or USUAL
     authorities = {f"{folder}/{one}" for one in AUTHORITIES}
@@ -473,16 +479,20 @@ def other_validity(
         there += [one.certificate for path, one in held if one.certificate and not path.endswith(f"/{KUBELET}")]
         if not there:
             yield Mismatch(f"{name} {folder}", "certificates", "none")
+        begun = {one.not_before for one in there if one.path in authorities}
         for one in there:
             asked = wanted[CA_VALIDITY if one.path in authorities else VALIDITY]
-            yield from _other(name, one, hours_of(str(asked))) if asked else ()
+            of_ca = one.path not in authorities and one.not_before in begun
+            late = (now or datetime.now(UTC)) - one.not_before if of_ca else BACKDATED
+            yield from _other(name, one, hours_of(str(asked)), max(late, BACKDATED)) if asked else ()
 
     return on_every(machines, {one: facts[one] for one in machines if one in facts}, judge)
 
 
-def _other(machine: str, one: Certificate, hours: int) -> Iterator[Mismatch]:
+def _other(machine: str, one: Certificate, hours: int, late: timedelta) -> Iterator[Mismatch]:
+    """Yield a certificate of another time. late: by how much it may have been signed after its beginning."""
     lasts = one.not_after - one.not_before
-    if not timedelta(0) <= lasts - timedelta(hours=hours) <= BACKDATED:
+    if not timedelta(0) <= lasts - timedelta(hours=hours) <= late:
         seen = f"{lasts / timedelta(hours=1):.0f} hours"
         yield Mismatch(f"{machine} {one.path} ({one.subject})", f"valid for {hours} hours", seen)
 

@@ -270,6 +270,7 @@ def test_of_a_product_that_says_nothing_only_pairs_are_judged() -> None:
 
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = BEGAN + timedelta(minutes=10)
 SSL = "/etc/kubernetes/ssl"
 
 
@@ -292,7 +293,7 @@ def validities(**hours: int) -> tuple[dict[str, NodeFacts], dict[str, MachineKey
 
 
 def test_certificates_of_the_time_asked_for_pass() -> None:
-    assert other_validity(*validities(), customised.expected()) == []
+    assert other_validity(*validities(), customised.expected(), NOW) == []
     assert [one.seen for one in other_validity({}, {}, customised.expected())] == ["none"]
 
 
@@ -306,8 +307,22 @@ def test_certificates_of_the_time_asked_for_pass() -> None:
     ],
 )
 def test_a_certificate_of_another_time_is_found(name: str, hours: int, words: str) -> None:
-    (found,) = other_validity(*validities(**{name: hours}), customised.expected())
+    (found,) = other_validity(*validities(**{name: hours}), customised.expected(), NOW)
     assert words in str(found)
+
+
+@pytest.mark.parametrize(
+    ("signed", "hours", "good"),
+    [(49, 4392, True), (0, 4392, True), (49, 4391, True), (0, 4391, False), (60, 4392, False), (0, 8760, False)],
+)
+def test_what_begins_with_an_older_ca_ends_in_the_time_asked_for_after_it_was_signed(
+    signed: int, hours: int, good: bool
+) -> None:
+    end = BEGAN + timedelta(hours=signed + hours)
+    certificates = (certificate(f"{SSL}/ca.crt", 43800), replace(certificate(f"{SSL}/a.crt", 0), not_after=end))
+    facts = {"cp-0": replace(guests.facts()["cp-0"], certificates=certificates)}
+    found = other_validity(facts, {}, customised.expected(), BEGAN + timedelta(hours=50))
+    assert (found == []) is good
 
 
 def test_a_machine_without_certificates_is_found() -> None:
