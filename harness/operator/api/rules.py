@@ -272,7 +272,7 @@ def network_sizes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
     nodes = sum(one.replicas for one in cd.spec.machine_sets if set(one.roles) != {ETCD})
     fields = {variable: f"spec.network.{field}" for field, variable in NETWORKS.items()}
     for names, said in network_mistakes(values, nodes):
-        words = said
+        words = said.replace("cluster_ipv6_*", "ipv6Pods and ipv6Services")
         for variable, field in fields.items():
             words = words.replace(variable, field.removeprefix("spec.network."))
         yield _told(fields[names[0]], words)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.kube.client import Cluster
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
-from harness.operator.api.rules import read
+from harness.operator.api.rules import network_sizes, read
 from tests.unit.operator.api.objects import RELEASES, deployment, wanted_set
 
 Json = dict[str, Any]
@@ -46,7 +46,9 @@ def differences(api: Cluster, namespace: str, objects: Iterator[Json]) -> tuple[
     wrong, seen = [], set()
     for obj in objects:
         obj["metadata"]["namespace"] = namespace
-        expected = {(m.field, f"{m.message}: {m.remedy}") for m in read(obj, RELEASES)[1]}
+        cd, mistakes = read(obj, RELEASES)
+        alone = list(network_sizes(cd)) if cd is not None else []  # what no rule in CEL says
+        expected = {(m.field, f"{m.message}: {m.remedy}") for m in mistakes if m not in alone}
         count, told = answers(api, namespace, obj)
         seen.add(count == 0)
         agreed = all(any(t.startswith(field) and t.endswith(text) for t in told) for field, text in expected)
