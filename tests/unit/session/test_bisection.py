@@ -208,7 +208,7 @@ def test_only_the_product_makes_a_revision_bad(code: int, verdict: RevisionVerdi
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cell": "c"}', '{"cell": "c", "trials": {"a": {"verdict": "odd"}}}'])
 def test_a_file_that_is_no_search(tmp_path: Path, text: str) -> None:
     (tmp_path / "search.json").write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput, match="no search of vmatrix bisect"):
+    with pytest.raises(BadInput, match="is not a search of vmatrix bisect"):
         resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json")
 
 
