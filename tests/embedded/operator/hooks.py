@@ -79,7 +79,7 @@ class Served:
         try:
             self.api.create(CLUSTER_DEPLOYMENT, bad, dry_run=True)
         except ApiFailure as failure:
-            return "no release that is known" in failure.message or NotYet(failure.message)
+            return "not a release that is known" in failure.message or NotYet(failure.message)
         return NotYet("it was taken")
 
 

@@ -134,7 +134,7 @@ IMAGES_OF_OTHERS = (
     "kubeRouter",
     "traefik",
 )  # add-ons that the cell does not have
-AUTHENTICATOR = {
+AUTHENTICATOR: dict[str, Any] = {
     "issuer": {
         "url": "https://issuer.example",
         "discoveryURL": "https://issuer.example/.well-known/openid-configuration",
