@@ -130,9 +130,11 @@ ELSEWHERE: dict[str, set[Ask]] = {
         Ask("patch", "batch", "jobs"),  # one whose executor was never started
         Ask("patch", "", "secrets"),
     },
-    # This cluster is never backed up: tests/embedded/operator/test_backups.py is about that.
+    # This cluster is never backed up or restored: tests/embedded/operator/test_backups.py and test_restores.py are.
+    "restores": {Ask("create", "", "events"), Ask("update", GROUP, "etcdrestores/status")},
     "backups": {
         Ask("create", "", "events"),
+        Ask("update", GROUP, "clusters/status"),
         *(Ask(verb, GROUP, "etcdbackups") for verb in ("create", "delete", "patch")),
         Ask("update", GROUP, "etcdbackups/status"),
     },
