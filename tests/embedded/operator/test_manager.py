@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import signal
 import subprocess
@@ -79,7 +80,10 @@ def begin(infra: EmbeddedProvider, namespace: str, tmp_path: Path) -> Iterator[C
         options = ["--kubeconfig", str(infra.kubeconfig()), "--namespace", namespace, "--executor-image", IMAGE]
         options += ["--controllers", ",".join(MINE), "--health-port", "0", "--git-port", "0", "--timeout-scale", "10"]
         with log.open("wb") as sink:
-            process = subprocess.Popen([*command, *options, *more], stdout=sink, stderr=subprocess.STDOUT)
+            environment = {**os.environ, "TMPDIR": str(tmp_path)}  # who is killed leaves its folder
+            process = subprocess.Popen(
+                [*command, *options, *more], stdout=sink, stderr=subprocess.STDOUT, env=environment
+            )
         started.append(Running(process, log))
         return started[-1]
 
