@@ -178,10 +178,11 @@ class Watched:
             found = self.outer.cluster.get(resource, other.name, self.namespace)
             if found is None:
                 return NotYet("the object is not there")
-            if other.failed is not None and _has_failed(found, other.failed, other.observed):
+            lacking = _lacking(found, other)  # first, as a phase may wait for a failure of its own
+            if lacking is not None and other.failed is not None and _has_failed(found, other.failed, other.observed):
                 raise failure(f"{other.kind} {other.name} is {other.failed}", _said(found, other.failed), None)
             watch.refuse_broken()
-            return lacking if (lacking := _lacking(found, other)) is not None else True
+            return True if lacking is None else lacking
 
         wanted = other.condition if other.reason is None else f"{other.reason} ({other.condition})"
         self._until(look, f"{other.kind} {other.name} to be {wanted}", watch, deadline)

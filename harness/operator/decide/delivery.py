@@ -408,12 +408,16 @@ def ready_said(delivery: Delivery, said: Sequence[Json]) -> Said:
 
 
 def stalled_said(delivery: Delivery, said: Sequence[Json]) -> Said:
-    """Return condition Stalled: whether nothing goes on until somebody does something, as kstatus has it."""
-    accepted = next((one for one in said if one["type"] == ACCEPTED), None)
-    if accepted is not None and accepted["status"] == "False":
+    """Return condition Stalled: whether nothing goes on until somebody does something, as kstatus has it.
+
+    After an edit, nobody knows the newest revision before the repository was asked again.
+    """
+    told = {one["type"]: one for one in said}
+    accepted, fetched, newest = told.get(ACCEPTED, {}), told.get(FETCHED, {}), delivery.status.requested
+    if accepted.get("status") == "False":
         return STALLED, True, accepted["reason"], accepted["message"]
-    newest = delivery.status.requested
-    failed = entry_of(delivery.status, newest.revision) if newest is not None else None
+    is_asked = (fetched.get("observedGeneration") or 0) >= delivery.metadata.generation
+    failed = entry_of(delivery.status, newest.revision) if newest is not None and is_asked else None
     if failed is None or failed.outcome not in FAILED or _goes_on(delivery, failed):
         return STALLED, False, "Progressing", ""
     return STALLED, True, failed.reason or failed.outcome, _with_line(failed)

@@ -183,6 +183,19 @@ def test_a_reason_is_waited_for_whatever_the_status(options: DeclaredOptions) ->
     watched(Objects(*states), options).wait_other(BACK, Deadline.after(60.0))
 
 
+def test_a_failure_that_is_waited_for_is_none_and_another_one_is(options: DeclaredOptions) -> None:
+    back = BACK.model_copy(update={"failed": "Stalled"})
+    stalled = condition("Stalled")
+    for reason in ("RolledBack", "DockerfileBroken"):
+        state_then = {"conditions": [*rolled_back(reason)["conditions"], stalled]}
+        looks = watched(Objects(DONE, state_then), options)
+        if reason == "RolledBack":
+            looks.wait_other(back, Deadline.after(60.0))
+        else:
+            with pytest.raises(ProductError, match="shop is Stalled"):
+                looks.wait_other(back, Deadline.after(60.0))
+
+
 def test_a_condition_that_is_true_for_another_reason_is_not_what_is_waited_for(options: DeclaredOptions) -> None:
     for state_then in (DONE, rolled_back("Deploying"), rolled_back("RolledBack", 0)):
         with pytest.raises(TimeoutError):

@@ -402,6 +402,19 @@ def test_nothing_is_tried_again_by_itself(case: str) -> None:
     assert said(wish)["Stalled"] == (("True", reason) if reason else ("False", "Progressing"))
 
 
+def test_a_failure_of_before_an_edit_does_not_stall_before_the_repository_is_asked() -> None:
+    wish = known(B, entry(B, "RolledBack"), entry(A, "Ready"), revision=A)
+    before = written(wish, wish.status, [("Fetched", True, "Fetched", "")], NOW)
+    status = DeliveryStatus.model_validate(before)
+    meta = wish.metadata.model_copy(update={"generation": wish.metadata.generation + 1})
+    edit = wish.model_copy(update={"metadata": meta, "status": status})
+    told = [("Deployed", True, "Applied", "")], [("Fetched", True, "Fetched", "")]
+    said_of = [
+        next(one for one in written(edit, status, each, NOW)["conditions"] if one["type"] == "Stalled") for each in told
+    ]
+    assert [one["status"] for one in said_of] == ["False", "True"]
+
+
 def test_a_mistake_stalls() -> None:
     body = written(known(A), known(A).status, [("Accepted", False, "Invalid", "no")], NOW)
     (told,) = (one for one in body["conditions"] if one["type"] == "Stalled")
