@@ -10,8 +10,8 @@ from harness.kube.objects import stamp
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
-from harness.operator.decide.membership import batch, dead, etcd_lost, majority, roles_lost, to_recover, without_quorum
-from harness.operator.decide.restores import not_recoverable, restoring
+from harness.operator.decide.membership import batch, dead, etcd_lost, majority, roles_lost, to_recover
+from harness.operator.decide.restores import give_up, not_recoverable, restoring
 from harness.operator.decide.variables import with_parts
 
 SETTLE_SECONDS = 30.0  # policy: machines that go together, such as those of one rack, are all known to be gone by then
@@ -167,7 +167,7 @@ def recover(found: Situation) -> Due | None:
     """Return the recovery of a cluster that lost etcd's majority."""
     who = found.who
     gone = dead(found.desired, found.observed, who)
-    if not without_quorum(who, gone) or CONTROL_PLANE in roles_lost(who, gone):
+    if not etcd_lost(who, gone) or CONTROL_PLANE in roles_lost(who, gone):
         return None
     why = _why_leaving(found, gone)
     extra = {"cluster_lost_nodes": [host.name for host in gone]}
@@ -181,25 +181,35 @@ def rebuild(found: Situation) -> Due | None:
     gone = dead(found.desired, found.observed, who)
     if CONTROL_PLANE not in roles_lost(who, gone):
         return None
-    hosts = (*_without(found, gone), *_in_their_place(found, gone))
-    due = step(found, _why_leaving(found, gone), gone, StepChange(hosts=hosts, after=hosts))
+    restores = etcd_lost(who, gone)
+    # An etcd that has its majority counts on a lost member until remove-node removes it.
+    out = gone if restores else tuple(host for host in gone if GROUPS[ETCD] not in host.groups)
+    others = _in_their_place(found, gone)
+    change = StepChange(hosts=(*_without(found, gone), *others), after=(*_without(found, out), *others))
+    due = step(found, _why_leaving(found, out), out, change)
     if why := not_recoverable(found):
         return replace(due, wait=Wait(WaitReason.NOT_RECOVERABLE, why))
-    return restoring(found, due) if etcd_lost(who, gone) else due
+    return restoring(found, due) if restores else due
 
 
 def _in_their_place(found: Situation, gone: tuple[Host, ...]) -> tuple[Host, ...]:
-    """Return the first usable machine for each role of which no machine is left."""
-    usable = [host for host in found.who.joining if host.machine not in found.observed.trouble]
-    firsts = [next((h for h in usable if GROUPS[role] in h.groups), None) for role in roles_lost(found.who, gone)]
-    return tuple(host for host in usable if host in firsts)
+    """Return a machine for each role of which no machine is left: who has joined half, or the first usable one.
+
+    Who has joined half may serve already, whatever its trouble: another one would be a second control plane.
+    """
+    half = {host.machine for host in found.who.half}
+    fit = [host for host in found.who.joining if host.machine in half or host.machine not in found.observed.trouble]
+    fit.sort(key=lambda host: host.machine not in half)
+    firsts = [next((h for h in fit if GROUPS[role] in h.groups), None) for role in roles_lost(found.who, gone)]
+    return tuple(host for host in fit if host in firsts)
 
 
 def replacement_missing(found: Situation) -> Wait | None:
     """Wait for a usable machine in the place of those of which none is left."""
-    gone = dead(found.desired, found.observed, found.who)
-    there, trouble = _in_their_place(found, gone), found.observed.trouble
-    lacking = [role for role in roles_lost(found.who, gone) if not any(GROUPS[role] in host.groups for host in there)]
+    gone, trouble = dead(found.desired, found.observed, found.who), found.observed.trouble
+    chosen = _in_their_place(found, gone)
+    usable = [host for host in chosen if host.machine not in trouble]
+    lacking = [role for role in roles_lost(found.who, gone) if not any(GROUPS[role] in host.groups for host in usable)]
     if not lacking:
         return None
     joining = (host.machine for host in found.who.joining if host.machine in trouble)
@@ -208,6 +218,9 @@ def replacement_missing(found: Situation) -> Wait | None:
         *(f"{name}: {trouble[name]}" for name in joining),
     ]
     remedy = "give their sets other machines, where the operator makes none"
+    if half := " ".join(host.machine for host in chosen if host not in usable):
+        remedy = f"repair {half}, where an attempt has begun; or, once it is shut down, give it up: "
+        remedy += give_up(found, half)
     return Wait(WaitReason.WAITING_FOR_MACHINES, f"{'; '.join(said)}: {remedy}")
 
 

@@ -17,7 +17,7 @@ from harness.operator.api.rules import variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS
 from harness.operator.decide.authority import is_wanted
 from harness.operator.decide.backups import SeenBackup, backup_trouble, newest_verified, to_restore
-from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, not_accepted, step
+from harness.operator.decide.due import Due, Situation, Wait, WaitReason, not_accepted, step
 from harness.operator.decide.membership import dead, etcd_lost, majority_in_doubt, roles_lost
 from harness.operator.decide.observed import REBUILD, RECOVER, RESTORE, RESTORED_HALF, SeenRestore
 from harness.operator.decide.variables import numbers
@@ -26,6 +26,7 @@ READY = "Waiting"  # for nothing but its turn
 NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
 GIVES_UP = (MAJORITY_LOST, ALL_LOST)
 ETCD_VERSION = variable("etcd")
+CONFIRMATION = "cluster_etcd_restore_confirmation"
 OPERATIONS: dict[RestoreWay, str] = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER, ALL_LOST: REBUILD}
 CA_LOST = (
     "all control planes are lost, and no operation restores a snapshot on machines without the keys of the cluster's "
@@ -35,7 +36,7 @@ CA_LOST = (
 CAS_UNUSABLE = "all control planes are lost, and the cluster's CAs, which other machines need, cannot be used: {}"
 MEMBERS_LOST = (
     "all etcd members are lost, and the control planes know no others. To have both made anew on other machines, shut "
-    "the control planes down, and give them up: `kubectl annotate vma {} -n {} {}=lost`"
+    "the control planes down, and give them up: {}"
 )
 
 
@@ -135,7 +136,8 @@ def _later_etcd(asked: _Asked) -> str:
     text = (
         f"EtcdBackup {asked.restore.backup} was taken of etcd {of}, and the cluster has {own}, which does not read it"
     )
-    return f"{text}: delete this EtcdRestore, and upgrade etcd first (spec.components.etcd), or name an earlier backup"
+    upgrade = "upgrade etcd first (spec.components.etcd), or " if asked.way == ROLLBACK else ""
+    return f"{text}: delete this EtcdRestore, and {upgrade}name an earlier backup"
 
 
 def _loss_not_known(asked: _Asked) -> str:
@@ -144,8 +146,7 @@ def _loss_not_known(asked: _Asked) -> str:
     names, said = asked.down()
     if set(names.split()) <= set(asked.found.who.leaving):
         return f"machines that are given up count as lost once they answer no login ({said}): start them, or wait"
-    remedy = f"start them, or give them up: `kubectl annotate vma {names} -n {_namespace(asked.found)} "
-    remedy += f"{REPLACE_ANNOTATION}=lost`"
+    remedy = f"start them, or give them up: {give_up(asked.found, names)}"
     return f"nobody knows whether the majority of etcd is lost or only down ({said}): {remedy}"
 
 
@@ -155,8 +156,8 @@ def _machines_down(asked: _Asked) -> str:
         return ""
     if asked.way == ROLLBACK:
         return f"etcd goes back only while every machine is well ({said}): repair or remove these machines"
-    remedy = f"repair them, or give them up: `kubectl annotate vma {names} -n {_namespace(asked.found)} "
-    return f"the machines that are left have to answer ({said}): {remedy}{REPLACE_ANNOTATION}=lost`"
+    remedy = f"repair them, or give them up: {give_up(asked.found, names)}"
+    return f"the machines that are left have to answer ({said}): {remedy}"
 
 
 def _runs(asked: _Asked) -> str:
@@ -240,7 +241,7 @@ def not_recoverable(found: Situation) -> str:
     if ETCD not in roles:
         return ""
     planes = [host.machine for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups]
-    return MEMBERS_LOST.format(" ".join(planes), _namespace(found), REPLACE_ANNOTATION)
+    return MEMBERS_LOST.format(give_up(found, " ".join(planes)))
 
 
 def authority_lost(state: AuthorityState | None) -> str:
@@ -259,9 +260,8 @@ def restore(found: Situation) -> Due | None:
     answer, members = restore_answer(found), found.who.members
     if answer is not None and answer.begins and answer.way == ROLLBACK:
         asked = found.observed.restore
-        extra = {"cluster_etcd_restore_confirmation": answer.taken}
         name = asked.name if asked is not None else ""
-        due = step(found, f"EtcdRestore {name}: back to {answer.taken}", members, StepChange(extra=extra))
+        due = step(found, f"EtcdRestore {name}: back to {answer.taken}", members)
         return restoring(found, replace(due, once=True))
     half = _half_restored(found)
     if not half:
@@ -271,13 +271,14 @@ def restore(found: Situation) -> Due | None:
 
 
 def restoring(found: Situation, due: Due) -> Due:
-    """Return what is due with the snapshot that the EtcdRestore names; without it where there is none."""
+    """Return what is due with the snapshot that the EtcdRestore names, confirmed; without it where there is none."""
     asked = found.observed.restore
     backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
     if asked is None or backup is None:
         return due
     snapshot = backup.snapshot().model_copy(update={"restore": asked.uid})
-    return replace(due, snapshot=snapshot, more={"backup": backup.uid, "restore": asked.uid})
+    variables = {**due.variables, CONFIRMATION: backup.taken}
+    return replace(due, variables=variables, snapshot=snapshot, more={"backup": backup.uid, "restore": asked.uid})
 
 
 def restorable(found: Situation) -> Wait | None:
@@ -321,6 +322,11 @@ def _patch(asked: _Asked) -> str:
     """Return the command that confirms an EtcdRestore."""
     body = json.dumps({"spec": {"confirm": asked.taken}})
     return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"
+
+
+def give_up(found: Situation, machines: str) -> str:
+    """Return the command that gives machines up, whose names a space separates."""
+    return f"`kubectl annotate vma {machines} -n {_namespace(found)} {REPLACE_ANNOTATION}=lost`"
 
 
 def _namespace(found: Situation) -> str:

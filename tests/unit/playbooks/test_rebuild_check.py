@@ -22,7 +22,7 @@ FILES = (
     "etcd/ca.key",
 )
 OWN, FOREIGN = (f"-----BEGIN CERTIFICATE-----\n{letter * 64}\n-----END CERTIFICATE-----\n" for letter in "AB")
-SNAPSHOT = b"a snapshot"
+SNAPSHOT, TAKEN = b"a snapshot", "2026-11-22T03:00:00Z"
 DIGEST = hashlib.sha1(SNAPSHOT).hexdigest()  # noqa: S324 - as Ansible's module stat has it
 # By a machine's name: what it has, what its run is given, and how it is refused.
 ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
@@ -38,7 +38,28 @@ ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
     "etcd-left": ({}, {"rebuild_check_snapshot_path": "", "rebuild_check_left": ["e-0"]}, ""),
     "later-etcd": ({}, {"rebuild_check_etcd_version": "3.5.21"}, "was taken of etcd 3.6.8, and cluster_etcd_version"),
     "restored-before": ({"restored": DIGEST}, {}, ""),
-    "restored-another": ({"restored": "0000"}, {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0"]}, ""),
+    "restored-another": ({"restored": "0000"}, {"rebuild_check_other": ["cp-0"]}, ""),
+    "runs-with-another": (
+        {},
+        {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0"]},
+        "etcd runs with it: what was written since would be lost. Nothing was changed: name the former snapshot, or, "
+        f"to confirm that, set cluster_etcd_restore_confirmation to {TAKEN}, the time of the snapshot at",
+    ),
+    "runs-with-another-than-none": (
+        {},
+        {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0"], "rebuild_check_snapshot_path": ""},
+        "set cluster_etcd_snapshot_path to a file from backup.yml that has its description (.json) beside it",
+    ),
+    "runs-with-another-confirmed": (
+        {},
+        {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0"], "rebuild_check_confirmation": TAKEN},
+        "",
+    ),
+    "restored-elsewhere": (
+        {},
+        {"rebuild_check_same": ["cp-1"]},
+        "for cp-1 to begin the control plane, and now cp-0 is first: list cp-1 before it in the group control_plane",
+    ),
     "joined-with-another": (
         {"restored": "0000"},
         {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0", "cp-1"]},
@@ -57,7 +78,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(OWN, encoding="utf-8")
     (place / "snapshot.db").write_bytes(SNAPSHOT)
-    (place / "snapshot.db.json").write_text(json.dumps({"etcdVersion": "3.6.8"}), encoding="utf-8")
+    (place / "snapshot.db.json").write_text(json.dumps({"etcdVersion": "3.6.8", "taken": TAKEN}), encoding="utf-8")
     for name, (files, given, _) in ROWS.items():
         (place / name).mkdir()
         for file, text in files.items():
@@ -69,6 +90,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         "rebuild_check_began": "{{ place }}/{{ inventory_hostname }}/began",
         "rebuild_check_member": True,
         "rebuild_check_beginning": ["cp-0"],
+        "rebuild_check_first": "cp-0",
         "rebuild_check_authority_files": [*FILES],
     }
     defaults = {

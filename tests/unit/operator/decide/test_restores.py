@@ -293,6 +293,7 @@ def test_a_control_plane_is_made_anew_with_one_other_machine_and_the_rest_joins(
     assert due is not None
     assert [host.machine for host in due.hosts] == ["p-7"], "no play speaks to a machine that is lost"
     assert [host["name"] for host in due.variables["cluster_hosts"]] == ["p-7"]
+    assert due.variables["cluster_etcd_restore_confirmation"] == SUNDAY.taken
     after = ended(begun(there, found))
     assert after.applied is not None
     assert (after.applied.machines, after.restore, after.unsettled) == (("p-7",), None, None)
@@ -362,12 +363,27 @@ def test_what_is_made_anew_half_goes_on_with_the_same_machine(outcome: str) -> N
     assert again.applies.machines == ("p-7",)
 
 
+def test_no_second_control_plane_is_begun_while_the_first_one_is_in_trouble() -> None:
+    two = wanted_set("cp", "control-plane", "worker"), wanted_set("more", "control-plane", "worker", replicas=2)
+    before, there = with_others(), replace(ALL_GONE, restore=asks())
+    half = ended(begun(there, operation(next_operation(before, there))), "failed", "product")
+    half = replace(half, trouble={"p-7": "no login"}, restore=asks(uid="uid-another"))
+    for one in (before, wish(*two, machines=(claimed("p-9", "cp"), claimed("p-7", "more")))):
+        found = wait(next_operation(one, half))
+        words = "p-7: no login: repair p-7, where an attempt has begun; or, once it is shut down, give it up: `kubectl"
+        assert (found.reason, words in found.message) == ("WaitingForMachines", True), found.message
+    given_up = replace(half, replace={"p-7": "it is given up"})
+    after = operation(next_operation(before, given_up)).applies
+    assert after is not None
+    assert after.machines == ("p-8",)
+
+
 EXTERNAL = (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3))
 DATABASES = (claimed("p-9", "cp"), *(claimed(f"p-{number}", "db") for number in range(3)))
 # By what is lost where etcd has machines of its own: the operation, on which machines, and whether it restores.
 APART: dict[tuple[str, ...], tuple[str, tuple[str, ...], bool]] = {
     ("p-9",): ("rebuild", ("p-7", "p-0", "p-1", "p-2"), False),
-    ("p-9", "p-0"): ("rebuild", ("p-7", "p-1", "p-2"), False),
+    ("p-9", "p-0"): ("rebuild", ("p-7", "p-0", "p-1", "p-2"), False),
     ("p-9", "p-0", "p-1"): ("rebuild", ("p-7", "p-2"), True),
     ("p-9", "p-0", "p-1", "p-2"): ("rebuild", ("p-7", "p-8"), True),
     ("p-0", "p-1"): ("recover", ("p-9", "p-2"), True),
@@ -392,6 +408,19 @@ def test_etcd_of_its_own_is_restored_only_if_it_is_lost_too(lost: tuple[str, ...
         assert (said.way, said.reason) == (ROLLBACK, "MachinesDown")
         held = wish(*EXTERNAL, machines=(*DATABASES, claimed("p-7", "cp")), approval="Manual")
         assert wait(next_operation(held, there)).reason == "WaitingForApproval"
+
+
+def test_a_lost_member_of_etcd_that_goes_on_is_removed_from_it_later() -> None:
+    one = wish(*EXTERNAL, machines=(*DATABASES, claimed("p-7", "cp"), claimed("p-8", "db")))
+    gone = dict.fromkeys(("p-9", "p-0"), GONE)
+    there = replace(deployed(wish(*EXTERNAL, machines=DATABASES)), lost=gone, ill=gone, authority=KEYS)
+    found = operation(next_operation(one, there))
+    due = due_of(found, one, begun(there, found))
+    assert due is not None
+    assert [host.machine for host in due.hosts] == ["p-7", "p-1", "p-2"], "no play speaks to a machine that is lost"
+    after = ended(begun(there, found))
+    follows = operation(next_operation(one, after))
+    assert (follows.operation, follows.machines) == ("remove-node", ("p-0",))
 
 
 def test_a_cluster_without_any_etcd_member_says_how_both_are_made_anew() -> None:

@@ -209,7 +209,13 @@ NOT_BY_REQUEST = {
     "preflight : Refuse an external CA without the program that signs": "the image of executors has it",
     "rebuild_check : Refuse another snapshot than the one that machines have joined with": "the operator has one join",
     "rebuild_check : Refuse to begin etcd without a snapshot": "the executor sets the path",
+    "rebuild_check : Refuse to begin on another machine than the one that has the snapshot's data": (
+        "the operator has one begin, and goes on with it"
+    ),
     "rebuild_check : Refuse to begin without the cluster's CAs": "it is not begun then",
+    "rebuild_check : Refuse to replace what etcd runs with, without a confirmation": (
+        "the operator names the snapshot's time"
+    ),
     "recover_lost : Refuse to continue if no control plane or no etcd member is left": "it is not begun then",
     "recover_lost : Refuse unknown names": "the operator names the machines",
     "removal : Refuse a value that is not a list of names": "the operator names the machines",
