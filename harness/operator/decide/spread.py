@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from harness.kube.failures import Json
 from harness.kube.objects import controller_of, dig
+from harness.operator.api.conditions import Said
 from harness.operator.api.sets import HOSTNAME_LABEL, ZONE_LABEL, FailureDomains
 
 NAMED = 5  # so many machines of a domain are named, of more only how many there are
@@ -101,9 +102,6 @@ def leaving_in_order(machines: Sequence[tuple[str, str]], first: int) -> list[st
         left.remove(chosen)
         gone.append(chosen)
     return [name for name, _ in gone]
-
-
-Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 
 
 def spread_of(wanted: Json, own: Sequence[Json], others: Iterable[Json] = ()) -> Said | None:
