@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, part, unchanged
+from harness.kube.kinds.models import ANEW, ApiModel, Cel, ObjectModel, StatusModel, listed, part, unchanged
 from harness.operator.api.components import switch
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.resources import Line, ObjectName
@@ -111,7 +111,6 @@ DEFAULT_NETWORKS = {"pods": "10.243.0.0/16", "services": "10.95.0.0/16"}
 IPV6_NETWORKS = {"pods": "fd10:243::/56", "services": "fd10:95::/112"}
 SECOND_NETWORKS = {"ipv6Pods": IPV6_NETWORKS["pods"], "ipv6Services": IPV6_NETWORKS["services"]}
 DEFAULT_PORT = 8472
-ANEW = "delete the object and create it again to change this"
 FAMILIES_IN_ORDER = Cel(
     f"!has(self.ipFamilies) || self.ipFamilies.size() == 1 || self.ipFamilies[0] == '{IPV4}'",  # == knows no order
     "a cluster of both IP families has IPv4 first",
