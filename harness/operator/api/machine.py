@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
@@ -88,12 +89,17 @@ MACHINE_NAME = Cel(
     "the name is not a hostname",
     "set spec.hostname, or use at most 63 lower-case letters, digits and '-'",
     ".metadata.name",
+    holds=lambda machine: (
+        machine.spec.hostname is not None
+        or (len(machine.metadata.name) <= 63 and re.fullmatch(HOST_PATTERN, machine.metadata.name) is not None)
+    ),
 )
 NO_ADDRESS = Cel(
     "!has(self.address) || isIP(self.address)",
     "the address is not an IP address",
     "write the address at which other machines reach this one",
     ".address",
+    holds=lambda spec: spec.address is None or ip_version(spec.address) != 0,
 )
 NO_IPV6_ADDRESS = Cel(
     "!has(self.ipv6Address) || (isIP(self.ipv6Address) && ip(self.ipv6Address).family() == 6)",

@@ -375,6 +375,22 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
             CD + "---\n" + MACHINE.replace("192.0.2.10", "192.0.2.10, ipv6Address: 192.0.2.11"),
             "guest.yml:13: spec.ipv6Address: the address is not an IPv6 address",
         ),
+        *(  # which ipaddress reads, and the API server does not
+            (
+                CD + "---\n" + MACHINE.replace("192.0.2.10", address),
+                f"guest.yml:13: spec.{field}: the address is not an ",
+            )
+            for field, address in (
+                ("address", '"::ffff:192.0.2.10"'),
+                ("address", '"fe80::1%eth0"'),
+                ("ipv6Address", '192.0.2.10, ipv6Address: "::ffff:192.0.2.11"'),
+                ("ipv6Address", '192.0.2.10, ipv6Address: "fe80::1%eth0"'),
+            )
+        ),
+        (
+            CD + "---\n" + MACHINE.replace("address: 192.0.2.10, ", ""),
+            "a machine is either given or made: set address for a machine that exists",
+        ),
         (
             CD.replace("v1alpha1", "v2"),
             "guest.yml:1: apiVersion: unknown version; expected cluster.vmatrix.dev/v1alpha1",
