@@ -176,7 +176,8 @@ GATES = keys_match(
     "a feature gate has another form than feature gates have",
     "write names such as SidecarContainers, with true or false",
 )
-GATES_FLAG = "feature-gates"  # of each component; the kubelet and kube-proxy have `featureGates` in their files
+# The flag of components that have feature gates, and the setting in the files of the kubelet and of kube-proxy.
+GATES_FLAG, GATES_SETTING = "feature-gates", "featureGates"
 GATED_FLAGS = ("apiServer", "controllerManager", "scheduler")
 # CEL sees nothing of an object of any form, such as `config` of the kubelet: there only `holds` looks.
 GATES_TWICE = Cel(
@@ -190,7 +191,7 @@ GATES_TWICE = Cel(
         not settings.feature_gates
         or (
             not any(GATES_FLAG in one.extra_args for one in settings.with_flags)
-            and not any("featureGates" in one.config for one in (settings.kubelet, settings.kube_proxy))
+            and not any(GATES_SETTING in one.config for one in (settings.kubelet, settings.kube_proxy))
         )
     ),
 )

@@ -20,7 +20,7 @@ from harness.kube.objects import dig
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import GATES_FLAG, service_names
-from harness.operator.api.rules import API_NAMES, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
+from harness.operator.api.rules import API_NAMES, GATED, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
 from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
 from harness.spec.models import FILES, Axis
@@ -106,8 +106,6 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
-GATED_ARGS = tuple(f"cluster_{name}_extra_args" for name in ("apiserver", "controller_manager", "scheduler"))
-GATED_CONFIGS = ("cluster_kubelet_config", "cluster_kube_proxy_config")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
 
@@ -158,8 +156,8 @@ def _gates(cd: ClusterDeployment) -> dict[str, Any]:
     gates = dict(sorted(cd.spec.kubernetes.feature_gates.items()))
     if not gates:
         return {}
-    flag = {GATES_FLAG: ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())}
-    return {**dict.fromkeys(GATED_ARGS, flag), **{name: {"featureGates": gates} for name in GATED_CONFIGS}}
+    flag = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
+    return {name: {key: flag if key == GATES_FLAG else gates} for name, key in GATED.items()}
 
 
 def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: AppliedState | None) -> dict[str, str]:

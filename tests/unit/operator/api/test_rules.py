@@ -13,6 +13,7 @@ from harness.kube.kinds.models import ApiModel, Cel
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.crds import KINDS
 from harness.operator.api.rules import (
+    GATED,
     KNOWN,
     MAPPINGS,
     OPERATORS_OWN,
@@ -146,6 +147,16 @@ def test_every_rule_of_a_definition_that_is_not_about_a_change_is_judged_here_to
     assert len(rules) > 15 or model is not ClusterDeployment
     assert [rule.message for rule in rules if rule.holds is None and "oldSelf" not in rule.rule] == []
     assert [rule.message for rule in rules if rule.holds is not None and "oldSelf" in rule.rule] == []
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_feature_gates_of_all_components_are_not_set_for_one_by_a_variable_as_well(name: str) -> None:
+    obj = deployment(kubernetes={"featureGates": {"A": True}}, variables={name: {GATED[name]: "B=true"}})
+    (wrong,) = read(obj, RELEASES)[1]
+    assert wrong.field == f"spec.variables.{name}"
+    assert "use featureGates alone" in wrong.remedy
+    obj["spec"]["kubernetes"] = {}
+    assert read(obj, RELEASES)[1] == []
 
 
 WRONG = [{"a": 1}, 2]  # fits hardly any form
