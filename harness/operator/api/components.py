@@ -446,10 +446,24 @@ ApiName = Annotated[
 ]
 
 
+# What the playbooks and kubeadm keep in /etc/kubernetes, as preflight_rules of playbooks/roles/preflight has it.
+TAKEN_FOLDERS = tuple(
+    f"/etc/kubernetes/{name}" for name in ("manifests", "patches", "hardening", "scheduler", "tmp", "recover")
+)
+OWN_FOLDER = Cel(
+    f"!has(self.folder) || !(self.folder in [{', '.join(map(repr, TAKEN_FOLDERS))}])",
+    "the playbooks or kubeadm have something else in this folder",
+    "use a folder of its own, such as /etc/kubernetes/ssl",
+    ".folder",
+    holds=lambda certificates: certificates.folder not in TAKEN_FOLDERS,
+)
+
+
 class CertificateSettings(ApiModel):
     """For how long certificates are valid, where they are, and what they name."""
 
     cel: ClassVar[tuple[Cel, ...]] = (
+        OWN_FOLDER,
         Cel(
             f"(has(self.folder) ? self.folder : '{PKI}') == (has(oldSelf.folder) ? oldSelf.folder : '{PKI}')",
             "folder cannot change",

@@ -188,6 +188,11 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.certificates.folder",
         "should match",
     ),
+    "certificates in the folder of static pods": (
+        deployment(certificates={"folder": "/etc/kubernetes/manifests"}),
+        "spec.certificates.folder",
+        "use a folder of its own, such as /etc/kubernetes/ssl",
+    ),
     "more machines than failure domains": (
         deployment(
             {

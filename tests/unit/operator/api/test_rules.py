@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, get_args
@@ -11,6 +12,7 @@ import yaml
 
 from harness.kube.kinds.models import ApiModel, Cel
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.components import TAKEN_FOLDERS
 from harness.operator.api.crds import KINDS
 from harness.operator.api.rules import (
     GATED,
@@ -147,6 +149,12 @@ def test_every_rule_of_a_definition_that_is_not_about_a_change_is_judged_here_to
     assert len(rules) > 15 or model is not ClusterDeployment
     assert [rule.message for rule in rules if rule.holds is None and "oldSelf" not in rule.rule] == []
     assert [rule.message for rule in rules if rule.holds is not None and "oldSelf" in rule.rule] == []
+
+
+def test_a_folder_of_certificates_that_the_playbooks_refuse_is_refused_before_it_cannot_change_any_more() -> None:
+    text = (packaged_dir() / "playbooks/roles/preflight/vars/main.yml").read_text(encoding="utf-8")
+    (names,) = re.findall(r"/etc/kubernetes/\(\?!\(([a-z|-]+)\)", text)
+    assert tuple(f"/etc/kubernetes/{name}" for name in names.split("|")) == TAKEN_FOLDERS
 
 
 @pytest.mark.parametrize("name", GATED)
