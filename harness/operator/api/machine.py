@@ -114,6 +114,13 @@ GIVEN_OR_MADE = Cel(
     "set address for a machine that exists, or kubevirt for one that is to be made",
     holds=lambda spec: (spec.address is None) != (spec.kubevirt is None),
 )
+ADDRESSES_OF_MADE = Cel(
+    "!has(self.kubevirt) || !has(self.ipv6Address)",
+    "the addresses of a machine that is made are those of its launcher pod",
+    "remove ipv6Address",
+    ".ipv6Address",
+    holds=lambda spec: spec.kubevirt is None or spec.ipv6_address is None,
+)
 MADE_STAYS = Cel(
     "has(self.kubevirt) == has(oldSelf.kubevirt) && (!has(self.kubevirt) || self.kubevirt == oldSelf.kubevirt)",
     "what a machine is made of cannot change",
@@ -153,7 +160,10 @@ class MachineClaim(ApiModel):
 class DeclaredMachineSpec(ApiModel):
     """How to log in to the machine, and who has claimed it."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (GIVEN_OR_MADE, NO_ADDRESS, NO_IPV6_ADDRESS, MADE_STAYS, HOSTNAME_STAYS)
+    cel: ClassVar[tuple[Cel, ...]] = (
+        *(GIVEN_OR_MADE, NO_ADDRESS, NO_IPV6_ADDRESS, ADDRESSES_OF_MADE),
+        *(MADE_STAYS, HOSTNAME_STAYS),
+    )
     address: Address | None = Field(default=None, description="IP address at which other machines reach it.")
     ipv6_address: Address | None = Field(
         default=None, description="IPv6 address besides, which a cluster of both IP families or of IPv6 needs."
