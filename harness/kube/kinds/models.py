@@ -6,12 +6,13 @@ file. Rules about a change (`oldSelf`) have none: only the API server sees both 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, JsonValue
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 from pydantic_core import CoreSchema
 
 Schema = dict[str, Any]
@@ -49,13 +50,27 @@ class Cel:
 RESERVED = frozenset(
     ("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop")
 ) | {"namespace", "null", "package", "return", "true", "var", "void", "while"}
+ANEW = "delete the object and create it again to change this"
 
 
-def unchanged(field: str, remedy: str = "delete the object and create it again to change this") -> Cel:
+def unchanged(field: str, remedy: str = ANEW) -> Cel:
     """Return the rule that a required field stays as it is."""
     name = field.removeprefix(".")
     called = f"__{name}__" if name in RESERVED else name
     return Cel(f"self.{called} == oldSelf.{called}", f"{name} cannot change", remedy, field)
+
+
+def keys_match(field: str, pattern: str, message: str, remedy: str) -> Cel:
+    """Return the rule that all keys of a map have a form. pattern: of the whole key, from ^ to $."""
+    name = field.removeprefix(".")
+    attribute = to_snake(name)
+    return Cel(
+        f"self.{name}.all(key, key.matches('{pattern}'))",
+        message,
+        remedy,
+        field,
+        holds=lambda model: all(re.fullmatch(pattern, key) for key in getattr(model, attribute)),
+    )
 
 
 VALIDATIONS = "x-kubernetes-validations"

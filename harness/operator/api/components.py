@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
-from harness.kube.kinds.models import ApiModel, Cel, listed, mapped, part, unchanged
+from harness.kube.kinds.models import ANEW, ApiModel, Cel, keys_match, listed, mapped, part, unchanged
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.resources import Arguments, ComponentVersion, FreeForm
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
-FLAGS = Cel(
-    f"self.extraArgs.all(flag, flag.matches('{FLAG_PATTERN}'))",
+FLAGS = keys_match(
+    ".extraArgs",
+    FLAG_PATTERN,
     "a flag has letters that no flag has",
     "write flags without dashes in front, with lower-case letters, digits and '-'",
-    ".extraArgs",
-    holds=lambda flags: all(re.fullmatch(FLAG_PATTERN, flag) for flag in flags.extra_args),
 )
 
 # Settings of the kubelet and of kube-proxy that may be negative, and their least values; all other numbers are counts,
@@ -172,14 +170,14 @@ class KubeadmSettings(ApiModel):
 
 
 GATE_PATTERN = "^[A-Z][A-Za-z0-9]{0,126}$"
-GATES = Cel(
-    f"self.featureGates.all(gate, gate.matches('{GATE_PATTERN}'))",
+GATES = keys_match(
+    ".featureGates",
+    GATE_PATTERN,
     "a feature gate has another form than feature gates have",
     "write names such as SidecarContainers, with true or false",
-    ".featureGates",
-    holds=lambda settings: all(re.fullmatch(GATE_PATTERN, gate) for gate in settings.feature_gates),
 )
-GATES_FLAG = "feature-gates"  # of each component; the kubelet and kube-proxy have `featureGates` in their files
+# The flag of components that have feature gates, and the setting in the files of the kubelet and of kube-proxy.
+GATES_FLAG, GATES_SETTING = "feature-gates", "featureGates"
 GATED_FLAGS = ("apiServer", "controllerManager", "scheduler")
 # CEL sees nothing of an object of any form, such as `config` of the kubelet: there only `holds` looks.
 GATES_TWICE = Cel(
@@ -193,7 +191,7 @@ GATES_TWICE = Cel(
         not settings.feature_gates
         or (
             not any(GATES_FLAG in one.extra_args for one in settings.with_flags)
-            and not any("featureGates" in one.config for one in (settings.kubelet, settings.kube_proxy))
+            and not any(GATES_SETTING in one.config for one in (settings.kubelet, settings.kube_proxy))
         )
     ),
 )
@@ -448,14 +446,28 @@ ApiName = Annotated[
 ]
 
 
+# What the playbooks and kubeadm keep in /etc/kubernetes, as preflight_rules of playbooks/roles/preflight has it.
+TAKEN_FOLDERS = tuple(
+    f"/etc/kubernetes/{name}" for name in ("manifests", "patches", "hardening", "scheduler", "tmp", "recover")
+)
+OWN_FOLDER = Cel(
+    f"!has(self.folder) || !(self.folder in [{', '.join(map(repr, TAKEN_FOLDERS))}])",
+    "the playbooks or kubeadm have something else in this folder",
+    "use a folder of its own, such as /etc/kubernetes/ssl",
+    ".folder",
+    holds=lambda certificates: certificates.folder not in TAKEN_FOLDERS,
+)
+
+
 class CertificateSettings(ApiModel):
     """For how long certificates are valid, where they are, and what they name."""
 
     cel: ClassVar[tuple[Cel, ...]] = (
+        OWN_FOLDER,
         Cel(
             f"(has(self.folder) ? self.folder : '{PKI}') == (has(oldSelf.folder) ? oldSelf.folder : '{PKI}')",
             "folder cannot change",
-            "delete the object and create it again to change this",
+            ANEW,
             ".folder",
         ),
     )

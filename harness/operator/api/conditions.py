@@ -28,6 +28,7 @@ ANSWERING, SETTINGS_AS_APPLIED = "Answering", "SettingsAsApplied"
 HEALTHY, REMEDIATING = "Healthy", "Remediating"
 INFRASTRUCTURE_READY = "InfrastructureReady"
 MESSAGE_LENGTH = 32768  # of metav1.Condition
+Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 
 
 class Condition(StatusModel):

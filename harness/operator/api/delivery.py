@@ -9,7 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from harness.kube.failures import Json
-from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, mapped, part, unchanged
+from harness.kube.kinds.models import (
+    ApiModel,
+    Cel,
+    ObjectModel,
+    StatusModel,
+    keys_match,
+    listed,
+    mapped,
+    part,
+    unchanged,
+)
 from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import Moment, SecretEntry, SecretName
@@ -114,12 +124,11 @@ IMAGE_NAME = _matches(
     "it is not the name of an image in a registry",
     "write REGISTRY/NAME in lower-case letters, without a tag or digest, such as registry.example:5000/team/app",
 )
-ARGUMENT_NAMES = Cel(
-    f"self.args.all(name, name.matches('{ARGUMENT_PATTERN}'))",
+ARGUMENT_NAMES = keys_match(
+    ".args",
+    ARGUMENT_PATTERN,
     "a build argument has a name that no ARG of a Dockerfile has",
     "use letters, digits and '_', a letter first",
-    ".args",
-    holds=lambda build: all(re.search(ARGUMENT_PATTERN, name) for name in build.args),
 )
 Quantity = Annotated[str, StringConstraints(pattern=r"^[0-9]+([.][0-9]+)?(m|k|[KMGTPE]i?)?$", max_length=20)]
 Value = Annotated[str, StringConstraints(max_length=4096)]

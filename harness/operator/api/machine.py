@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
@@ -88,12 +89,17 @@ MACHINE_NAME = Cel(
     "the name is not a hostname",
     "set spec.hostname, or use at most 63 lower-case letters, digits and '-'",
     ".metadata.name",
+    holds=lambda machine: (
+        machine.spec.hostname is not None
+        or (len(machine.metadata.name) <= 63 and re.fullmatch(HOST_PATTERN, machine.metadata.name) is not None)
+    ),
 )
 NO_ADDRESS = Cel(
     "!has(self.address) || isIP(self.address)",
     "the address is not an IP address",
     "write the address at which other machines reach this one",
     ".address",
+    holds=lambda spec: spec.address is None or ip_version(spec.address) != 0,
 )
 NO_IPV6_ADDRESS = Cel(
     "!has(self.ipv6Address) || (isIP(self.ipv6Address) && ip(self.ipv6Address).family() == 6)",
@@ -107,6 +113,13 @@ GIVEN_OR_MADE = Cel(
     "a machine is either given or made",
     "set address for a machine that exists, or kubevirt for one that is to be made",
     holds=lambda spec: (spec.address is None) != (spec.kubevirt is None),
+)
+ADDRESSES_OF_MADE = Cel(
+    "!has(self.kubevirt) || !has(self.ipv6Address)",
+    "the addresses of a machine that is made are those of its launcher pod",
+    "remove ipv6Address",
+    ".ipv6Address",
+    holds=lambda spec: spec.kubevirt is None or spec.ipv6_address is None,
 )
 MADE_STAYS = Cel(
     "has(self.kubevirt) == has(oldSelf.kubevirt) && (!has(self.kubevirt) || self.kubevirt == oldSelf.kubevirt)",
@@ -147,7 +160,10 @@ class MachineClaim(ApiModel):
 class DeclaredMachineSpec(ApiModel):
     """How to log in to the machine, and who has claimed it."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (GIVEN_OR_MADE, NO_ADDRESS, NO_IPV6_ADDRESS, MADE_STAYS, HOSTNAME_STAYS)
+    cel: ClassVar[tuple[Cel, ...]] = (
+        *(GIVEN_OR_MADE, NO_ADDRESS, NO_IPV6_ADDRESS, ADDRESSES_OF_MADE),
+        *(MADE_STAYS, HOSTNAME_STAYS),
+    )
     address: Address | None = Field(default=None, description="IP address at which other machines reach it.")
     ipv6_address: Address | None = Field(
         default=None, description="IPv6 address besides, which a cluster of both IP families or of IPv6 needs."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import combinations, product
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from harness.kube.kinds.models import ApiModel, Cel, ObjectModel, StatusModel, listed, part, unchanged
+from harness.kube.kinds.models import ANEW, ApiModel, Cel, ObjectModel, StatusModel, listed, part, unchanged
 from harness.operator.api.components import switch
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.resources import Line, ObjectName
@@ -40,11 +40,13 @@ def network_of(text: str | None) -> IPv4Network | IPv6Network | None:
 
 
 def ip_version(text: str) -> int:
-    """Return the version of an IP address, 0 for a text that is none."""
+    """Return the version of an IP address, 0 for a text that is none, or one that the API server does not read."""
     try:
-        return ip_address(text).version
+        address = ip_address(text)
     except ValueError:
         return 0
+    foreign = isinstance(address, IPv6Address) and (address.ipv4_mapped is not None or address.scope_id is not None)
+    return 0 if foreign else address.version
 
 
 IpFamily = Literal["IPv4", "IPv6"]
@@ -111,7 +113,6 @@ DEFAULT_NETWORKS = {"pods": "10.243.0.0/16", "services": "10.95.0.0/16"}
 IPV6_NETWORKS = {"pods": "fd10:243::/56", "services": "fd10:95::/112"}
 SECOND_NETWORKS = {"ipv6Pods": IPV6_NETWORKS["pods"], "ipv6Services": IPV6_NETWORKS["services"]}
 DEFAULT_PORT = 8472
-ANEW = "delete the object and create it again to change this"
 FAMILIES_IN_ORDER = Cel(
     f"!has(self.ipFamilies) || self.ipFamilies.size() == 1 || self.ipFamilies[0] == '{IPV4}'",  # == knows no order
     "a cluster of both IP families has IPv4 first",
@@ -126,7 +127,9 @@ SECOND_ALONE = Cel(
     f"remove ipv6Pods and ipv6Services, or set ipFamilies to [{IPV4}, {IPV6}]",
     ".ipFamilies",
     holds=lambda network: (
-        network.ip_families in (None, (IPV4, IPV6)) or (network.ipv6_pods is None and network.ipv6_services is None)
+        network.ip_families is None
+        or {IPV4, IPV6} <= set(network.ip_families)
+        or (network.ipv6_pods is None and network.ipv6_services is None)
     ),
 )
 
@@ -218,10 +221,14 @@ class ClusterNetwork(ApiModel):
         default=None, description="Network of the Services; default: that of the pool, or 10.95.0.0/16; cannot change."
     )
     ipv6_pods: Cidr | None = Field(
-        default=None, alias="ipv6Pods", description="Second network of the pods, of a cluster of both IP families."
+        default=None,
+        alias="ipv6Pods",
+        description="Second network of the pods; default: that of the pool, or fd10:243::/56; cannot change.",
     )
     ipv6_services: Cidr | None = Field(
-        default=None, alias="ipv6Services", description="Second network of the Services, likewise."
+        default=None,
+        alias="ipv6Services",
+        description="Second network of the Services; default: that of the pool, or fd10:95::/112; cannot change.",
     )
     dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
@@ -272,16 +279,6 @@ class ClusterNetwork(ApiModel):
         return {**made, "vxlan": {"port": DEFAULT_PORT, **vxlan} if isinstance(vxlan, Mapping) else vxlan}
 
 
-def _range(field: str) -> Cel:
-    return Cel(
-        f"self.{field}.first <= self.{field}.last",
-        "the range ends before it begins",
-        "set last to first or more",
-        f".{field}",
-        holds=lambda vxlan: getattr(vxlan, field) is None or getattr(vxlan, field).first <= getattr(vxlan, field).last,
-    )
-
-
 PARTS = Cel(
     "isCIDR(self.cidr) && cidr(self.cidr).masked() == cidr(self.cidr) && "
     f"self.prefix >= cidr(self.cidr).prefixLength() && self.prefix - cidr(self.cidr).prefixLength() <= {MOST_BITS} && "
@@ -303,13 +300,12 @@ class NetworkRange(ApiModel):
     @property
     def network(self) -> Network | None:
         """Return the whole network, None where it cannot be divided in this way."""
-        try:
-            found = ip_network(self.cidr)
-        except ValueError:
+        whole = network_of(self.cidr)
+        if whole is None:
             return None
-        longest = 30 if found.version == 4 else 126
-        fits = found.prefixlen <= self.prefix <= min(longest, found.prefixlen + MOST_BITS)
-        return found if fits else None
+        longest = 30 if whole.version == 4 else 126
+        fits = whole.prefixlen <= self.prefix <= min(longest, whole.prefixlen + MOST_BITS)
+        return whole if fits else None
 
     def parts(self) -> Iterator[Network]:
         """Yield the clusters' parts, from the lowest address upwards."""
@@ -318,9 +314,19 @@ class NetworkRange(ApiModel):
             yield from whole.subnets(new_prefix=self.prefix)
 
 
+ENDS_AFTER_IT_BEGINS = Cel(
+    "self.first <= self.last",
+    "the range ends before it begins",
+    "set last to first or more",
+    ".last",
+    holds=lambda numbers: numbers.first <= numbers.last,
+)
+
+
 class NumberRange(ApiModel):
     """Numbers, both ends included."""
 
+    cel: ClassVar[tuple[Cel, ...]] = (ENDS_AFTER_IT_BEGINS,)
     first: int = Field(ge=1, le=HIGHEST_VNI, description="The lowest.")
     last: int = Field(ge=1, le=HIGHEST_VNI, description="The highest.")
 
@@ -337,7 +343,7 @@ PORTS = Cel(
 class PoolVxlan(ApiModel):
     """VXLAN numbers and ports."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (_range("vnis"), PORTS)
+    cel: ClassVar[tuple[Cel, ...]] = (PORTS,)
     vnis: NumberRange = Field(description="VXLAN numbers, one for each cluster.")
     ports: NumberRange | None = Field(
         default=None, description="UDP ports, one for each cluster; default: 8472 for all."
@@ -391,6 +397,11 @@ class PoolAllocation(StatusModel):
     )
     vni: int = Field(description="VXLAN number.")
     port: int = Field(description="UDP port of VXLAN.")
+
+    @property
+    def by_field(self) -> dict[str, str | None]:
+        """Return the networks by the names of their fields."""
+        return dict(zip(PLACES, (self.pods, self.services, self.ipv6_pods, self.ipv6_services), strict=True))
 
 
 MOST_CLUSTERS = 2000  # an object of the API has at most 1.5 MiB; one of these takes some 300 bytes

@@ -23,7 +23,15 @@ from harness.kube.kinds.page import SpecMistake, mistakes_of_form, path_of
 from harness.kube.objects import dig
 from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import FLAG_PATTERN, FLAGS, NamedImages, number_mistakes
+from harness.operator.api.components import (
+    FLAG_PATTERN,
+    FLAGS,
+    GATES_FLAG,
+    GATES_SETTING,
+    GATES_TWICE,
+    NamedImages,
+    number_mistakes,
+)
 from harness.operator.api.networks import network_of
 from harness.operator.api.schedules import schedule_mistakes
 from harness.operator.api.sets import ETCD
@@ -178,6 +186,12 @@ NETWORKS = {field.path.removeprefix("network."): field.variable for field in SET
 QUOTED = 'write it as text: "1.30"'
 MAPPINGS = {field.variable: field for field in SETTINGS if field.path.endswith((".config", ".extraArgs", ".checksums"))}
 
+# Variables of the components that have feature gates, and under which key: a flag of some, a setting of others.
+GATED = {
+    **{f"cluster_{name}_extra_args": GATES_FLAG for name in ("apiserver", "controller_manager", "scheduler")},
+    **dict.fromkeys(("cluster_kubelet_config", "cluster_kube_proxy_config"), GATES_SETTING),
+}
+
 
 def of_other_runtimes(runtime: str) -> frozenset[str]:
     """Return the variables of runtimes that a cluster does not have: no field sets them, and nobody reads them."""
@@ -211,6 +225,8 @@ def variable_mistakes(cd: ClusterDeployment) -> Iterator[SpecMistake]:
             yield from [wrong] if wrong else []
         elif name in MAPPINGS:
             yield from _merged(f"spec.variables.{name}", MAPPINGS[name].path, value)
+            if cd.spec.kubernetes.feature_gates and isinstance(value, Mapping) and GATED.get(name) in value:
+                yield SpecMistake(f"spec.variables.{name}", GATES_TWICE.message, GATES_TWICE.remedy)
         elif wrong := _name_mistake(name, packaged=packaged) or _value_mistake(name, value, packaged=packaged):
             yield wrong
     settings = cd.spec.kubernetes

@@ -35,6 +35,7 @@ from harness.operator.api.conditions import (
     READY,
     SPREAD,
     Condition,
+    Said,
     new,
     with_conditions,
 )
@@ -213,7 +214,6 @@ def addons_ready(view: DeclaredView) -> tuple[bool | None, str, str]:
 
 SILENCING = (*RESTORING, RESET)
 RESTART_SECONDS = 120.0  # of an API server with new settings (60 s), and of its return to the former ones (60 s)
-Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 # Waits after which something is done although nobody edits the object: who waits for the end of an edit waits on.
 BY_ITSELF = frozenset(
     {

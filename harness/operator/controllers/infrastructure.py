@@ -389,11 +389,13 @@ class InfrastructureLook:
         if not address or useless(address):
             why = f"has the address {address}, which {useless(address)}" if address else "has no address yet"
             return InfrastructureReport(False, NO_ADDRESS, f"the launcher of machine {name} {why}", settled=False)
-        before = str(dig(machine, "status", "infrastructure", "address") or address)
-        if held and before != address:
-            remedy = "delete the Machine to have another one in its place, if its cluster cannot live with that"
-            message = f"machine {name} was started again and has the address {address} instead of {before}; {remedy}"
-            return InfrastructureReport(False, ADDRESS_CHANGED, message)
+        for family in ("address", "ipv6Address"):
+            before, after = dig(machine, "status", "infrastructure", family), now.get(family)
+            if held and before and before != after:
+                remedy = "delete the Machine to have another one in its place, if its cluster cannot live with that"
+                has = f"the address {after}" if after else "no address"
+                message = f"machine {name} was started again and has {has} instead of {before}; {remedy}"
+                return InfrastructureReport(False, ADDRESS_CHANGED, message)
         return InfrastructureReport(True, Standing.RUNNING, f"it runs on node {now['node'] or 'unknown'}", now)
 
     def _disk(self, vmi: Json | None) -> str:

@@ -18,9 +18,7 @@ from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
 from harness.operator.controllers.machine import NOT_EMPTY
 from harness.operator.controllers.machine_phase import IDLE, current, going
-from harness.operator.decide.spread import Spreading
-
-NAMED = 5  # so many names of a kind are told, of more only how many there are
+from harness.operator.decide.spread import Spreading, claimed_in_order, first_names
 
 
 @dataclass(frozen=True)
@@ -118,12 +116,16 @@ def shortage(
     others = [m for m in machines if claimant.chooses(m) and not claimant.has(m)]
     pairs = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
     of = f" of {', '.join(names)}" if names else f" with labels {pairs}" if labels else ""
+    spreading = Spreading.of(claimant.wanted)
+    own = [m for m in machines if claimant.has(m) and not going(m)]
+    fitting = list(claimed_in_order(spreading, filter(claimable, others), own))
     states: dict[str, list[str]] = defaultdict(list)
     for machine in others:
-        states[_state(machine, left_to)].append(machine["metadata"]["name"])
+        crowded = spreading.key if claimable(machine) and machine not in fitting else ""
+        states[_state(machine, left_to, crowded)].append(machine["metadata"]["name"])
     there = f"{len(others)} {'exists' if len(others) == 1 else 'exist'}" if others or not names else ""
     words = [
-        f"{len(group)} {'is' if len(group) == 1 else 'are'} {state} ({_some(group)})"
+        f"{len(group)} {'is' if len(group) == 1 else 'are'} {state} ({first_names(group)})"
         for state, group in sorted(states.items())
     ]
     absent = sorted(set(names) - {m["metadata"]["name"] for m in machines})
@@ -144,8 +146,8 @@ def scarce_domains(sets: Sequence[Json], cluster: str, machines: Sequence[Json])
         claimant = Claimant(wanted, cluster, "")
         if not spreading.required or spreading.domains or claimant.makes:
             continue
-        place = (cluster, wanted["name"])
-        free = [m for m in machines if claimant.chooses(m) and _place(m) in (place, None) and not going(m)]
+        places = ((cluster, wanted["name"]), (None, None))
+        free = [m for m in machines if claimant.chooses(m) and _claim(m)[:2] in places and not going(m)]
         known = spreading.known(free)
         if len(free) >= replicas > len(known):
             there = f"{len(known)} of {spreading.key}" + (f" ({', '.join(known)})" if known else "")
@@ -154,24 +156,16 @@ def scarce_domains(sets: Sequence[Json], cluster: str, machines: Sequence[Json])
             yield SpecMistake(f"spec.machineSets[{number}].failureDomains", message, remedy)
 
 
-def _place(machine: Json) -> tuple[str, str] | None:
-    """Return the cluster and the set that have a Machine, None where nobody has it."""
-    claim = dig(machine, "spec", "claim")
-    return (claim["cluster"], claim["set"]) if claim else None
-
-
-def _state(machine: Json, left_to: Callable[[Json], str] | None) -> str:
+def _state(machine: Json, left_to: Callable[[Json], str] | None, crowded: str) -> str:
+    """Return why a Machine is not claimed. crowded: the label by which the set has enough where it is, "" for none."""
     claim = dig(machine, "spec", "claim")
     if claim:
         return f"claimed by cluster {claim['cluster']}"
     if left_to is not None and claimable(machine) and (older := left_to(machine)):
         return f"left to the older cluster {older}"
+    if crowded:
+        return f"in no domain of {crowded} that lacks a machine"
     return "being deleted" if deleting(machine) else str(dig(machine, "status", "phase") or "Pending")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 CLAIMED, CLUSTER_LOST = "MachinesClaimed", "ClusterLost"  # condition of a MachineSet, and why it claims nothing

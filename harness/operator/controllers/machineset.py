@@ -180,7 +180,7 @@ class MachineSetController:
         free = [m for m in here if claimant.chooses(m) and claimable(m, used, adopting=adopting)]
         left_to = self._left_to(deployment)
         mine, spreading = [m for m in own if claimant.has(m) and not going(m)], Spreading.of(claimant.wanted)
-        for machine in claimed_in_order(spreading, oldest_first(free), mine, claimant.replicas):
+        for machine in claimed_in_order(spreading, oldest_first(free), mine):
             if lacking <= 0:
                 return
             if not left_to(machine):

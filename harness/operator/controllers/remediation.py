@@ -17,7 +17,15 @@ from harness.kube.objects import condition, deleting, dig, is_condition, parse_t
 from harness.kube.reconcile import Controller, follow
 from harness.kube.resources import VMI, Resource
 from harness.operator.api.clusterdeployment import HealthPolicy
-from harness.operator.api.conditions import ANSWERING, HEALTHY, INFRASTRUCTURE_READY, NODE_READY, REMEDIATING, new
+from harness.operator.api.conditions import (
+    ANSWERING,
+    HEALTHY,
+    INFRASTRUCTURE_READY,
+    NODE_READY,
+    REMEDIATING,
+    Said,
+    new,
+)
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, REPLACE_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, ETCD
 from harness.operator.context import OperatorContext
@@ -106,9 +114,6 @@ def _patient(machine: Json, calm: datetime | None, *, stacked: bool) -> Patient:
 
 def _roles(machine: Json) -> list[str]:
     return dig(machine, "status", "roles") or []
-
-
-Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 
 
 class Treatment(StrEnum):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.kube.failures import Json
+from harness.kube.kinds.models import ANEW
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
@@ -36,7 +37,6 @@ UNNAMED = {  # what a cluster has whose object names none
     "cluster_certificates_folder": PKI,
 }
 TWO = 2  # members of etcd, on the way to three
-ANEW = "delete the object and create it again to change this"
 
 
 def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None, *, lost: bool = False) -> list[SpecMistake]:

@@ -19,15 +19,11 @@ from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, Plan
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import (
-    GIVEN_OR_MADE,
-    NO_ADDRESS,
-    NO_IPV6_ADDRESS,
     DeclaredMachine,
     DeclaredMachineSpec,
     KeyRef,
     MachineClaim,
 )
-from harness.operator.api.networks import ip_version
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, GROUP, MACHINE
 from harness.operator.api.rules import mistakes, read
 from harness.operator.api.sets import WantedSet
@@ -90,7 +86,7 @@ def judged(
         if _kind(document) == MACHINE.kind:
             machine, wrong = validate(document, DeclaredMachine)
             machines += [machine] if machine is not None else []
-            problems += wrong or _address(document, machine)
+            problems += wrong or _broken(document, machine)
             continue
         cd, mistakes = read(document.content, load_releases().kubernetes, creating=creating)
         deployments += [cd] if cd is not None else []
@@ -103,16 +99,11 @@ def judged(
     return deployments, machines
 
 
-def _address(document: Document, machine: DeclaredMachine | None) -> Iterator[Problem]:
-    """Yield what is wrong with the address of a Machine."""
-    if machine is None or not machine.spec.address:
-        if machine is not None and not machine.made:
-            yield document.problem(("spec",), f"{GIVEN_OR_MADE.message}: {GIVEN_OR_MADE.remedy}")
-        return
-    if ip_version(machine.spec.address) == 0:
-        yield document.problem(("spec", "address"), f"{NO_ADDRESS.message}: {NO_ADDRESS.remedy}")
-    if NO_IPV6_ADDRESS.holds is not None and not NO_IPV6_ADDRESS.holds(machine.spec):
-        yield document.problem(("spec", "ipv6Address"), f"{NO_IPV6_ADDRESS.message}: {NO_IPV6_ADDRESS.remedy}")
+def _broken(document: Document, machine: DeclaredMachine | None) -> Iterator[Problem]:
+    """Yield the rules of a Machine's definition that it breaks."""
+    for place, rule in machine.broken(creating=True) if machine is not None else ():
+        fields = [field for field in rule.field.split(".") if field]
+        yield document.problem((*place, *fields), f"{rule.message}: {rule.remedy}")
 
 
 def _items(document: Document) -> Iterator[Document]:

@@ -100,12 +100,7 @@ class _Ledger:
         return f"{len(self.others)} clusters have all that there are ({what}): add a range, or delete a cluster"
 
     def _networks(self) -> list[tuple[str, str]]:
-        return [(text, _owner(one)) for one in self.others for field in PLACES if (text := _of(one, field)) is not None]
-
-
-def _of(one: PoolAllocation, field: str) -> str | None:
-    text: str | None = dict(zip(PLACES, (one.pods, one.services, one.ipv6_pods, one.ipv6_services), strict=True))[field]
-    return text
+        return [(text, _owner(one)) for one in self.others for text in one.by_field.values() if text is not None]
 
 
 def _owner(one: PoolAllocation) -> str:

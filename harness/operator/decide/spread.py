@@ -1,7 +1,7 @@
 """Which failure domain the machines of a set are in, go to and leave from, so that domains stay balanced; pure.
 
-A set of n machines over k domains has at most n/k of them, rounded up, in each. New machines go to the domain that has
-the fewest, and machines leave the one that has the most.
+A set of n machines over k domains has at most n/k of them, rounded up, in each, and one where domains are required. New
+machines go to the domain that has the fewest, and machines leave the one that has the most.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from dataclasses import dataclass
 
 from harness.kube.failures import Json
 from harness.kube.objects import controller_of, dig
+from harness.operator.api.conditions import Said
 from harness.operator.api.sets import HOSTNAME_LABEL, ZONE_LABEL, FailureDomains
 
-NAMED = 5  # so many machines of a domain are named, of more only how many there are
+NAMED = 5  # so many machines of a kind are named, of more only how many there are
 
 
 @dataclass(frozen=True)
 class Spreading:
     """Over what a set is spread.
 
-    key: the label whose values are the domains.  required: no domain has more than its share.
+    key: the label whose values are the domains.  required: no domain has two machines.
     domains: the only ones, none where any will do.  asked: whether the set says anything of it.
     """
 
@@ -67,20 +68,20 @@ def emptiest(domains: Sequence[str], taken: Iterable[str]) -> str:
     return min(domains, key=lambda domain: counts[domain], default="")
 
 
-def claimed_in_order(spreading: Spreading, free: Iterable[Json], own: Iterable[Json], wanted: int) -> Iterator[Json]:
+def claimed_in_order(spreading: Spreading, free: Iterable[Json], own: Iterable[Json]) -> Iterator[Json]:
     """Yield Machines, each from a domain that the set has the fewest of; in the given order within a domain.
 
+    Where domains are required, no second one of a domain is yielded, however few domains there are.
+
     Args:
-        free: that may be claimed.  own: that the set has.  wanted: how many the set is to have.
+        free: that may be claimed.  own: that the set has.
     """
-    left, mine = list(free), list(own)
-    most = share(wanted, len(spreading.known((*left, *mine))))
-    counts = Counter(map(spreading.domain_of, mine))
+    left, counts = list(free), Counter(map(spreading.domain_of, own))
     while left:
         chosen = min(left, key=lambda machine: counts[spreading.domain_of(machine)])
         left.remove(chosen)
         domain = spreading.domain_of(chosen)
-        if spreading.required and (not domain or counts[domain] >= most):
+        if spreading.required and (not domain or counts[domain]):
             continue
         counts[domain] += 1
         yield chosen
@@ -103,9 +104,6 @@ def leaving_in_order(machines: Sequence[tuple[str, str]], first: int) -> list[st
     return [name for name, _ in gone]
 
 
-Said = tuple[bool | None, str, str]  # a condition's status, reason and message
-
-
 def spread_of(wanted: Json, own: Sequence[Json], others: Iterable[Json] = ()) -> Said | None:
     """Return whether the machines of a set are spread as it asks, None where it asks for nothing.
 
@@ -122,14 +120,14 @@ def spread_of(wanted: Json, own: Sequence[Json], others: Iterable[Json] = ()) ->
         if any(controller_of(machine) for machine in own):
             remedy = "name failureDomains.domains, so that each Machine has the label of its own"
         where = f"in a domain of {spreading.key}" + (f" ({', '.join(known)})" if spreading.domains else "")
-        return None, "DomainUnknown", f"{name}: nothing says that {_some(unknown)} is {where}: {remedy}"
+        return None, "DomainUnknown", f"{name}: nothing says that {first_names(unknown)} is {where}: {remedy}"
     where_each: dict[str, list[str]] = {domain: [] for domain in known}
     for machine in own:
         where_each[spreading.domain_of(machine)].append(machine["metadata"]["name"])
-    most = share(max(replicas, len(own)), max(len(known), 2 if replicas > 1 else 1))
+    most = 1 if spreading.required else share(max(replicas, len(own)), max(len(known), 2 if replicas > 1 else 1))
     over = {domain: names for domain, names in where_each.items() if len(names) > most}
     if over:
-        crowded = "; ".join(f"{domain} has {_some(names)}" for domain, names in over.items())
+        crowded = "; ".join(f"{domain} has {first_names(names)}" for domain, names in over.items())
         said = f"{name}: {crowded}, of {len(own)} machines in {len(known)} domains of {spreading.key}"
         return False, "TooManyInOne", f"{said}: add machines in others, and replace some of these"
     if spreading.required and replicas > max(len(known), len(own)):
@@ -152,6 +150,7 @@ def _counts(where_each: Mapping[str, Sequence[str]]) -> str:
     return ", ".join(f"{domain}: {len(names)}" for domain, names in where_each.items())
 
 
-def _some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
+    """Return names for people: the first ones, and how many more there are."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -16,10 +16,11 @@ from typing import Any
 
 import yaml
 
+from harness.kube.objects import dig
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.components import GATES_FLAG, service_names
-from harness.operator.api.rules import API_NAMES, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
+from harness.operator.api.rules import API_NAMES, GATED, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
 from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
 from harness.spec.models import FILES, Axis
@@ -105,17 +106,6 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
-OF_MODELS = (  # variables of which a field that is not set is left out
-    *(
-        "cluster_pod_security",
-        "cluster_event_rate_limits",
-        "cluster_kubeadm_timeouts",
-        "cluster_apiserver_extra_volumes",
-    ),
-    *("cluster_controller_manager_extra_volumes", "cluster_scheduler_extra_volumes"),
-)
-GATED_ARGS = tuple(f"cluster_{name}_extra_args" for name in ("apiserver", "controller_manager", "scheduler"))
-GATED_CONFIGS = ("cluster_kubelet_config", "cluster_kube_proxy_config")
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path", "cluster_authority_path")
 
@@ -147,9 +137,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
     Args:
         versions: of its components and add-ons, by name.
     """
-    spec, runtime = cd.spec.model_dump(mode="json", by_alias=True), cd.spec.runtime.name
-    made = {field.variable: _at(spec, field.path) for field in SETTINGS if field.runtime in ("", runtime)}
-    made |= {name: _set(made[name]) for name in OF_MODELS}
+    spec, runtime = cd.spec.model_dump(mode="json", by_alias=True, exclude_none=True), cd.spec.runtime.name
+    made = {field.variable: dig(spec, *field.path.split(".")) for field in SETTINGS if field.runtime in ("", runtime)}
     made["cluster_artifact_source"] = cd.spec.source.type.lower()
     made |= {variable(name): version for name, version in versions.items()}
     made = merged({name: value for name, value in made.items() if value is not None}, _gates(cd))
@@ -167,8 +156,8 @@ def _gates(cd: ClusterDeployment) -> dict[str, Any]:
     gates = dict(sorted(cd.spec.kubernetes.feature_gates.items()))
     if not gates:
         return {}
-    flag = {GATES_FLAG: ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())}
-    return {**dict.fromkeys(GATED_ARGS, flag), **{name: {"featureGates": gates} for name in GATED_CONFIGS}}
+    flag = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
+    return {name: {key: flag if key == GATES_FLAG else gates} for name, key in GATED.items()}
 
 
 def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: AppliedState | None) -> dict[str, str]:
@@ -188,16 +177,3 @@ def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: Applied
     parts += ["crictl"] if runtime.name == CRIO else []
     made = {name: {**known, **named}.get(name) for name in parts} | addons
     return {name: version for name, version in made.items() if version is not None}
-
-
-def _set(value: Any) -> Any:
-    """Return what a model or a list of models says, without the fields that are not set."""
-    if isinstance(value, list):
-        return [_set(one) for one in value]
-    return {name: one for name, one in value.items() if one is not None} if isinstance(value, dict) else value
-
-
-def _at(content: Any, path: str) -> Any:
-    for key in path.split("."):
-        content = content[key]
-    return content

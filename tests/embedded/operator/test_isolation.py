@@ -37,6 +37,11 @@ BAD_POOLS: dict[str, tuple[Json, str]] = {
     "too many parts": ({"pods": [{"cidr": "10.0.0.0/8", "prefix": 30}]}, "at most 16 bits longer"),
     "ranges that overlap": ({"services": [{"cidr": "10.65.0.0/16", "prefix": 20}]}, "choose ranges that are apart"),
     "a range that is backwards": ({"vxlan": {"vnis": {"first": 9, "last": 3}}}, "the range ends before it begins"),
+    "ports that are backwards": (
+        {"vxlan": {**VXLAN, "ports": {"first": 9001, "last": 9000}}},
+        "the range ends before it begins",
+    ),
+    "a length with a zero": ({"pods": [{"cidr": "10.64.0.0/015", "prefix": 16}]}, "not a network in CIDR notation"),
     "a port": ({"vxlan": {**VXLAN, "ports": {"first": 60000, "last": 70000}}}, "a port is too large"),
 }
 

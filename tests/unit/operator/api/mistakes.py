@@ -109,6 +109,18 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.network.ipFamilies",
         "write [IPv4, IPv6], or one of them",
     ),
+    "IPv6 before IPv4, with second networks": (
+        deployment(
+            network={
+                "ipFamilies": ["IPv6", "IPv4"],
+                "pool": "flat",
+                "ipv6Pods": "fd10::/56",
+                "ipv6Services": "fd11::/112",
+            }
+        ),
+        "spec.network.ipFamilies",
+        "write [IPv4, IPv6], or one of them",
+    ),
     "a second network of one family": (
         deployment(network={"ipFamilies": ["IPv4"], "ipv6Pods": "fd10::/56", "ipv6Services": "fd11::/112"}),
         "spec.network.ipFamilies",
@@ -175,6 +187,11 @@ BAD: dict[str, tuple[Json, str, str]] = {
         deployment(certificates={"folder": "/srv/ssl"}),
         "spec.certificates.folder",
         "should match",
+    ),
+    "certificates in the folder of static pods": (
+        deployment(certificates={"folder": "/etc/kubernetes/manifests"}),
+        "spec.certificates.folder",
+        "use a folder of its own, such as /etc/kubernetes/ssl",
     ),
     "more machines than failure domains": (
         deployment(

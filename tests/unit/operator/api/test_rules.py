@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, get_args
@@ -11,7 +12,10 @@ import yaml
 
 from harness.kube.kinds.models import ApiModel, Cel
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.components import TAKEN_FOLDERS
+from harness.operator.api.crds import KINDS
 from harness.operator.api.rules import (
+    GATED,
     KNOWN,
     MAPPINGS,
     OPERATORS_OWN,
@@ -127,17 +131,40 @@ def rules_in(model: type[ApiModel]) -> Iterator[Cel]:
     """Yield the rules of a model and of all models inside of it."""
     yield from model.cel
     for field in model.model_fields.values():
-        kinds = (field.annotation, *get_args(field.annotation))
-        for inner in kinds:
-            if isinstance(inner, type) and issubclass(inner, ApiModel):
-                yield from rules_in(inner)
+        for inner in models_in(field.annotation):
+            yield from rules_in(inner)
 
 
-def test_every_rule_of_the_definition_that_is_not_about_a_change_is_judged_here_too() -> None:
-    rules = list(rules_in(ClusterDeployment))
-    assert len(rules) > 15
+def models_in(annotation: Any) -> Iterator[type[ApiModel]]:
+    """Yield the models that a field has, at whatever depth its type names them."""
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from models_in(inner)
+
+
+@pytest.mark.parametrize("model", [kind.model for kind in KINDS], ids=[kind.resource.kind for kind in KINDS])
+def test_every_rule_of_a_definition_that_is_not_about_a_change_is_judged_here_too(model: type[ApiModel]) -> None:
+    rules = list(rules_in(model))
+    assert len(rules) > 15 or model is not ClusterDeployment
     assert [rule.message for rule in rules if rule.holds is None and "oldSelf" not in rule.rule] == []
     assert [rule.message for rule in rules if rule.holds is not None and "oldSelf" in rule.rule] == []
+
+
+def test_a_folder_of_certificates_that_the_playbooks_refuse_is_refused_before_it_cannot_change_any_more() -> None:
+    text = (packaged_dir() / "playbooks/roles/preflight/vars/main.yml").read_text(encoding="utf-8")
+    (names,) = re.findall(r"/etc/kubernetes/\(\?!\(([a-z|-]+)\)", text)
+    assert tuple(f"/etc/kubernetes/{name}" for name in names.split("|")) == TAKEN_FOLDERS
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_feature_gates_of_all_components_are_not_set_for_one_by_a_variable_as_well(name: str) -> None:
+    obj = deployment(kubernetes={"featureGates": {"A": True}}, variables={name: {GATED[name]: "B=true"}})
+    (wrong,) = read(obj, RELEASES)[1]
+    assert wrong.field == f"spec.variables.{name}"
+    assert "use featureGates alone" in wrong.remedy
+    obj["spec"]["kubernetes"] = {}
+    assert read(obj, RELEASES)[1] == []
 
 
 WRONG = [{"a": 1}, 2]  # fits hardly any form

@@ -1,17 +1,31 @@
-"""When a guest is believed not to answer; tests/embedded/operator/test_node_health.py watches a real API."""
+"""When a guest is believed not to answer, and what it is reached through.
+
+tests/embedded/operator/test_node_health.py watches a real API.
+"""
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness.kube.client import Cluster
+from harness.kube.resources import SECRET
+from harness.machines.reach.portforward import OPEN_SECONDS, Tunnels
+from harness.operator.api.resources import MACHINE
+from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers import guest
-from harness.operator.controllers.guest import SILENT_SECONDS, GuestNodes, GuestView
+from harness.operator.controllers.guest import SILENT_SECONDS, GuestAccess, GuestNodes, GuestView, NoKubeconfig
+from tests.unit.fake_cluster import FakeCluster
+from tests.unit.operator.api.mistakes import MADE
+from tests.unit.operator.controllers.objects import CLAIM, Json, machine
+from tests.unit.refusals.lying import kubeconfig
 
 NODE = {"metadata": {"name": "m-0"}}
 ANSWERED = GuestView({"m-0": NODE}, None, "")
@@ -67,3 +81,80 @@ def test_a_guest_that_stays_away_is_said_not_to_answer(clock: Clock) -> None:
 def test_a_guest_that_never_answered_this_manager_is_told_after_the_same_time(clock: Clock) -> None:
     assert broken(GuestView(), clock, 0.0, SILENT_SECONDS - 0.1) == (GuestView(), [])
     assert broken(GuestView(), clock, 0.0, SILENT_SECONDS) == (GuestView(trouble="cut"), ["cut"])
+
+
+SERVER = "https://[fd00:1::5]:6443"
+THROUGH = {"virtualMachineInstance": "vm-2"}
+
+
+@pytest.fixture
+def tunnels(monkeypatch: pytest.MonkeyPatch) -> list[Tunnels]:
+    """Return the tunnels that were opened; no process carries anything."""
+    opened: list[Tunnels] = []
+
+    @contextmanager
+    def forwarding(to: Tunnels) -> Iterator[Any]:
+        opened.append(to)
+        yield SimpleNamespace(url="http://127.0.0.1:1")
+
+    monkeypatch.setattr(guest, "forwarding", forwarding)
+    return opened
+
+
+def opened(*machines: Json, access: str = "PortForward", secret: bool = True) -> Cluster:
+    """Open guest `one` of these machines, and return the client of it."""
+    value = base64.b64encode(kubeconfig({"server": SERVER}).encode()).decode()
+    found = {"metadata": {"name": "one-kubeconfig", "namespace": "ns"}, "data": {"value": value}}
+    api = FakeCluster({SECRET: [found] if secret else []})
+    context = OperatorContext.of(api, Path("/infra"), options=OperatorOptions(access=access, stretch=2.0))
+    known = context.informers.of(MACHINE)
+    for one in machines:
+        known.observe(one)
+    try:
+        with GuestAccess(context).open(("ns", "one")) as client:
+            return client
+    finally:
+        for stop in context.stoppers:
+            stop()
+
+
+def test_a_guest_is_reached_through_its_machines_at_the_addresses_of_both_families(tunnels: list[Tunnels]) -> None:
+    made = machine("m-1", address=None, kubevirt=MADE, claim=CLAIM)
+    made["status"]["infrastructure"] = {"address": "10.1.0.5", "ipv6Address": "fd00:1::5", "instance": "vmi-1"}
+    client = opened(
+        made,
+        machine("m-2", address="192.0.2.6", ipv6Address="fd00:1::6", through=THROUGH, claim=CLAIM),
+        machine("m-3", address="fd00:1::7", through={"virtualMachineInstance": "vm-3"}, claim=CLAIM),
+        machine("m-4", address=None, kubevirt=MADE, claim=CLAIM),  # which has no address yet
+        machine("m-5", address="192.0.2.9", ipv6Address="fd00:1::9", claim=CLAIM),  # which nothing leads through
+        machine("m-6", address="192.0.2.10", through=THROUGH, claim={**CLAIM, "cluster": "two"}),
+    )
+    (tunnel,) = tunnels
+    assert tunnel.instances == {
+        "10.1.0.5": "m-1",
+        "fd00:1::5": "m-1",
+        "192.0.2.6": "vm-2",
+        "fd00:1::6": "vm-2",
+        "fd00:1::7": "vm-3",
+    }
+    assert (tunnel.namespace, tunnel.open_seconds, client.server) == ("ns", 2 * OPEN_SECONDS, SERVER)
+
+
+@pytest.mark.parametrize(
+    ("own", "access"),
+    [
+        (machine(address="192.0.2.5", ipv6Address="fd00:1::5", claim=CLAIM), "PortForward"),
+        (machine(address="192.0.2.5", through=THROUGH, claim=CLAIM), "Direct"),
+    ],
+)
+def test_a_guest_is_reached_directly_where_nothing_leads_through(
+    own: Json, access: str, tunnels: list[Tunnels]
+) -> None:
+    assert opened(own, access=access).server == SERVER
+    assert tunnels == []
+
+
+def test_a_guest_without_a_kubeconfig_is_named(tunnels: list[Tunnels]) -> None:
+    with pytest.raises(NoKubeconfig, match="there is no Secret one-kubeconfig with a kubeconfig as value"):
+        opened(machine(claim=CLAIM, through=THROUGH), secret=False)
+    assert tunnels == []

@@ -100,6 +100,24 @@ def test_another_address_is_told_and_not_taken() -> None:
 
 
 @pytest.mark.parametrize(
+    ("addresses", "words"),
+    [
+        ([{"ip": "10.1.0.5"}, {"ip": "fd00:1::9"}], "has the address fd00:1::9 instead of fd00:1::5"),
+        ([{"ip": "10.1.0.5"}], "has no address instead of fd00:1::5"),
+    ],
+)
+def test_another_address_of_the_second_family_is_told_and_not_taken_either(addresses: list[Json], words: str) -> None:
+    api = api_of()
+    for pod in api.list(POD, "ns").items:
+        pod["status"]["podIPs"] = addresses
+        api.replace(POD, pod)
+    report = look(api, vmi("vmi-2"), ran={**RAN, "ipv6Address": "fd00:1::5"})
+    assert (report.status, report.reason, report.infrastructure) == (False, "AddressChanged", None)
+    assert words in report.message
+    assert look(api, vmi("vmi-2"), held=False, ran={**RAN, "ipv6Address": "fd00:1::5"}).status is True
+
+
+@pytest.mark.parametrize(
     ("address", "said"), [("", "has no address yet"), ("10.0.2.2", "masquerade gives every guest")]
 )
 def test_a_machine_without_an_address_that_others_reach_is_looked_at_again(address: str, said: str) -> None:

@@ -113,8 +113,8 @@ def test_many_machines_are_told_in_few_words() -> None:
     assert shortage(1, US, many).endswith("9 exist, 9 are claimed by cluster one (m-0, m-1, m-2, m-3, m-4 and 4 more)")
 
 
-def zoned(name: str, zone: str, made: str = "2026-01-01T00:00:00Z") -> Json:
-    found = idle(name, made=made)
+def zoned(name: str, zone: str, made: str = "2026-01-01T00:00:00Z", **spec: Any) -> Json:
+    found = idle(name, made=made, **spec)
     found["metadata"]["labels"] = {"rack": "a", ZONE_LABEL: zone}
     return found
 
@@ -126,8 +126,8 @@ def test_machines_are_claimed_over_zones_and_oldest_first_within_one() -> None:
     assert order(Spreading(), free, zoned("a-0", "a"))[:2] == ["b-1", "c-1"]
 
 
-def order(spreading: Spreading, free: list[Json], *own: Json, wanted: int = 9) -> list[str]:
-    return [m["metadata"]["name"] for m in claimed_in_order(spreading, oldest_first(free), own, wanted)]
+def order(spreading: Spreading, free: list[Json], *own: Json) -> list[str]:
+    return [m["metadata"]["name"] for m in claimed_in_order(spreading, oldest_first(free), own)]
 
 
 def required(replicas: int, **more: Any) -> Json:
@@ -135,12 +135,22 @@ def required(replicas: int, **more: Any) -> Json:
     return {"name": "w", "replicas": replicas, "machines": {"pool": {}}, "failureDomains": domains}
 
 
-def test_a_domain_that_is_required_has_no_more_than_its_share_and_has_to_be_known() -> None:
+@pytest.mark.parametrize("replicas", [2, 3, 9])
+def test_a_domain_that_is_required_has_one_machine_of_the_set_and_has_to_be_known(replicas: int) -> None:
     free = [zoned("a-1", "a"), zoned("a-2", "a"), zoned("b-1", "b"), idle("m-0")]
-    over = Spreading.of(required(2))
-    assert order(over, free, wanted=2) == ["a-1", "b-1"]
-    assert order(over, free, zoned("a-0", "a"), wanted=2) == ["b-1"]
-    assert order(Spreading.of(required(2, domains=["b"])), free, wanted=1) == ["b-1"]
+    over = Spreading.of(required(replicas))
+    assert order(over, free) == ["a-1", "b-1"]
+    assert order(over, free, zoned("a-0", "a")) == ["b-1"]
+    assert order(Spreading.of(required(replicas, domains=["b"])), free) == ["b-1"]
+
+
+def test_machines_in_domains_that_have_one_already_are_told_apart_from_those_that_may_be_claimed() -> None:
+    set_of_two = Claimant(required(2), CLAIM["cluster"], CLAIM["uid"])
+    own = zoned("a-0", "a", claim=set_of_two.json())
+    assert shortage(1, set_of_two, [own, zoned("a-1", "a"), idle("m-0")]) == (
+        f"waiting for 1 more machine: 2 exist, 2 are in no domain of {ZONE_LABEL} that lacks a machine (a-1, m-0)"
+    )
+    assert "1 is Idle (b-1)" in shortage(1, set_of_two, [own, zoned("b-1", "b")])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ What a value does to a running cluster is in tests/embedded/playbooks/test_wrong
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -246,6 +247,13 @@ def outcome(one: Desired, world: Any) -> str:
     if isinstance(verdict, Wait):
         return NOTHING if str(verdict.reason) == "Paused" else str(verdict.reason)
     return NOTHING if isinstance(verdict, Nothing) else verdict.operation
+
+
+@pytest.mark.parametrize("path", EDITS)
+def test_no_variable_has_a_part_that_its_field_does_not_set(path: str) -> None:
+    edit = EDITS[path]
+    spec = {name: value for name, value in edit.spec.items() if path not in DEFAULTED or name != "source"}
+    assert [name for name, value in wish(*edit.sets, **spec).variables.items() if "null" in json.dumps(value)] == []
 
 
 @pytest.mark.parametrize("path", EDITS)

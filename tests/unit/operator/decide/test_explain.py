@@ -27,6 +27,7 @@ from harness.operator.decide.explain import (
 )
 from harness.operator.decide.observed import Observed
 from tests.unit.operator.api import objects
+from tests.unit.operator.api.mistakes import MADE
 from tests.unit.operator.api.objects import defaulted, deployment, machine, wanted_set
 from tests.unit.operator.decide.products import GOOD
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, UID, WORKERS, deployed, past, wish
@@ -374,6 +375,28 @@ def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
         (
             CD + "---\n" + MACHINE.replace("192.0.2.10", "192.0.2.10, ipv6Address: 192.0.2.11"),
             "guest.yml:13: spec.ipv6Address: the address is not an IPv6 address",
+        ),
+        *(  # which ipaddress reads, and the API server does not
+            (
+                CD + "---\n" + MACHINE.replace("192.0.2.10", address),
+                f"guest.yml:13: spec.{field}: the address is not an ",
+            )
+            for field, address in (
+                ("address", '"::ffff:192.0.2.10"'),
+                ("address", '"fe80::1%eth0"'),
+                ("ipv6Address", '192.0.2.10, ipv6Address: "::ffff:192.0.2.11"'),
+                ("ipv6Address", '192.0.2.10, ipv6Address: "fe80::1%eth0"'),
+            )
+        ),
+        (
+            CD + "---\n" + MACHINE.replace("address: 192.0.2.10, ", ""),
+            "a machine is either given or made: set address for a machine that exists",
+        ),
+        (
+            CD
+            + "---\n"
+            + MACHINE.replace("address: 192.0.2.10", f"ipv6Address: 'fd00:1::5', kubevirt: {json.dumps(MADE)}"),
+            "guest.yml:13: spec.ipv6Address: the addresses of a machine that is made are those of its launcher pod",
         ),
         (
             CD.replace("v1alpha1", "v2"),

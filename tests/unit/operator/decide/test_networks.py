@@ -166,6 +166,9 @@ def test_a_pool_that_is_exhausted_is_named_with_what_it_lacks(spec: Json, words:
         ({"services": [{"cidr": "10.65.0.0/16", "prefix": 20}]}, ""),
         ({"vxlan": {"vnis": {"first": 9, "last": 3}}}, ""),
         ({"vxlan": {"vnis": ONE, "ports": {"first": 60000, "last": 70000}}}, ""),
+        ({"vxlan": {"vnis": ONE, "ports": {"first": 9001, "last": 9000}}}, ""),
+        ({"pods": [{"cidr": "10.64.0.0/014", "prefix": 16}]}, ""),
+        ({"pods": [{"cidr": "::ffff:10.0.0.0/104", "prefix": 112}]}, ""),
     ],
 )
 def test_a_pool_with_mistakes_gives_nothing(spec: Json, field: str) -> None:
