@@ -42,6 +42,16 @@ def living(group: int) -> list[int]:
     return found
 
 
+def wait_for_the_end(group: int) -> None:
+    """Wait until no process of a group lives: a killed one closes its pipes a moment before it is gone."""
+    until(
+        lambda: NotYet(f"{left} live") if (left := living(group)) else True,
+        deadline=Deadline.after(10),
+        what="the whole group is gone",
+        interval=0.01,
+    )
+
+
 def test_output_and_status_are_kept() -> None:
     done = run(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=10, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
@@ -79,13 +89,7 @@ def test_a_time_out_kills_the_whole_group(tmp_path: Path, follow: bool) -> None:
     with pytest.raises(CommandTimedOut, match="did not end within 2 s and was killed"):
         run(["sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 60 & wait"], timeout=2, log=log)
     group = int((tmp_path / "pid").read_text())
-    # a killed process closes its pipes a moment before it is gone
-    until(
-        lambda: NotYet(f"{left} live") if (left := living(group)) else True,
-        deadline=Deadline.after(10),
-        what="the whole group is gone",
-        interval=0.01,
-    )
+    wait_for_the_end(group)
 
 
 def test_lines_are_told_as_they_come_and_logged(tmp_path: Path) -> None:
@@ -117,12 +121,7 @@ def test_a_command_that_is_followed_and_does_not_end_is_killed(tmp_path: Path) -
     with pytest.raises(CommandTimedOut):
         follow(["sh", "-c", script], timeout=1, grace=0.3, log=tmp_path / "log")
     group = int((tmp_path / "pid").read_text())
-    until(
-        lambda: NotYet(f"{left} live") if (left := living(group)) else True,
-        deadline=Deadline.after(10),
-        what="the whole group is gone",
-        interval=0.01,
-    )
+    wait_for_the_end(group)
 
 
 def test_an_interrupt_ends_a_command_that_is_followed(tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_a_command_that_is_followed_and_not_wanted_any_more_is_killed(tmp_path: 
         follow(
             ["sh", "-c", script], timeout=60, grace=20, log=tmp_path / "log", on_line=lambda _: stop.set(), whole=True
         )
-    assert not living(int((tmp_path / "pid").read_text()))
+    wait_for_the_end(int((tmp_path / "pid").read_text()))
 
 
 def test_the_status_of_a_command_that_is_followed_is_the_callers_to_judge(tmp_path: Path) -> None:
@@ -193,7 +192,7 @@ def test_lines_come_as_they_are_printed_and_the_command_ends_with_who_reads_them
     assert next(lines) == "one"
     group = int(mark.read_text())
     lines.close()  # type: ignore[attr-defined] # a generator
-    until(lambda: True if not living(group) else NotYet("alive"), deadline=Deadline.after(10), what="its end")
+    wait_for_the_end(group)
 
 
 def test_a_streamed_command_that_fails_says_why() -> None:
@@ -231,7 +230,7 @@ def test_a_worker_with_another_session_goes_with_its_command(tmp_path: Path) -> 
     with pytest.raises(CommandFailed, match="did not end within 2 s and was killed"):
         run(["sh", "-c", script], timeout=2)
     group = int((tmp_path / "worker").read_text())
-    until(lambda: True if not living(group) else NotYet("alive"), deadline=Deadline.after(10), what="its end")
+    wait_for_the_end(group)
 
 
 def test_a_command_that_closes_its_output_and_stays_is_killed(tmp_path: Path) -> None:
