@@ -127,9 +127,7 @@ def status(given: Given, name: InstanceName = None, as_json: AsJson = False) -> 
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     seen = infra.status()
-    facts = (
-        {} if seen.state is State.DOWN or not seen.programs else {**infra.describe(), "mirror": asdict(infra.mirror())}
-    )
+    facts = {} if seen.state is State.DOWN or not seen.programs else _facts(infra)
     if as_json:
         out.print_json(json.dumps({**facts, "name": name, **asdict(seen)}))
     else:
@@ -146,7 +144,7 @@ def describe(given: Given, name: InstanceName = None, as_json: AsJson = False) -
     infra = _instance(chosen, name)
     seen = infra.status()
     _refuse_down(seen, name, chosen)
-    facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
+    facts = _facts(infra)
     if as_json:
         out.print_json(json.dumps({**facts, "state": seen.state, "problems": seen.wrong()}))
     else:
@@ -230,6 +228,16 @@ def _instance(
     images = refs.images(store.catalogue, providers.KUBERNETES)
     opening = Opening(settings, store=store, images=images, progress=progress, say=out.print, choices=choices)
     return provider.instance(replace(opening, timeouts=timeouts))
+
+
+def _facts(infra: InstanceProvider) -> dict[str, Any]:
+    """Return the facts of an instance, with its mirror and the registry that pods push to (`deliveries`), if any."""
+    pushed_to = infra.deliveries()
+    return {
+        **infra.describe(),
+        "mirror": asdict(infra.mirror()),
+        **({"deliveries": pushed_to} if pushed_to else {}),
+    }
 
 
 def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: str = DEFAULT_PROVIDER) -> None:

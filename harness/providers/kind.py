@@ -26,7 +26,7 @@ from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import firewall, program
 from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.layout import layout_of
-from harness.infra.host.network import PORTS, address_of, mirror_of
+from harness.infra.host.network import PORTS, address_of, deliveries_of, mirror_of
 from harness.infra.host.program import HostConfig, HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
 from harness.infra.kind import cluster as kind_cluster
@@ -113,7 +113,8 @@ class KindProvider(Occupant):
             self._create(cluster)
             for node in cluster.nodes:
                 answer_for_pods(cluster.engine, node)
-                trust_registry(cluster.engine, node, mirror_of(index).registry)
+                for registry in (mirror_of(index).registry, deliveries_of(index)):
+                    trust_registry(cluster.engine, node, registry)
             if made.kubevirt == "embedded":
                 kubevirt.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.nodes, self.layout, index)
             self._start(cluster, index)
@@ -161,7 +162,7 @@ class KindProvider(Occupant):
     def _start(self, cluster: KindCluster, index: int) -> None:
         mirror = mirror_of(index).registry
         self.kind.say("starting the mirror")
-        self.host.start(program.mirror(self.host.config, index))
+        self.host.start((*program.mirror(self.host.config, index), program.deliveries(self.host.config, index)))
         cluster.require_way_to(f"http://{mirror}/v2/")
         if self.embedded():
             self.kind.say("attaching KubeVirt and CDI")
@@ -227,8 +228,8 @@ class KindProvider(Occupant):
         return ()
 
     def deliveries(self) -> str:
-        """Return nothing: there is no registry that pods push to."""
-        return ""
+        """Return the registry on this host that pods of the cluster push to."""
+        return deliveries_of(self.host.index())
 
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
@@ -244,7 +245,7 @@ class KindProvider(Occupant):
         """Return the programs of the instance on this host."""
         config = self.host.config
         part = (program.kubevirt(config, index),) if self.embedded() else ()
-        return (*program.mirror(config, index), *part)
+        return (*program.mirror(config, index), program.deliveries(config, index), *part)
 
     def _engine(self) -> Engine:
         """Return the engine that is running. Raises InfraError when none is."""

@@ -10,6 +10,7 @@ from harness import proc
 from harness.infra.host import status
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine
+from harness.infra.kind.engine import Engine
 
 VMATRIX = Path(sys.executable).with_name("vmatrix")
 
@@ -21,17 +22,20 @@ def vmatrix(*words: str, seconds: float, check: bool = True) -> proc.Completed:
     return done
 
 
+def the_engine() -> Engine:
+    """Return the engine that runs."""
+    running = engine.find().engine
+    assert running is not None
+    return running
+
+
 def containers(name: str) -> list[Any]:
     """Return the containers of an instance."""
-    found = engine.find().engine
-    assert found is not None
-    return list(found.containers(f"vmatrix-{name}"))
+    return list(the_engine().containers(f"vmatrix-{name}"))
 
 
 def traces(name: str, index: int | None) -> list[str]:
     """Return what of an instance is on this host and in the engine."""
-    found = engine.find().engine
-    assert found is not None
     in_engine = [f"container {c['Name']}" for c in containers(name)]
-    in_engine += [f"network {network}" for network in found.networks() if network == f"vmatrix-{name}"]
+    in_engine += [f"network {network}" for network in the_engine().networks() if network == f"vmatrix-{name}"]
     return [*status.leftovers(layout_of(name, "kind"), index), *in_engine]

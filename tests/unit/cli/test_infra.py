@@ -131,6 +131,9 @@ def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monke
         def mirror(self) -> Mirror:
             return Mirror(http="http://m", registry="m:5000")
 
+        def deliveries(self) -> str:
+            return "d:5001"
+
         def status(self) -> InstanceStatus:
             return seen
 
@@ -139,6 +142,7 @@ def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monke
     done = runner.invoke(app, ["infra", "describe", "--name", "unit", *words])
 
     assert "broken" in done.stdout
+    assert "d:5001" in done.stdout
     assert isinstance(done.exception, InfraError)
     assert done.exception.exit_code == EXIT_INFRA
     assert done.exception.detail == "mirror: not started\nCDI is gone"
