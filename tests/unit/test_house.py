@@ -60,7 +60,7 @@ QUESTIONS = {
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where are whole sets of upstream's specs?": ("harness/validate/conformance/upstream.py", "load_upstream"),
     "Where is it said why an image of a spec is missing?": ("harness/artifacts/e2e_images.py", "listed"),
-    "Where is it decided that a figure is slower?": ("harness/validate/performance/figures.py", "slower"),
+    "Where is it decided that a figure is slower?": ("harness/validate/performance/comparison.py", "slower"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/existing.py", "find"),
     "Where is a disk image imported?": ("harness/cell/golden.py", "ensure_golden"),

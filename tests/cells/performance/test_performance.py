@@ -15,7 +15,7 @@ from harness.validate.facts import cluster
 from harness.validate.findings import Mismatch, NotRun, require
 from harness.validate.performance import calibration, control_plane, network, pods
 from harness.validate.performance.calibration import Bench, Told
-from harness.validate.performance.figures import compare
+from harness.validate.performance.comparison import compare
 from harness.validate.performance.pods import TOOLS_IMAGE, tools_image
 
 
