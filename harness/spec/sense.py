@@ -24,7 +24,7 @@ from harness.spec.declared import EACH, Wild, field, find, parsed
 from harness.spec.layers import is_packaged
 from harness.spec.lines import Document, Finding, Problem, below
 from harness.spec.models import Axis, AxisValue, DiskImage, QuarantineEntry, Space, Support, Tier
-from harness.spec.models.axes import ID_LENGTH, completed, counted
+from harness.spec.models.axes import ID_LENGTH, completed, id_length
 from harness.spec.rules import Rule, Rulebook, conflict, earlier, lacking, matching, possible, rules, words
 
 
@@ -170,7 +170,7 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
     longest = _too_long(known)
     if longest:
         slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
-        message = f"a cell's id can be {counted(longest)} characters long, the limit is {ID_LENGTH}"
+        message = f"a cell's id can be {id_length(longest)} characters long, the limit is {ID_LENGTH}"
         yield ("axes",), f"{message}; use shorter slugs than {slugs}"
 
 
@@ -184,8 +184,8 @@ def _too_long(known: Possibilities) -> dict[str, str]:
     lengths = (
         dict(zip((axis.name for axis in axes), slugs, strict=True)) for slugs in product(*map(dict.values, by_length))
     )
-    for slugs in sorted(lengths, key=counted, reverse=True):
-        if counted(slugs) <= ID_LENGTH:
+    for slugs in sorted(lengths, key=id_length, reverse=True):
+        if id_length(slugs) <= ID_LENGTH:
             break
         narrow = {
             axis.name: frozenset(v.id for v in axis.values if len(axis.in_ids(v)) == len(slugs[axis.name]))

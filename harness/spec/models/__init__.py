@@ -9,17 +9,8 @@ from pydantic import Field, create_model
 from harness.spec.base import Model, Name
 from harness.spec.controls import Waiver
 from harness.spec.models.artifacts import AddedVersion, AddedVersions, BuildSource, DiskImage, ImagesFile, UrlSource
-from harness.spec.models.axes import (
-    Axis,
-    AxisValue,
-    Extension,
-    Gateway,
-    MachineGroup,
-    NetworkPlugin,
-    NetworkPluginsFile,
-    Support,
-    Topology,
-)
+from harness.spec.models.axes import Axis, AxisValue, Extension, MachineGroup, Support, Topology
+from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
 from harness.spec.models.product import AnsibleOptions, Product, ProductArtifacts, ProductPhase, Sources
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
 from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec, Symptom
