@@ -132,7 +132,7 @@ def api(inspection: Inspection) -> Cluster:
 @pytest.fixture(scope="session")
 def kubernetes_client(api: Cluster) -> ApiClient:
     """The guest's API for the models of the Python client of Kubernetes, as its admin."""
-    from harness.kube.client import typed_client
+    from harness.kube.typed_client import typed_client
 
     return typed_client(api)
 
