@@ -20,7 +20,7 @@ from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.infra import guest_facts, pods
-from harness.infra.cluster import network
+from harness.infra.cluster import guest_vars
 from harness.infra.cluster.checks import Use, check_pod_network
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import firewall, program
@@ -220,8 +220,8 @@ class KindProvider(Occupant):
         """Return what the playbooks need to know: of this host's kernel, or of the cluster's own networks."""
         if self.embedded():
             return guest_facts.guest_vars()
-        given = network.read_vars(self.kind.guest_vars)
-        return network.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), given)
+        given = guest_vars.read_vars(self.kind.guest_vars)
+        return guest_vars.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), given)
 
     def spare_addresses(self, _: str) -> tuple[str, ...]:
         """Return nothing: who gives out addresses here is not known."""

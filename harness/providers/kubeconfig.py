@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from harness import paths
 from harness.errors import BadInput
-from harness.infra.cluster import network
+from harness.infra.cluster import guest_vars
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.trial import NetworkTrial
@@ -75,7 +75,7 @@ class KubeconfigProvider:
 
     @cached_property
     def _nested(self) -> Mapping[str, Any]:
-        return network.variables(self._cluster(), self._given, self._use.outer)
+        return guest_vars.variables(self._cluster(), self._given, self._use.outer)
 
     def spare_addresses(self, _: str) -> tuple[str, ...]:
         """Return nothing: who gives out addresses here is not known."""
@@ -125,7 +125,7 @@ class KubeconfigDefinition(Definition):
         settings = opening.settings
         self._refuse_missing(settings)
         mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
-        given = network.read_vars(settings.guest_vars)
+        given = guest_vars.read_vars(settings.guest_vars)
         return KubeconfigProvider(self.infra(settings), mirror, use_of(settings, opening.product), given)
 
     def infra(self, settings: Settings) -> Infra:
@@ -184,7 +184,7 @@ def use_of(settings: Settings, product: Path, need: Need | None = None, trial: N
         namespace=settings.namespace,
         storage_class=settings.storage_class,
         need=need or Need(),
-        networks=network.networks(product, network.read_vars(settings.guest_vars)),
+        networks=guest_vars.networks(product, guest_vars.read_vars(settings.guest_vars)),
         outer=networks_of(settings.outer_networks),
         bridged=settings.binding == "bridge",
         isolated=settings.network_policy,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import packaged_dir
-from harness.spec import crossref, layers, lines, sense
+from harness.spec import crossref, dates, feasibility, layers, lines
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
@@ -89,8 +89,8 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
     problems += [*found, *wrong, *crossref.check(documents, directory, others)]
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
-        problems += sense.check(space, documents)
-    problems += sense.check_dates(documents, today if today is not None else datetime.now(UTC).date())
+        problems += feasibility.check(space, documents)
+    problems += dates.check_dates(documents, today if today is not None else datetime.now(UTC).date())
     if problems:
         raise refuse(problems, own=directory)
     parts["tiers"] = {

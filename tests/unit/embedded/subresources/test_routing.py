@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from harness.embedded.subresources.routing import ASYNCHRONOUS, VERBS, refusal_without_route, methods_of
+from harness.embedded.subresources.routing import ASYNCHRONOUS, VERBS, methods_of, refusal_without_route
 
 VMIS = "virtualmachineinstances"
 

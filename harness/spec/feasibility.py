@@ -1,4 +1,4 @@
-"""Whether a well-formed matrix makes sense: values without cells or support, rules without effect, long ids.
+"""Feasibility of a well-formed matrix: values that no cell can have, rules without effect, ids that are too long.
 
 Every judgement is made over all infra profiles: what one of them can run is possible.
 
@@ -10,9 +10,8 @@ the project's own, or that it changes, and that could never be is a mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,88 +22,24 @@ from harness.spec import lines
 from harness.spec.declared import EACH, Wild, field, find, parsed
 from harness.spec.layers import is_packaged
 from harness.spec.lines import Document, Finding, Problem, below
-from harness.spec.models import Axis, AxisValue, DiskImage, QuarantineEntry, Space, Support, Tier
+from harness.spec.models import DiskImage, Space, Tier
 from harness.spec.models.axes import ID_LENGTH, completed, id_length
 from harness.spec.rules import Rule, Rulebook, conflict, earlier, lacking, matching, possible, rules, words
 
-
-def axis_lacking(space: Space, scenario: str) -> str:
-    """Return why no value of an axis has what a scenario starts from; nothing where one has."""
-    for phase in space.scenarios[scenario].phases:
-        for axis, steps in phase.values.items():
-            if not any(earlier(space, axis, value, words(steps)) for value in space.axis(axis).values):
-                return f"starts from an earlier {axis} ({', '.join(words(steps))}), which no value has"
-    return ""
-
-
-def left_out(space: Space) -> frozenset[str]:
-    """Return the scenarios that ship with vmatrix and that no cell of a matrix can have for that."""
-    names = [value.id for value in space.axis("scenario").values]
-    axes = [name for name in names if axis_lacking(space, name)]
-    return frozenset(axes) & _names("scenarios.yml", "scenarios", EACH) if axes else frozenset()
-
-
-def lost(space: Space, cell: Mapping[str, str]) -> str:
-    """Return why a project's own axes leave out a pinned cell that ships; nothing where they do not.
-
-    Only what starts from earlier values of the axes that ship is left out: a mistake in what ships stays one.
-    """
-    if not any(raw.items() <= cell.items() for raw in _pinned_starts()):
-        return ""
-    for phase in space.scenarios[cell["scenario"]].phases:
-        for axis, steps in phase.values.items():
-            here = earlier(space, axis, space.value(axis, cell[axis]), words(steps))
-            if here is None and _ships_earlier(axis, cell[axis], words(steps)):
-                return f"starts from an earlier {axis} ({', '.join(words(steps))}), which {cell[axis]} does not have"
-    return ""
-
-
-def _ships_earlier(axis: str, value: str, steps: tuple[str, ...]) -> bool:
-    """Return whether a value as it ships has so many others before it."""
-    shipped = [axes for _, axes in find(_shipped("axes.yml"), "axes", EACH) if field(axes, "name") == axis]
-    before = {str(v["id"]): v.get("before", {}) for axes in shipped for _, v in find(axes, "values", EACH)}
-    at: str | None = value
-    for step in steps:
-        at = before.get(at, {}).get(step) if at is not None else None
-    return at is not None
-
-
-def words_of(scenario: str, axis: str) -> frozenset[str]:
-    """Return the words of `before` on an axis as vmatrix ships it, for a scenario that ships; none for others."""
-    if scenario not in _names("scenarios.yml", "scenarios", EACH):
-        return frozenset()
-    shipped = [entry for _, entry in find(_shipped("axes.yml"), "axes", EACH) if field(entry, "name") == axis]
-    return frozenset(str(at[-1]) for entry in shipped for at, _ in find(entry, "values", EACH, "before", EACH))
-
-
-def ships(axis: str, word: str) -> bool:
-    """Return whether an axis as it ships has a value, or a class of values, of that name."""
-    shipped = [entry for _, entry in find(_shipped("axes.yml"), "axes", EACH) if field(entry, "name") == axis]
-    values = [value for entry in shipped for _, value in find(entry, "values", EACH)]
-    return any(word in (field(value, "id"), field(value, "class")) for value in values)
-
-
-@cache
-def _pinned_starts() -> tuple[dict[str, Any], ...]:
-    """Return the pinned cells that ship."""
-    cells = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
-    return tuple(raw for raw in cells if isinstance(raw, dict))
-
-
-def _names(file: str, *steps: str | Wild) -> frozenset[str]:
-    return frozenset(str(at[-1]) for at, _ in find(_shipped(file), *steps))
-
-
-def _shipped(file: str) -> Any:
-    return _read(packaged_dir() / MATRIX / file)
-
-
-@cache
-def _read(file: Path) -> Any:
-    return lines.read(file)[0].content
-
-
 Narrow = Mapping[str, frozenset[str]]
+
+
+def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
+    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
+    by_infra = {infra: possible(space, infra) for infra in space.infras}
+    known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
+    findings: dict[str, Iterator[Finding]] = {
+        "axes.yml": _axes(known),
+        "constraints.yml": _constraints(known, documents["constraints.yml"]),
+        "tiers.yml": _tiers(known, documents["tiers.yml"].content),
+        "topologies.yml": _disks(known, documents["images.yml"].content),
+    }
+    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
 
 
 @dataclass(frozen=True)
@@ -142,19 +77,6 @@ class Possibilities:
                 lacks = dict.fromkeys(f for v in allowed for f in lacking(self.space, infra, axis, v))
                 return f"{axis} {' and '.join(allowed)} needs {' and '.join(lacks)}" if lacks else f"no {axis} is left"
         return "; ".join(dict.fromkeys(rule.why for rule in conflict(domains, obeyed)))
-
-
-def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
-    by_infra = {infra: possible(space, infra) for infra in space.infras}
-    known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
-    findings: dict[str, Iterator[Finding]] = {
-        "axes.yml": _axes(known),
-        "constraints.yml": _constraints(known, documents["constraints.yml"]),
-        "tiers.yml": _tiers(known, documents["tiers.yml"].content),
-        "topologies.yml": _disks(known, documents["images.yml"].content),
-    }
-    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
 
 
 def _axes(known: Possibilities) -> Iterator[Finding]:
@@ -214,17 +136,6 @@ def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
                     break
 
 
-def _fewer_than_ship(space: Space) -> bool:
-    """Return whether an axis lacks a value that ships with vmatrix."""
-    here = {axis.name: {value.id for value in axis.values} for axis in space.axes}
-    shipped = ((field(axis, "name"), axis) for _, axis in find(_shipped("axes.yml"), "axes", EACH))
-    return any(
-        field(value, "id") not in here.get(name or "", ())
-        for name, axis in shipped
-        for _, value in find(axis, "values", EACH)
-    )
-
-
 def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
     everything = _all(known.space)
     fewer = _fewer_than_ship(known.space)
@@ -250,6 +161,17 @@ def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
         why = known.why_not(both, others)
         if why:
             yield (*at, "then"), f"no cell of its `if` can satisfy it: {why}; change one of them"
+
+
+def _fewer_than_ship(space: Space) -> bool:
+    """Return whether an axis lacks a value that ships with vmatrix."""
+    here = {axis.name: {value.id for value in axis.values} for axis in space.axes}
+    shipped = ((field(axis, "name"), axis) for _, axis in find(_shipped("axes.yml"), "axes", EACH))
+    return any(
+        field(value, "id") not in here.get(name or "", ())
+        for name, axis in shipped
+        for _, value in find(axis, "values", EACH)
+    )
 
 
 def _all(space: Space) -> dict[str, frozenset[str]]:
@@ -280,7 +202,7 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
     for p, cell in enumerate(pinned):
         if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
             continue  # said by crossref
-        if cell["scenario"] in left_out(known.space) or lost(known.space, cell):
+        if cell["scenario"] in left_out(known.space) or pinned_lacking(known.space, cell):
             continue
         at = ("pinned", p)
         same = first.setdefault(tuple(sorted(cell.items())), p)
@@ -303,63 +225,77 @@ def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterat
         yield f"the cell needs {machines} machines, the tier's budget is {tier.budget.machines}; {remedy}"
 
 
-LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobody looks any more
+def axis_lacking(space: Space, scenario: str) -> str:
+    """Return why no value of an axis has what a scenario starts from; nothing where one has."""
+    for phase in space.scenarios[scenario].phases:
+        for axis, steps in phase.values.items():
+            if not any(earlier(space, axis, value, words(steps)) for value in space.axis(axis).values):
+                return f"starts from an earlier {axis} ({', '.join(words(steps))}), which no value has"
+    return ""
 
 
-def check_dates(documents: Mapping[str, Document], today: date) -> list[Problem]:
-    """Return everything whose day has passed."""
-    axes = documents["axes.yml"].content
-    findings: dict[str, Iterator[Finding]] = {
-        "axes.yml": _values(axes, today),
-        "images.yml": _images(documents["images.yml"].content, axes, today),
-        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, today),
-    }
-    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
+def left_out(space: Space) -> frozenset[str]:
+    """Return the scenarios that ship with vmatrix and that no cell of a matrix can have for that."""
+    names = [value.id for value in space.axis("scenario").values]
+    axes = [name for name in names if axis_lacking(space, name)]
+    return frozenset(axes) & _names("scenarios.yml", "scenarios", EACH) if axes else frozenset()
 
 
-def _values(content: Any, today: date) -> Iterator[Finding]:
-    for at, value in find(content, "axes", EACH, "values", EACH, "support"):
-        support = parsed(Support, value)
-        if support is None or support.ends >= today:
-            continue
-        remedy = "add `extended` with a date and a reason" if support.extended is None else "extend it again"
-        yield at, f"out of support since {support.ends}; remove the value, or {remedy}"
+def pinned_lacking(space: Space, cell: Mapping[str, str]) -> str:
+    """Return why a project's own axes leave out a pinned cell that ships; nothing where they do not.
+
+    Only what starts from earlier values of the axes that ship is left out: a mistake in what ships stays one.
+    """
+    if not any(raw.items() <= cell.items() for raw in _pinned_starts()):
+        return ""
+    for phase in space.scenarios[cell["scenario"]].phases:
+        for axis, steps in phase.values.items():
+            here = earlier(space, axis, space.value(axis, cell[axis]), words(steps))
+            if here is None and _ships_earlier(axis, cell[axis], words(steps)):
+                return f"starts from an earlier {axis} ({', '.join(words(steps))}), which {cell[axis]} does not have"
+    return ""
 
 
-def _images(content: Any, axes: Any, today: date) -> Iterator[Finding]:
-    kept = {
-        field(value, "image")
-        for _, value in find(axes, "axes", EACH, "values", EACH)
-        if (full := parsed(AxisValue, value)) is not None and _extended(full, today)
-    }
-    for at, entry in find(content, "images", EACH):
-        image = parsed(DiskImage, entry)
-        if image is not None and image.end_of_life < today and image.name not in kept:
-            message = f"out of support since {image.end_of_life}; remove it, or extend the value that uses it"
-            yield (*at, "end_of_life"), message
+def _ships_earlier(axis: str, value: str, steps: tuple[str, ...]) -> bool:
+    """Return whether a value as it ships has so many others before it."""
+    shipped = [axes for _, axes in find(_shipped("axes.yml"), "axes", EACH) if field(axes, "name") == axis]
+    before = {str(v["id"]): v.get("before", {}) for axes in shipped for _, v in find(axes, "values", EACH)}
+    at: str | None = value
+    for step in steps:
+        at = before.get(at, {}).get(step) if at is not None else None
+    return at is not None
 
 
-def _extended(value: AxisValue, today: date) -> bool:
-    return value.support is not None and value.support.extended is not None and value.support.ends >= today
+def words_of(scenario: str, axis: str) -> frozenset[str]:
+    """Return the words of `before` on an axis as vmatrix ships it, for a scenario that ships; none for others."""
+    if scenario not in _names("scenarios.yml", "scenarios", EACH):
+        return frozenset()
+    shipped = [entry for _, entry in find(_shipped("axes.yml"), "axes", EACH) if field(entry, "name") == axis]
+    return frozenset(str(at[-1]) for entry in shipped for at, _ in find(entry, "values", EACH, "before", EACH))
 
 
-def _quarantine(content: Any, today: date) -> Iterator[Finding]:
-    latest = today + LONGEST_QUARANTINE
-    for at, value in find(content, "quarantine", EACH):
-        entry = parsed(QuarantineEntry, value)
-        if entry is None:
-            continue
-        if entry.until < today:
-            message = f"expired on {entry.until}; remove the entry, or set a later `until` ({entry.issue})"
-            yield (*at, "until"), message
-        elif entry.until > latest:
-            message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
-            yield (*at, "until"), message
+def ships(axis: str, word: str) -> bool:
+    """Return whether an axis as it ships has a value, or a class of values, of that name."""
+    shipped = [entry for _, entry in find(_shipped("axes.yml"), "axes", EACH) if field(entry, "name") == axis]
+    values = [value for entry in shipped for _, value in find(entry, "values", EACH)]
+    return any(word in (field(value, "id"), field(value, "class")) for value in values)
 
 
-def ending(axes: Iterable[Axis], until: date) -> Iterator[tuple[str, str, date]]:
-    """Yield axis, value and last day of each value whose support by its makers has ended or ends until a day."""
-    for axis in axes:
-        for value in axis.values:
-            if value.support is not None and value.support.until <= until:
-                yield axis.name, value.id, value.support.until
+@cache
+def _pinned_starts() -> tuple[dict[str, Any], ...]:
+    """Return the pinned cells that ship."""
+    cells = (raw for _, raw in find(_shipped("tiers.yml"), "tiers", EACH, "pinned", EACH))
+    return tuple(raw for raw in cells if isinstance(raw, dict))
+
+
+def _names(file: str, *steps: str | Wild) -> frozenset[str]:
+    return frozenset(str(at[-1]) for at, _ in find(_shipped(file), *steps))
+
+
+def _shipped(file: str) -> Any:
+    return _read(packaged_dir() / MATRIX / file)
+
+
+@cache
+def _read(file: Path) -> Any:
+    return lines.read(file)[0].content
