@@ -176,12 +176,20 @@ def is_signed(payload: bytes, mark: str, public_key: bytes) -> bool:
 
 
 def _signatures(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the digests of payloads, each with its signature; none of a manifest that has another form."""
+    """Return the digests of payloads, each with its signature; a layer of another form is left out."""
+    layers = manifest.get("layers")
+    signatures = (_signature(layer) for layer in (layers if isinstance(layers, list) else [])[:MOST_SIGNATURES])
+    return [signature for signature in signatures if signature is not None]
+
+
+def _signature(layer: Any) -> tuple[str, str] | None:
+    """Return the digest of a layer's payload and its signature; None of a layer of another form."""
     try:
-        layers = [layer for layer in manifest["layers"] if layer["mediaType"] == SIMPLE_SIGNING]
-        return [(str(layer["digest"]), str(layer["annotations"][ANNOTATION])) for layer in layers[:MOST_SIGNATURES]]
+        if layer["mediaType"] != SIMPLE_SIGNING:
+            return None
+        return str(layer["digest"]), str(layer["annotations"][ANNOTATION])
     except (KeyError, TypeError):
-        return []
+        return None
 
 
 def _is_about(payload: bytes, digest: str, repository: str) -> bool:
