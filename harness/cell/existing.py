@@ -37,7 +37,7 @@ MADE = (VM, DATA_VOLUME, NETWORK_POLICY)  # identify a cell in a namespace that 
 
 
 @dataclass(frozen=True)
-class Found:
+class ExistingCell:
     """A cell that exists in the infra cluster.
 
     expires_at: when anyone may take it away, in seconds since the epoch; None: its label does not say, so never.
@@ -87,7 +87,7 @@ class CellSelector:
         return ",".join([*pairs, *([] if self.cell else [LABEL_CELL])])
 
 
-def find(cluster: Cluster, selector: CellSelector) -> list[Found]:
+def find(cluster: Cluster, selector: CellSelector) -> list[ExistingCell]:
     """Return the selected cells, oldest first."""
     where = selector.namespace
     kinds = (NAMESPACE,) if where is None else MADE
@@ -108,9 +108,9 @@ def _listed(cluster: Cluster, kind: Resource, namespace: str | None, labels: str
         raise
 
 
-def _found(obj: Json, shared: str | None) -> Found:
+def _found(obj: Json, shared: str | None) -> ExistingCell:
     labels = obj["metadata"].get("labels") or {}
-    return Found(
+    return ExistingCell(
         namespace=obj["metadata"]["name"] if shared is None else shared,
         run=labels.get(LABEL_RUN, ""),
         cell=labels.get(LABEL_CELL, ""),
@@ -275,7 +275,7 @@ def existing(infra: InfraAccess, cell: str, runs: Path, run: str | None = None) 
     return Existing(infra, cell, place, files, newest.run, newest.attempt, others)
 
 
-def _absent(infra: InfraAccess, cell: str, run: str | None, elsewhere: Sequence[Found]) -> BadInput:
+def _absent(infra: InfraAccess, cell: str, run: str | None, elsewhere: Sequence[ExistingCell]) -> BadInput:
     """Return the error about a cell that does not exist, with the runs of which there are cells."""
     if run is None:
         return BadInput(f"cell {cell!r} does not exist in the infra cluster", hint="`vmatrix status` lists the cells")
@@ -289,7 +289,7 @@ def _absent(infra: InfraAccess, cell: str, run: str | None, elsewhere: Sequence[
     return BadInput(said, hint=f"runs that have cells: {names}; `vmatrix status` lists the cells")
 
 
-def machine_states(cluster: Cluster, cell: Found) -> list[MachineState]:
+def machine_states(cluster: Cluster, cell: ExistingCell) -> list[MachineState]:
     """Return the state of each machine of a cell."""
     vmis = {v["metadata"]["name"]: v for v in cluster.list(VMI, cell.namespace, labels=cell.selector).items}
     states = []

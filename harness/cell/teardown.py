@@ -11,7 +11,7 @@ from itertools import count
 from threading import BoundedSemaphore
 
 from harness.cell import finalizers
-from harness.cell.existing import CellSelector, Found, find
+from harness.cell.existing import CellSelector, ExistingCell, find
 from harness.errors import BadInput, Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, POD, PVC, VM, VMI, Resource
@@ -59,10 +59,10 @@ def reap(
     selector: CellSelector,
     *,
     seconds: float,
-    on_gone: Callable[[Found], None] = lambda _: None,
+    on_gone: Callable[[ExistingCell], None] = lambda _: None,
     on_left: Callable[[int], None] = lambda _: None,
     on_wait: Callable[[str], None] | None = None,
-) -> list[Found]:
+) -> list[ExistingCell]:
     """Remove every selected cell, many at the same time, and return them.
 
     Args:
@@ -78,7 +78,7 @@ def reap(
         return []
     emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(found) - 1, -1)
 
-    def one(cell: Found) -> Leaked | None:
+    def one(cell: ExistingCell) -> Leaked | None:
         try:
             with emptying:
                 deadline = Deadline.after(seconds)
@@ -106,7 +106,7 @@ def reap(
     return found
 
 
-def empty(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
+def empty(cluster: Cluster, cell: ExistingCell, *, deadline: Deadline) -> None:
     """Delete what is in a cell in the order that hangs least (machines, disks), and its own namespace last.
 
     Return once machines are gone, and everything of a cell in a shared namespace.
@@ -131,7 +131,7 @@ def empty(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
     cluster.delete(NAMESPACE, namespace)
 
 
-def _wait_for_namespace(cluster: Cluster, cell: Found, going: Going, deadline: Deadline) -> None:
+def _wait_for_namespace(cluster: Cluster, cell: ExistingCell, going: Going, deadline: Deadline) -> None:
     def gone() -> bool | NotYet:
         found = going.find(cell.namespace)
         if found is None:
@@ -224,10 +224,10 @@ def remove_finalizers(
     selector: CellSelector,
     *,
     seconds: float,
-    on_gone: Callable[[Found], None] = lambda _: None,
+    on_gone: Callable[[ExistingCell], None] = lambda _: None,
     on_released: Callable[[str], None] = lambda _: None,
     on_wait: Callable[[str], None] | None = None,
-) -> list[Found]:
+) -> list[ExistingCell]:
     """Remove cells; remove the finalizers of what is left, and wait again.
 
     Args:
@@ -248,7 +248,7 @@ def remove_finalizers(
     return [*left, *reap(cluster, selector, seconds=seconds, on_gone=on_gone, on_wait=on_wait)] if left else []
 
 
-def release(cluster: Cluster, cell: Found) -> list[str]:
+def release(cluster: Cluster, cell: ExistingCell) -> list[str]:
     """Remove the finalizers of a cell's objects that are being deleted; return what was touched, for a person.
 
     Raises:

@@ -12,11 +12,20 @@ from harness.cell.network import mirror_of
 from harness.plugin.state import CELLS, PLAN
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from harness.cell.life import Life
+    from harness.checks import Hosts, Inventory
+    from harness.kube import Cluster
     from harness.model import Cell, GuestCluster, Mirror
     from harness.session import Cells
-    from harness.spec.models import Timeouts
+    from harness.spec.models import Timeouts, Waiver
+    from harness.validate.expected import ExpectedGuest
+    from harness.validate.facts.cluster import ClusterView
+    from harness.validate.facts.node import NodeFacts
+    from harness.validate.inspection import Inspection
     from harness.validate.phases.monitor import PhaseMonitor
+    from harness.validate.probes import Probes
 
 
 @pytest.fixture(scope="session")
@@ -86,19 +95,6 @@ def artifact(cells: Cells) -> Callable[[str, str], Path]:
 def cell_dir(life: Life) -> Path:
     """The cell's directory for logs and results."""
     return life.attempt.directory
-
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
-
-    from harness.checks import Hosts, Inventory
-    from harness.kube import Cluster
-    from harness.spec.models import Waiver
-    from harness.validate.expected import ExpectedGuest
-    from harness.validate.facts.cluster import ClusterView
-    from harness.validate.facts.node import NodeFacts
-    from harness.validate.inspection import Inspection
-    from harness.validate.probes import Probes
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""The files of a report, by name: the page, the document, the note, the annotations, the badges; served at the desk.
+"""The files of a report, by name: the page, the document, the note, the annotations, the badges; and their server.
 
-The server at the desk: only GET, only names that are known, only to who asks for a loopback host: another site's script
-in the same browser cannot read it by a name that it lets point here.
+The server is for one person at this host (`vmatrix report --serve`): only GET, only names that are known, only to who
+asks for a loopback host: another site's script in the same browser cannot read it by a name that it lets point here.
 """
 
 from __future__ import annotations
@@ -27,29 +27,19 @@ from harness.sanitize import encoded
 
 SECTION = "vmatrix"
 MOST = 50  # links: a list that nobody scrolls to the end of
-Links = dict[str, list[dict[str, dict[str, str]]]]
-
-
-def links(analysis: Analysis, *, url: str = "") -> Links:
-    """Return the links, the new failures first; no section without any. `url` is of the published report, if any."""
-    rows = [("vmatrix report", url)]
-    for cell in sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", c.id)):
-        if (record := cell.last) is not None:
-            label = f"{record.outcome}: {cell.id} ({record.blame or 'quarantined'}, {cell.news})"
-            rows += [(label, record.where.job_url), (f"changed since {cell.id} passed", _changed(analysis, cell))]
-    links = dict.fromkeys(link for link in rows if link[1].startswith(("https://", "http://")))
-    entries = [{"external_link": {"label": label, "url": target}} for label, target in list(links)[:MOST]]
-    return {SECTION: entries} if entries else {}
-
-
-def _changed(analysis: Analysis, cell: CellStory) -> str:
-    if cell.since is None:
-        return ""
-    return compare_url(analysis.nights[cell.since.bad], *commits(analysis.nights, cell.since))
-
-
 FORMATS = ("html", "md", "json", "svg", "annotations")
 PAGE, NOTE, DOCUMENT, ANNOTATIONS = "index.html", "summary.md", "report.json", "annotations.json"
+LOOPBACK = "127.0.0.1"
+NAMES = frozenset({LOOPBACK, "localhost", "[::1]"})
+FRESH_SECONDS = 5.0  # for which one answer serves all
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".json": "application/json",
+    ".md": "text/markdown; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+Links = dict[str, list[dict[str, dict[str, str]]]]
+Contents = Mapping[str, bytes]
 
 
 @dataclass
@@ -84,17 +74,6 @@ class Sources:
         return badges.badges(self.analysis) | (self.faults.badges() if self.faults is not None else {})
 
 
-WRITERS: Mapping[str, Callable[[Sources], dict[str, str]]] = {
-    "html": lambda made: {PAGE: render(made.document)},
-    "md": lambda made: {NOTE: made.note()},
-    "json": lambda made: {DOCUMENT: json.dumps(made.document, ensure_ascii=False, separators=(",", ":")) + "\n"},
-    "svg": Sources.badges,
-    "annotations": lambda made: {
-        ANNOTATIONS: json.dumps(links(made.analysis, url=made.url), ensure_ascii=False, indent=1) + "\n"
-    },
-}
-
-
 @dataclass(frozen=True)
 class Files:
     """The files of a report by name, and the formats that could not be made, which keep no other from being made."""
@@ -115,34 +94,33 @@ def files(made: Sources, formats: Collection[str] = FORMATS) -> Files:
     return Files(contents, failures)
 
 
-LOOPBACK = "127.0.0.1"
-NAMES = frozenset({LOOPBACK, "localhost", "[::1]"})
-FRESH_SECONDS = 5.0  # for which one answer serves all
-KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".json": "application/json",
-    ".md": "text/markdown; charset=utf-8",
-    ".svg": "image/svg+xml",
+def links(analysis: Analysis, *, url: str = "") -> Links:
+    """Return the links, the new failures first; no section without any. `url` is of the published report, if any."""
+    rows = [("vmatrix report", url)]
+    for cell in sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", c.id)):
+        if (record := cell.last) is not None:
+            label = f"{record.outcome}: {cell.id} ({record.blame or 'quarantined'}, {cell.news})"
+            rows += [(label, record.where.job_url), (f"changed since {cell.id} passed", _changed(analysis, cell))]
+    links = dict.fromkeys(link for link in rows if link[1].startswith(("https://", "http://")))
+    entries = [{"external_link": {"label": label, "url": target}} for label, target in list(links)[:MOST]]
+    return {SECTION: entries} if entries else {}
+
+
+def _changed(analysis: Analysis, cell: CellStory) -> str:
+    if cell.since is None:
+        return ""
+    return compare_url(analysis.nights[cell.since.bad], *commits(analysis.nights, cell.since))
+
+
+WRITERS: Mapping[str, Callable[[Sources], dict[str, str]]] = {
+    "html": lambda made: {PAGE: render(made.document)},
+    "md": lambda made: {NOTE: made.note()},
+    "json": lambda made: {DOCUMENT: json.dumps(made.document, ensure_ascii=False, separators=(",", ":")) + "\n"},
+    "svg": Sources.badges,
+    "annotations": lambda made: {
+        ANNOTATIONS: json.dumps(links(made.analysis, url=made.url), ensure_ascii=False, indent=1) + "\n"
+    },
 }
-Contents = Mapping[str, bytes]
-
-
-@dataclass
-class Fresh:
-    """Files that are made when they are asked for, and kept for a moment."""
-
-    make: Callable[[], Contents]
-    _files: Contents = field(default_factory=dict)
-    _made: float = -FRESH_SECONDS
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def files(self) -> Contents:
-        """Return the files by name; raises what making them raises."""
-        with self._lock:
-            if not self._files or monotonic() - self._made > FRESH_SECONDS:
-                self._files = self.make()
-                self._made = monotonic()
-            return self._files
 
 
 def server(make: Callable[[], Contents], port: int) -> ThreadingHTTPServer:
@@ -163,6 +141,24 @@ def server(make: Callable[[], Contents], port: int) -> ThreadingHTTPServer:
         ) from error
     made.daemon_threads = True
     return made
+
+
+@dataclass
+class Fresh:
+    """Files that are made when they are asked for, and kept for a moment."""
+
+    make: Callable[[], Contents]
+    _files: Contents = field(default_factory=dict)
+    _made: float = -FRESH_SECONDS
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def files(self) -> Contents:
+        """Return the files by name; raises what making them raises."""
+        with self._lock:
+            if not self._files or monotonic() - self._made > FRESH_SECONDS:
+                self._files = self.make()
+                self._made = monotonic()
+            return self._files
 
 
 class ReportHandler(BaseHTTPRequestHandler):

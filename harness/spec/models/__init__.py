@@ -53,10 +53,14 @@ __all__ = [
 ]
 
 
-def _file(key: str, content: Any, said: str, *, least: int = 0, default: Any = ...) -> type[Model]:
-    """Return the model of matrix/KEY.yml, which has that one key; `said` describes it; `least`: of how many items."""
+def _file(key: str, content: Any, description: str, *, least: int = 0, default: Any = ...) -> type[Model]:
+    """Return the model of matrix/KEY.yml, which has that one key.
+
+    Args:
+        content: what the key holds.  least: how many items at least.
+    """
     name = f"{key.title().replace('_', '')}File"
-    field = Field(default, min_length=least or None, description=said)
+    field = Field(default, min_length=least or None, description=description)
     fields: dict[str, Any] = {key: (content, field)}
     return create_model(name, __base__=Model, __doc__=f"matrix/{key}.yml", **fields)
 
