@@ -18,8 +18,8 @@ from harness.history.store import open_store
 from harness.report.suspects import lines_of
 from harness.schedule.durations import Durations
 from harness.session.bisection import Bisection, Repository, bisected, first_failure_at, good_and_bad, ordered
-from harness.session.choice import choose, find_run, profile_of, project_of
 from harness.session.follow_up import Pursuit, follow_up, pursue
+from harness.session.selection import choose, find_run, profile_of, project_of
 
 out = Console(soft_wrap=True, highlight=False)
 MOST = 4  # further cells: mostly enough (docs/decisions/suspects.md)

@@ -36,7 +36,7 @@ from harness.operator.decide.variables import FILE, as_text, load_releases, of_m
 from harness.operator.deliveries import declared_in
 from harness.operator.deliveries import deliver as deliver_revision
 from harness.operator.execute.logs import show_log_of
-from harness.operator.usual import open_usual, usual_namespace
+from harness.operator.kubectl import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings

@@ -24,7 +24,7 @@ from harness.plan.coverage import counts_in_words, coverage_text, impossible_by_
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, current, load_lock
 from harness.schedule.durations import estimate
-from harness.session.choice import choose, profile_of, refuse_wrong_checks
+from harness.session.selection import choose, profile_of, refuse_wrong_checks
 from harness.spec import Spec, load_spec
 from harness.spec.project import Project, matrix_dir, write_in_project
 from harness.spec.settings import load_settings

@@ -27,7 +27,7 @@ from harness.files import write_atomically
 from harness.gitlab import access
 from harness.gitlab.job import PREFIX, Job, JobContext
 from harness.providers import Opening
-from harness.report import outputs
+from harness.report import run_reports
 from harness.report.cell import CellResult
 from harness.report.results import load
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -176,7 +176,7 @@ def _complete(context: JobContext) -> None:
         return
     Recorder(files.path).write("job-end", job=context.job.id)
     result = load(files.path, quarantine=context.project.spec.quarantine)
-    outputs.write_all(result, files)
+    run_reports.write_all(result, files)
 
 
 def annotate(context: JobContext) -> None:

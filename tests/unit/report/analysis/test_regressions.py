@@ -11,7 +11,7 @@ import pytest
 from harness.history.record import Record
 from harness.report.analysis.nights import nights_of
 from harness.report.analysis.planned import Week, week_of
-from harness.report.analysis.rates import fisher, worse_of
+from harness.report.analysis.regressions import fisher, worse_of
 from tests.unit.history.make import checked, record
 
 DNS = "network: test_dns"
