@@ -36,9 +36,9 @@ class Going:
         """Return a namespace, None once it is gone."""
         with self._lock:
             if time.monotonic() > self._good_until:
-                found = self._cluster.list(NAMESPACE, labels=self._labels).items
-                self._seen = {namespace["metadata"]["name"]: namespace for namespace in found}
-                self._good_until = time.monotonic() + AGE_SECONDS + EACH_SECONDS * len(found)
+                namespaces = self._cluster.list(NAMESPACE, labels=self._labels).items
+                self._seen = {namespace["metadata"]["name"]: namespace for namespace in namespaces}
+                self._good_until = time.monotonic() + AGE_SECONDS + EACH_SECONDS * len(namespaces)
             return self._seen.get(name)
 
 
@@ -74,11 +74,11 @@ def reap(
     Raises:
         Leaked: something could not be removed; the error names it, and what holds it.
     """
-    if not (found := find(cluster, selector)):
+    if not (cells := find(cluster, selector)):
         return []
-    emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(found) - 1, -1)
+    emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(cells) - 1, -1)
 
-    def one(cell: ExistingCell) -> Leaked | None:
+    def remove(cell: ExistingCell) -> Leaked | None:
         try:
             with emptying:
                 deadline = Deadline.after(seconds)
@@ -95,15 +95,15 @@ def reap(
         return None
 
     waits: AbstractContextManager[None] = heartbeat(on_wait, every=WAIT_SECONDS) if on_wait else nullcontext()
-    with waits, ThreadPoolExecutor(max_workers=min(GOING, len(found))) as pool:
-        leaks = [leak for leak in pool.map(one, found) if leak is not None]
+    with waits, ThreadPoolExecutor(max_workers=min(GOING, len(cells))) as pool:
+        leaks = [leak for leak in pool.map(remove, cells) if leak is not None]
     if leaks:
         raise Leaked(
             "; ".join(leak.summary for leak in leaks),
             hint="; ".join(dict.fromkeys(leak.hint or AGAIN for leak in leaks)),
             detail="\n".join(leak.detail for leak in leaks),
         )
-    return found
+    return cells
 
 
 def empty(cluster: Cluster, cell: ExistingCell, *, deadline: Deadline) -> None:
@@ -133,12 +133,12 @@ def empty(cluster: Cluster, cell: ExistingCell, *, deadline: Deadline) -> None:
 
 def _wait_for_namespace(cluster: Cluster, cell: ExistingCell, going: Going, deadline: Deadline) -> None:
     def gone() -> bool | NotYet:
-        found = going.find(cell.namespace)
-        if found is None:
+        namespace = going.find(cell.namespace)
+        if namespace is None:
             return True
-        if finalizers.DECLARED_KINDS in (found["metadata"].get("annotations") or {}):
+        if finalizers.DECLARED_KINDS in (namespace["metadata"].get("annotations") or {}):
             finalizers.let_go(cluster, cell.namespace)
-        return NotYet(f"phase {found['status'].get('phase')}")
+        return NotYet(f"phase {namespace['status'].get('phase')}")
 
     until(
         gone,

@@ -245,7 +245,7 @@ def _output(cluster: Cluster, namespace: str, name: str, command: list[str]) -> 
         [("container", CONTAINER), ("stdout", "true"), ("stderr", "true"), *(("command", w) for w in command)]
     )
     path = f"{POD.path(namespace, name, 'exec')}?{query}"
-    told = b""
+    errors = b""
     with closing(open_stream(cluster, path, subprotocol=EXEC)) as stream:
         while True:
             message = stream.recv()
@@ -255,10 +255,10 @@ def _output(cluster: Cluster, namespace: str, name: str, command: list[str]) -> 
             if data[0] == STDOUT:
                 yield data[1:]
             elif data[0] == STDERR:
-                told += data[1:]
+                errors += data[1:]
             elif data[0] == END:
                 end = json.loads(data[1:])
                 if end.get("status") != "Success":
-                    output = told.decode("utf-8", "replace").strip() or end.get("message", "")
+                    output = errors.decode("utf-8", "replace").strip() or end.get("message", "")
                     raise InfraError(f"the snapshot cannot be read: {output}", hint="see the volume of the claim")
                 return

@@ -33,15 +33,15 @@ def declared_in(file: Path, revision: str, namespace: str) -> Json:
         BadInput: the file has none or several, or what is wrong with it.
     """
     objects = [entry for entry in yaml_text.documents(read_text(file), file) if isinstance(entry, dict)]
-    ours = [
+    declared = [
         entry
         for entry in objects
         if (entry.get("apiVersion"), entry.get("kind")) == (DELIVERY.api_version, DELIVERY.kind)
     ]
-    if len(ours) != 1:
+    if len(declared) != 1:
         hint = f"it needs one object with apiVersion: {DELIVERY.api_version} and kind: {DELIVERY.kind}"
-        raise BadInput(f"{file} has {len(ours) or 'no'} objects of kind {DELIVERY.kind}", hint=hint)
-    body: Any = ours[0]
+        raise BadInput(f"{file} has {len(declared) or 'no'} objects of kind {DELIVERY.kind}", hint=hint)
+    body: Any = declared[0]
     meta, spec = body.get("metadata"), body.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("source"), dict):
         source = {name: value for name, value in spec["source"].items() if name not in ("branch", "tag")}
@@ -69,7 +69,7 @@ def deliver(cluster: Cluster, body: Json, *, seconds: float, show: Callable[[str
     asked = secrets.token_hex(8)  # what failed before is tried again, and not taken for the answer
     annotations = {**(meta.get("annotations") or {}), RECONCILE_ANNOTATION: asked}
     made = cluster.apply(DELIVERY, {**body, "metadata": {**meta, "annotations": annotations}}, manager=MANAGER)
-    generation, told = made["metadata"]["generation"], [""]
+    generation, shown = made["metadata"]["generation"], [""]
 
     def ready() -> DeliveryStatus | NotYet:
         answer = cluster.get(DELIVERY, meta["name"], meta["namespace"])
@@ -82,8 +82,8 @@ def deliver(cluster: Cluster, body: Json, *, seconds: float, show: Callable[[str
         line = f"{state['reason']}: {state['message']}"
         if (answer.get("status") or {}).get("observedGeneration", 0) < generation:
             return NotYet("the operator has not seen it yet")
-        if line != told[0]:
-            told[0] = line
+        if line != shown[0]:
+            shown[0] = line
             show(line)
         delivery = Delivery.model_validate(answer)
         _refuse_mistakes(delivery)

@@ -111,11 +111,11 @@ def _staying(
 
     On an axis that is new to them they get its default, or any value where it has none.
     """
-    seen = [dict(cell) for cell in pinned]
+    cells = [dict(cell) for cell in pinned]
     known = [{axis: value for axis, value in {**goal.defaults, **cell}.items() if axis in goal.values} for cell in old]
     for cell in completed(goal, known):
-        if cell not in seen and goal.allows(cell):
-            seen.append(cell)
+        if cell not in cells and goal.allows(cell):
+            cells.append(cell)
             yield cell
 
 

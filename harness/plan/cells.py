@@ -55,11 +55,11 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     Raises:
         BadInput: longer all the same.
     """
-    told = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
-    canonical = CANONICAL.encode({axis: value.id for axis, value in told.items()})
+    named = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
+    canonical = CANONICAL.encode({axis: value.id for axis, value in named.items()})
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
     optional = {axis.name for axis in spec.axes if axis.default is not None}
-    slugs = fitting_slugs({axis: value.short for axis, value in told.items()}, optional)
+    slugs = fitting_slugs({axis: value.short for axis, value in named.items()}, optional)
     made = "-".join([*slugs.values(), digits])
     length = id_length(slugs)
     if length > ID_LENGTH:

@@ -125,8 +125,8 @@ class KubeconfigDefinition(Definition):
         settings = opening.settings
         self._refuse_missing(settings)
         mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
-        given = guest_vars.read_vars(settings.guest_vars)
-        return KubeconfigProvider(self.infra(settings), mirror, use_of(settings, opening.product), given)
+        of_user = guest_vars.read_vars(settings.guest_vars)
+        return KubeconfigProvider(self.infra(settings), mirror, use_of(settings, opening.product), of_user)
 
     def infra(self, settings: Settings) -> Infra:
         """Return kubeconfig and context of the settings; in a pod, without a kubeconfig there, its service account's.
@@ -143,8 +143,8 @@ class KubeconfigDefinition(Definition):
     def options(self, settings: Settings) -> list[str]:
         """Return the options that name the same infra cluster to another vmatrix command."""
         infra = self.infra(settings)
-        given = {"--kubeconfig": infra.kubeconfig, "--context": infra.context, "--namespace": settings.namespace}
-        words = (word for option, value in given.items() if value is not None for word in (option, str(value)))
+        values = {"--kubeconfig": infra.kubeconfig, "--context": infra.context, "--namespace": settings.namespace}
+        words = (word for option, value in values.items() if value is not None for word in (option, str(value)))
         return ["--provider", self.name, *words]
 
     def refuse_unusable(self, settings: Settings) -> None:

@@ -54,8 +54,8 @@ def _step(cell: CellResult, step: Step, *, counts: bool) -> Xml.Element:
     made = _case(cell.id, _named(f"step {step.name}", "", step.attempt, counts=counts), step.seconds)
     if step.outcome == Outcome.PASSED:
         return made
-    told = (step.summary, f"hint: {step.hint}" if step.hint else "", *step.paths, step.detail)
-    text = "\n".join(line for line in told if line) or step.outcome
+    lines = (step.summary, f"hint: {step.hint}" if step.hint else "", *step.paths, step.detail)
+    text = "\n".join(line for line in lines if line) or step.outcome
     _not_passed(made, step, text, tag="error", counts=counts)
     return made
 
@@ -95,10 +95,10 @@ def _ending(cell: CellResult) -> list[Xml.Element]:
         case = _case(cell.id, "cell", 0.0)
         _add(case, "skipped", message, message)
         return [case]
-    told = any(
+    is_said = any(
         e.outcome in (Outcome.UNFINISHED, Outcome.INTERRUPTED) for e in cell.steps_of(cell.last_attempt) if e.top
     )
-    if cell.outcome != Outcome.UNFINISHED or told:
+    if cell.outcome != Outcome.UNFINISHED or is_said:
         return []
     case = _case(cell.id, "cell", 0.0)
     text = "the run ended before the cell's teardown"

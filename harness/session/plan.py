@@ -177,7 +177,7 @@ def _further(project: Project, request: RunRequest) -> RunPlan:
     Those that it has and that were cut off are run again.
     """
     asked = (request.tier, request.failed, request.changed_since, request.night, request.shard, request.run_id)
-    if not request.cells or any(one is not None for one in asked):
+    if not request.cells or any(option is not None for option in asked):
         raise BadInput("--into adds cells by their ids", hint="name the cells alone: vmatrix run CELL --into RUN")
     result = find_run(project.settings.runs, request.into or LAST)
     made = _fresh(project, replace(request, run_id=result.run))
@@ -211,7 +211,7 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
         changed=request.changed_since,
         night=night,
     )
-    cells = tuple(one.cell for one in chosen)
+    cells = tuple(selected.cell for selected in chosen)
     if request.shard is not None:
         cells = shard(cells, parse_shard(request.shard))
     if not cells:
@@ -232,8 +232,8 @@ def random_id() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
 
 
-def _run_id(given: str | None) -> str:
-    run = given if given is not None else random_id()
+def _run_id(name: str | None) -> str:
+    run = name if name is not None else random_id()
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
         raise BadInput(
             f"run id {run!r} is not 6 lower-case letters or digits", hint="leave out --run-id to get a random one"
@@ -241,12 +241,12 @@ def _run_id(given: str | None) -> str:
     return run
 
 
-def plan_from(given: Mapping[str, Any]) -> RunPlan:
+def plan_from(sent: Mapping[str, Any]) -> RunPlan:
     """Return the plan of the process that sent `for_workers()`."""
-    project = Project.load(Settings.model_validate(given["settings"]))
-    cells = tuple(make_cell(project.spec, values) for values in given["cells"])
-    directory, attempts, asked = Path(given["directory"]), given["attempts"], given["asked"]
-    return RunPlan(given["run"], given["tier"], cells, project, directory, attempts=attempts, asked=asked)
+    project = Project.load(Settings.model_validate(sent["settings"]))
+    cells = tuple(make_cell(project.spec, values) for values in sent["cells"])
+    directory, attempts, asked = Path(sent["directory"]), sent["attempts"], sent["asked"]
+    return RunPlan(sent["run"], sent["tier"], cells, project, directory, attempts=attempts, asked=asked)
 
 
 def _rerun(project: Project, request: RunRequest) -> RunPlan:

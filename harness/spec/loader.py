@@ -40,8 +40,8 @@ def refuse_matrix(folder: Path, known: Collection[str]) -> None:
     """
     if not folder.is_dir():
         if folder.is_symlink():
-            said = f"{folder} is a link to {os.readlink(folder)}, which is not a folder"
-            raise BadInput(said, hint="correct or remove the link")
+            summary = f"{folder} is a link to {os.readlink(folder)}, which is not a folder"
+            raise BadInput(summary, hint="correct or remove the link")
         if folder.exists():
             raise BadInput(f"{folder} is not a folder", hint="it is the folder of the matrix; move the file away")
         return
@@ -83,10 +83,10 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
             problems += wrong
             if parsed is not None:
                 parts.update(dict(parsed))
-    others, found = layers.read_products(directory, documents)
+    others, unreadable = layers.read_products(directory, documents)
     refuse_matrix(directory, {*FILES, *(document.file.name for document in others.values())})
     parts["products"], wrong = _products(others)
-    problems += [*found, *wrong, *crossref.check(documents, directory, others)]
+    problems += [*unreadable, *wrong, *crossref.check(documents, directory, others)]
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
         problems += feasibility.check(space, documents)
@@ -118,8 +118,8 @@ def load_timeouts(directory: Path) -> Timeouts:
     parsed, wrong = validate(document, FILES["timeouts.yml"])
     if parsed is None or problems:
         raise refuse(problems or wrong, own=directory)
-    found: Timeouts = dict(parsed)["timeouts"]
-    return found
+    timeouts: Timeouts = dict(parsed)["timeouts"]
+    return timeouts
 
 
 def load_layered(directory: Path, name: str, model: type[M]) -> M:

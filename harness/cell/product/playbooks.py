@@ -147,9 +147,9 @@ def changes_of(events: Path, log: Path) -> tuple[str, ...]:
     recaps = changed_by(events)
     if recaps is not None:
         return recaps
-    told = recap(log.read_text(encoding="utf-8", errors="replace"))
+    recaps_of_log = recap(log.read_text(encoding="utf-8", errors="replace"))
     return tuple(
-        f"{of_host.changed} tasks on {of_host.host}, by Ansible's recap" for of_host in told if of_host.changed
+        f"{of_host.changed} tasks on {of_host.host}, by Ansible's recap" for of_host in recaps_of_log if of_host.changed
     )
 
 

@@ -253,8 +253,8 @@ class DataSources:
             return None
         value, reason, message = self._judge(source)
         moment = now()
-        told = {"type": "Ready", "status": value, "reason": reason, "message": message}
-        new = {**told, "lastTransitionTime": moment, "lastHeartbeatTime": moment}
+        condition = {"type": "Ready", "status": value, "reason": reason, "message": message}
+        new = {**condition, "lastTransitionTime": moment, "lastHeartbeatTime": moment}
         conditions = with_condition(dig(source, "status", "conditions") or [], new)
         status = {"conditions": conditions, "source": dig(source, "spec", "source") or {}}
         if status != (source.get("status") or {}):

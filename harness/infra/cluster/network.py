@@ -285,9 +285,9 @@ def _read_service(cluster: Cluster, outer: Outer) -> None:
 
 
 def _read_service_cidrs(cluster: Cluster, outer: Outer) -> None:
-    for each in _readable(outer, lambda: cluster.list(SERVICE_CIDR).items) or []:
-        cidrs = (each.get("spec") or {}).get("cidrs") or []
-        outer.add(SERVICES, cidrs, f"ServiceCIDR {each['metadata']['name']}")
+    for service_cidr in _readable(outer, lambda: cluster.list(SERVICE_CIDR).items) or []:
+        cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
+        outer.add(SERVICES, cidrs, f"ServiceCIDR {service_cidr['metadata']['name']}")
 
 
 def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mapping[str, str]:

@@ -272,7 +272,9 @@ def problems(cluster: Cluster, made: Made) -> list[str]:
     for resource, product, version in versions:
         observed_versions = [observed(body) for body in cluster.list(resource).items]
         mistakes += [
-            f"{product} is {it or 'of no version yet'}, not {version}" for it in observed_versions if it != version
+            f"{product} is {seen_version or 'of no version yet'}, not {version}"
+            for seen_version in observed_versions
+            if seen_version != version
         ]
     return [*mistakes, *_operators(cluster, made.installed.operators)]
 
@@ -310,9 +312,9 @@ def ensure_certificates(folder: Path, *, address: str, node: str, kubeconfig: Pa
     """
     pki.ensure(folder, addresses=[address], names=[], node=node)
     bundle = folder / f"{pki.CA}.crt"
-    theirs = authority(kubeconfig)
-    if theirs not in bundle.read_bytes():
-        write_atomically(bundle, bundle.read_bytes().rstrip(b"\n") + b"\n" + theirs)
+    of_cluster = authority(kubeconfig)
+    if of_cluster not in bundle.read_bytes():
+        write_atomically(bundle, bundle.read_bytes().rstrip(b"\n") + b"\n" + of_cluster)
 
 
 def authority(kubeconfig: Path) -> bytes:

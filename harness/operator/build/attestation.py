@@ -127,7 +127,7 @@ class Contents:
     def all(self) -> list[Package]:
         """Return every package once, in order."""
         everything = {package for packages in self.packages.values() for package in packages}
-        return sorted(everything, key=lambda one: (one.kind, one.name, one.version))
+        return sorted(everything, key=lambda package: (package.kind, package.name, package.version))
 
 
 @dataclass(frozen=True)

@@ -180,8 +180,8 @@ def quarantined(
 ) -> tuple[Quarantined, ...]:
     """Return the entries with what they excuse, those that end first before."""
     cells = {cell: record.axes for night in nights for cell, record in night.cells.items()}
-    found = [_entry(e, [c for c, axes in cells.items() if e.means(c, axes)], nights, log, today) for e in entries]
-    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cells)))
+    excused = [_entry(e, [c for c, axes in cells.items() if e.means(c, axes)], nights, log, today) for e in entries]
+    return tuple(sorted(excused, key=lambda q: (q.days_left, q.entry.cells)))
 
 
 def _entry(
@@ -193,8 +193,8 @@ def _entry(
         ran += sum(_ran(night.cells.get(cell)) for night in nights[first:])
         failures = log.by_cell.get(cell, {})
         failed += sum(
-            any(entry.check is None or (f.check and fnmatchcase(f.title, entry.check)) for f in found)
-            for night, found in failures.items()
+            any(entry.check is None or (f.check and fnmatchcase(f.title, entry.check)) for f in symptoms)
+            for night, symptoms in failures.items()
             if night >= first
         )
     stale = not cells or (failed == 0 and ran >= RECENT)
