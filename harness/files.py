@@ -1,6 +1,6 @@
 """Files: atomic writes, locks, work folders, YAML that we write, and files that people name, read up to a size.
 
-A FIFO or a terminal would be waited for without an end, a device read without one.
+Only regular files are read: a FIFO or a terminal would be waited for without an end, a device read without one.
 
 Caches (artifacts, disk images, node images, what products need) share the work folders: a lock per entry keeps
 processes from making the same thing twice, and its holder removes what killed processes left.
@@ -92,7 +92,7 @@ def write_new(files: Mapping[Path, tuple[str, int]]) -> None:
 
 
 class IndentedDumper(yaml.SafeDumper):
-    """Writes such YAML: `yaml.dump(content, Dumper=IndentedDumper)`."""
+    """Writes YAML whose lists are indented below their keys: `yaml.dump(content, Dumper=IndentedDumper)`."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         """Begin a list or a mapping."""

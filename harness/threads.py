@@ -84,9 +84,9 @@ def begun(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
 
 @contextmanager
 def alongside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[None]:
-    """Do something in a thread while the body runs, and wait for it where that ends well; otherwise it is ended.
+    """Do something in a thread while the body runs. Wait for it where the body ends well, and end it otherwise.
 
-    A failure of it ends nothing: whoever needs what it was to make tries again, and says what is wrong then.
+    Where it fails, the body goes on: whoever needs its result makes it then, and says what is wrong.
 
     Args:
         tell: told why it failed.

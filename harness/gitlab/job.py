@@ -1,6 +1,6 @@
 """A job: what GitLab says to it about itself and its pipeline, its project and its settings.
 
-Does not cover settings (VMATRIX_*): they are read where they are read at a desk, too. Predefined variables:
+Settings (VMATRIX_*) are not read here, but where every command reads them. Predefined variables:
 https://docs.gitlab.com/ci/variables/predefined_variables/
 """
 

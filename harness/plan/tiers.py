@@ -97,7 +97,7 @@ def night_cells(spec: Spec, tier: str, infra: str, night: date, enough: int) -> 
     """Return the planned cells of a night, without the pinned ones.
 
     Args:
-        enough: how many cells, pinned ones included, the night may have at no loss; it has more where none is as short.
+        enough: with how many cells, pinned ones included, a night is short enough; it has more where none is as short.
     """
     (rows,) = _nights(goal_of(spec, tier, infra), runnable(spec, tier, infra), [night], enough)
     return rows

@@ -139,7 +139,7 @@ def rules_of(cluster: Cluster) -> Rules:
 
 
 def demand_of(cell: Cell, rules: Rules | None = None, asked: Mapping[str, int] | None = None) -> Demand:
-    """Return what a cell's launcher pods will request: never less than they then do, little more.
+    """Return what a cell's launcher pods will request: never too little, and hardly too much.
 
     Args:
         asked: the memory (MiB) that is requested for machines by name, where that is not what they declare.

@@ -14,7 +14,10 @@ LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobo
 
 
 def check_dates(documents: Mapping[str, Document], today: date) -> list[Problem]:
-    """Return everything whose day has passed."""
+    """Return what has expired: values out of support, images past their end of life, and quarantine.
+
+    An entry of quarantine may not last longer than LONGEST_QUARANTINE from `today` on either.
+    """
     axes = documents["axes.yml"].content
     findings: dict[str, Iterator[Finding]] = {
         "axes.yml": _values(axes, today),

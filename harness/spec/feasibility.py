@@ -30,7 +30,7 @@ Narrow = Mapping[str, frozenset[str]]
 
 
 def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
+    """Return what can never be in a matrix, with the remedy. Its space of cells is well-formed; tiers may not be."""
     by_infra = {infra: possible(space, infra) for infra in space.infras}
     known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
     findings: dict[str, Iterator[Finding]] = {

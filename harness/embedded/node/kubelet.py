@@ -436,7 +436,12 @@ def summary_document(node: str, available: int, pods: Iterable[Json]) -> Json:
 
 
 def pod_stats(meta: Json, memory: Memory | None, disks: dict[str, tuple[str, int]]) -> Json:
-    """Return a pod's part. `disks`: of its volumes by name, the claim and the bytes that its disk takes."""
+    """Return what a pod takes, as the Summary has it.
+
+    Args:
+        memory: bytes; None where the machine is not there.
+        disks: by the volume's name, its claim and the bytes that its disk takes.
+    """
     reference = {key: str(meta[key]) for key in ("name", "namespace", "uid")}
     stats: Json = {"podRef": reference, "startTime": str(meta["creationTimestamp"])}
     if memory is not None:

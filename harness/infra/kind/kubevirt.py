@@ -124,7 +124,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def merged(body: Json, more: Json) -> Json:
-    """Return an object with more in it: mappings are joined, lists of words united, anything else replaced."""
+    """Return an object with more in it: mappings are merged, lists get what they lack, anything else is replaced."""
     answer = dict(body)
     for name, value in more.items():
         had = answer.get(name)

@@ -164,14 +164,17 @@ def completed(axes: Iterable[Axis], cell: Mapping[str, str]) -> dict[str, str]:
 
 
 def id_length(slugs: Mapping[str, str]) -> int:
-    """Return how long the id of a cell is with these slugs by axis, as far as the limit is about it."""
+    """Return how many characters of a cell's id count against ID_LENGTH, by its slugs.
+
+    The first PRODUCT_LETTERS of the product's slug, and the hyphen behind them, do not count.
+    """
     room = PRODUCT_LETTERS + 1
     own = slugs.get(PRODUCT, "")
     return sum(len(slug) + 1 for slug in slugs.values() if slug) + HASH_DIGITS - (min(len(own) + 1, room) if own else 0)
 
 
 def fitting_slugs(slugs: Mapping[str, str], optional: Collection[str]) -> dict[str, str]:
-    """Return the slugs by axis that a cell's id has room for; its hash tells cells apart whose slugs are the same.
+    """Return the slugs by axis that fit into ID_LENGTH; the hash tells cells with the same slugs apart.
 
     Args:
         optional: axes with a default. Where an id would be too long, their slugs are left out, the last ones first.
