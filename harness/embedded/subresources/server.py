@@ -357,8 +357,8 @@ class SubresourceServer:
         if refusal is not None:
             return web.Response(status=HTTPStatus.UNAUTHORIZED, text=refusal)
         methods = routing.methods_of(call.plural, call.subresource, len(call.rest))
-        if refusal := routing.refusal_without_route(methods, request.method):
-            return refusal
+        if unrouted := routing.refusal_without_route(methods, request.method):
+            return unrouted
         if found := ASYNCHRONOUS.get(call.operation):
             return await found(self.parts, call, self._blocking)
         verb = VERBS[call.operation]

@@ -1,4 +1,4 @@
-"""A well-formed matrix that makes no sense: rules in every phase, infra profiles, the length of ids, dates."""
+"""A well-formed matrix that can never be: rules in every phase, infra profiles, the length of ids."""
 
 from __future__ import annotations
 

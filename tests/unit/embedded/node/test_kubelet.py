@@ -1,4 +1,4 @@
-"""Pods on the host's Node that belong to nobody there."""
+"""The kubelet: pods that belong to nobody, logs that are read and followed, and its Summary."""
 
 from __future__ import annotations
 

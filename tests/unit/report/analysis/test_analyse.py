@@ -1,4 +1,4 @@
-"""A history's judgement as a whole: what failed, whether it is known, what did not run, what fails alike, how often."""
+"""A history's judgement as a whole: what failed, whether it is known, what did not run, what fails alike."""
 
 from __future__ import annotations
 

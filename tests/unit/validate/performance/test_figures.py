@@ -1,4 +1,4 @@
-"""Figures as results carry them and as people read them, and when one is slower than usual."""
+"""Figures as checks carry them and as people read them."""
 
 from __future__ import annotations
 

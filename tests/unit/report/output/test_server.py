@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import BadInput
 from harness.report.output import files
-from harness.report.output.files import Contents, server
+from harness.report.output.server import Contents, server
 
 FILES = {"index.html": b"<p>report</p>", "report.json": b"{}", "badge-coverage.svg": b"<svg/>"}
 
