@@ -72,7 +72,7 @@ class PipelineScope:
 def scope_of(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
     """Decide what a pipeline runs.
 
-    A person's explicit scope comes first, then the purpose of a schedule, then the merge request's label. A change
+    A person's explicit wish comes first, then the purpose of a schedule, then the merge request's label. A change
     without any of these runs the cells that it can affect.
 
     Raises:

@@ -55,7 +55,7 @@ from harness.kube.serving import AnsweringHandler, HttpsServer
 log = logging.getLogger(__name__)
 WORKERS = 4
 LOOK_SECONDS = 0.2  # how often a machine that shuts down is looked at
-HOST_SECONDS = 30.0  # between looks at the host for what no event stats
+HOST_SECONDS = 30.0  # between looks at the host for what no event told
 FRESH_SECONDS = 1.0  # pacing: a look reads a few files for each machine
 LOG_LOOK_SECONDS = 0.3  # between looks at a console that is followed: what a person takes for at once
 TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
@@ -175,7 +175,7 @@ class Kubelet:
             self._pods.observe(pods.patch_conditions(self._context.cluster, pod, conditions))
 
     def _end(self, pod: Json) -> float | None:
-        """End a launcher that is stats to go after its machine, which the node agent ends; then take the pod away."""
+        """End a launcher that is told to go after its machine, which the node agent ends; then take the pod away."""
         faults, vmi = self._context.faults, self._instance(pod)
         if faults.has(pod, "launcher-stays"):
             return LOOK_SECONDS
@@ -358,7 +358,7 @@ def growth(console: Path, lines: int | None, listening: Callable[[float], bool])
     """Yield the last lines of a file, and what comes to it, until it is gone or nobody listens.
 
     Args:
-        listening: waits as many seconds as it is stats; False as soon as nobody listens any more.
+        listening: waits as many seconds as it is told; False as soon as nobody listens any more.
     """
     with console.open("rb") as handle:
         _to_last(handle, lines)
