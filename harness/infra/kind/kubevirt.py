@@ -21,7 +21,7 @@ from harness.embedded.node.registration import RUNS_PODS
 from harness.errors import BadInput, InfraError
 from harness.files import write_atomically
 from harness.infra.cluster.capacity import usable
-from harness.infra.cluster.kubevirt import LOCAL_PATH
+from harness.infra.cluster.kubevirt import DEFAULT_CLASS, IMAGE_VOLUME, LOCAL_PATH
 from harness.infra.host import pki
 from harness.infra.host.layout import Layout
 from harness.infra.host.network import address_of
@@ -51,14 +51,12 @@ from harness.until import Deadline, NotYet, until
 SERVED_SECONDS = 60.0  # an API server that is ready serves a new kind within seconds
 PROFILE_SECONDS = 60.0  # CDI makes it when it sees the class, and is available by then
 TOKEN_SECONDS = 30.0  # the controller manager of a cluster that is ready makes it at once
-IMAGE_VOLUME = "ImageVolume"
 IMAGE_VOLUME_SINCE = (1, 35)  # with older clusters, or an older containerd, a container disk is mounted empty
 CONTAINERD_SINCE = (2, 1)  # CRI image volumes: https://github.com/containerd/containerd/releases/tag/v2.1.0
 CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
 ACCOUNT = "vmatrix-kubevirt"
 NAMESPACE = "kube-system"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def install(cluster: Cluster, chosen: Releases, *, emulation: bool, seconds: float) -> None:
