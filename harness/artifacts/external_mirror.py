@@ -20,7 +20,7 @@ HINT = "vmatrix artifacts serve"
 
 
 def missing_artifacts(mirror: Mirror, refs: Iterable[Ref]) -> list[Ref]:
-    """Return which programs and images guests would not find there."""
+    """Return those programs and images that guests would not find at a mirror and its registry."""
     unique = list(dict.fromkeys(refs))
     has_files = trouble(f"{mirror.http}/healthz") is None
     has_images = _registry_answers(mirror.registry)
