@@ -109,7 +109,7 @@ QUESTIONS = {
     "Where is a plan divided into shards?": ("harness/schedule/shards.py", "shard"),
     "Where are the time limits of a cell's job in GitLab?": ("harness/gitlab/child.py", "job_times"),
     "Where is a flake rate computed?": ("harness/report/analysis/checks.py", "flaky"),
-    "Where is it decided that checks fail more often with a value?": (
+    "Where is it decided that checks fail more often?": (
         "harness/report/analysis/regressions.py",
         "worse_of",
     ),
