@@ -1,6 +1,6 @@
 """Files: atomic writes, locks, work folders, YAML that we write, and files that people name, read up to a size.
 
-A FIFO or a terminal would be waited for without an end, a device read without one.
+Only regular files are read: a FIFO or a terminal would be waited for without an end, a device read without one.
 
 Caches (artifacts, disk images, node images, what products need) share the work folders: a lock per entry keeps
 processes from making the same thing twice, and its holder removes what killed processes left.
@@ -22,6 +22,18 @@ import yaml
 
 from harness import system
 from harness.errors import BadInput
+
+MIB = 2**20
+LARGEST = 16 * MIB  # matrices, settings, kubeconfigs and product files have kilobytes; a vault or a list may have more
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+LOCK = ".lock-"
+TEMPORARY = ".tmp-"
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, durable: bool = False) -> None:
@@ -55,6 +67,94 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write_new(files: Mapping[Path, tuple[str, int]]) -> None:
+    """Write files that do not exist, each with its text and its mode; if one cannot be written, leave none of them.
+
+    Raises:
+        OSError: a folder or a file cannot be made, or the file exists.
+    """
+    made: list[Path] = []
+    try:
+        for file, (text, mode) in files.items():
+            for folder in reversed([folder for folder in file.parents if not folder.exists()]):
+                folder.mkdir()
+                made.append(folder)
+            with system.naming(file), file.open("x", encoding="utf-8") as sink:
+                made.append(file)
+                sink.write(text)
+            file.chmod(mode)
+    except BaseException:
+        for path in reversed(made):
+            path.rmdir() if path.is_dir() else path.unlink()
+        raise
+
+
+class IndentedDumper(yaml.SafeDumper):
+    """Writes YAML whose lists are indented below their keys: `yaml.dump(content, Dumper=IndentedDumper)`."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Begin a list or a mapping."""
+        super().increase_indent(flow, False)
+
+
+def read_text(path: Path, *, largest: int = LARGEST) -> str:
+    """Return a regular file's text; BadInput as `read_bytes`, and when it is not UTF-8."""
+    content = read_bytes(path, largest=largest)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # UTF-32 begins so as well
+        raise BadInput(f"{path} is UTF-16 text; only UTF-8 is read", hint=f"iconv -f UTF-16 -t UTF-8 {path}")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+        ) from error
+
+
+def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
+    """Return the content of a regular file.
+
+    Args:
+        largest: its largest size, in bytes.
+
+    Raises:
+        BadInput: it is not a regular file, larger, or cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO is opened without its writer
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise system.of(error) or BadInput(f"{path} cannot be read: {error}") from error
+    status = os.fstat(handle)
+    try:
+        refuse_irregular(path, status)
+    except BadInput:
+        os.close(handle)
+        raise
+    with os.fdopen(handle, "rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise BadInput(
+            f"{path} has {max(status.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
+            hint="is it the right file?",
+        )
+    return content
+
+
+def refuse_irregular(path: Path, status: os.stat_result) -> None:
+    """Refuse what is not a regular file."""
+    kind = stat.S_IFMT(status.st_mode)
+    if kind != stat.S_IFREG:
+        raise BadInput(f"{path} is {KINDS.get(kind, 'no regular file')}", hint="name a regular file")
+
+
+def wrong_path(text: str) -> str:
+    """Return what is wrong with a path that a person gave, "" when nothing is."""
+    if not text:
+        return "it is empty; name a path, `.` is the working directory"
+    return "" if all(ord(c) >= ord(" ") for c in text) else "it contains a control character"
 
 
 def sha256_of(path: Path) -> str:
@@ -105,109 +205,6 @@ def if_unlocked(path: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
-
-
-def write_new(files: Mapping[Path, tuple[str, int]]) -> None:
-    """Write files that do not exist, each with its text and its mode; if one cannot be written, leave none of them.
-
-    Raises:
-        OSError: a folder or a file cannot be made, or the file exists.
-    """
-    made: list[Path] = []
-    try:
-        for file, (text, mode) in files.items():
-            for folder in reversed([folder for folder in file.parents if not folder.exists()]):
-                folder.mkdir()
-                made.append(folder)
-            with system.naming(file), file.open("x", encoding="utf-8") as sink:
-                made.append(file)
-                sink.write(text)
-            file.chmod(mode)
-    except BaseException:
-        for path in reversed(made):
-            path.rmdir() if path.is_dir() else path.unlink()
-        raise
-
-
-class IndentedDumper(yaml.SafeDumper):
-    """Writes such YAML: `yaml.dump(content, Dumper=IndentedDumper)`."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Begin a list or a mapping."""
-        super().increase_indent(flow, False)
-
-
-MIB = 2**20
-LARGEST = 16 * MIB  # matrices, settings, kubeconfigs and product files have kilobytes; a vault or a list may have more
-KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
-
-
-def wrong_path(text: str) -> str:
-    """Return what is wrong with a path that a person gave, "" when nothing is."""
-    if not text:
-        return "it is empty; name a path, `.` is the working directory"
-    return "" if all(ord(c) >= ord(" ") for c in text) else "it contains a control character"
-
-
-def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
-    """Return the content of a regular file.
-
-    Args:
-        largest: its largest size, in bytes.
-
-    Raises:
-        BadInput: it is not a regular file, larger, or cannot be read.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO is opened without its writer
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise system.of(error) or BadInput(f"{path} cannot be read: {error}") from error
-    status = os.fstat(handle)
-    try:
-        refuse_irregular(path, status)
-    except BadInput:
-        os.close(handle)
-        raise
-    with os.fdopen(handle, "rb") as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        raise BadInput(
-            f"{path} has {max(status.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
-            hint="is it the right file?",
-        )
-    return content
-
-
-def refuse_irregular(path: Path, status: os.stat_result) -> None:
-    """Refuse what is not a regular file."""
-    kind = stat.S_IFMT(status.st_mode)
-    if kind != stat.S_IFREG:
-        raise BadInput(f"{path} is {KINDS.get(kind, 'no regular file')}", hint="name a regular file")
-
-
-def read_text(path: Path, *, largest: int = LARGEST) -> str:
-    """Return a regular file's text; BadInput as `read_bytes`, and when it is not UTF-8."""
-    content = read_bytes(path, largest=largest)
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # UTF-32 begins so as well
-        raise BadInput(f"{path} is UTF-16 text; only UTF-8 is read", hint=f"iconv -f UTF-16 -t UTF-8 {path}")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadInput(
-            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
-        ) from error
-
-
-LOCK = ".lock-"
-TEMPORARY = ".tmp-"
 
 
 def hold(root: Path, name: str, waiting: Callable[[], None]) -> AbstractContextManager[None]:

@@ -13,13 +13,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar
 
 from harness.errors import EXIT_INFRA, VmatrixError
 
 T = TypeVar("T")
-
 END_SECONDS = 10.0  # for commands that were killed to be gone
+BEGIN_SECONDS = 30.0  # a thread begins at once; on a host at load 40 within a second
+LOOK_SECONDS = 5.0  # how often: looking costs nothing, and the end may be this much late
+NO_MEMORY = (
+    b"vmatrix: this host or its memory limit has no memory left for another thread, so this process ends here; "
+    b"give it more memory, then `vmatrix reap --all` removes what it leaves\n"
+)
+WATCH = "beginnings"
 _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 
@@ -75,13 +82,40 @@ def begun(call: Callable[[], T]) -> Iterator[Callable[[], T]]:
         thread.join(END_SECONDS)
 
 
-BEGIN_SECONDS = 30.0  # a thread begins at once; on a host at load 40 within a second
-LOOK_SECONDS = 5.0  # how often: looking costs nothing, and the end may be this much late
-NO_MEMORY = (
-    b"vmatrix: this host or its memory limit has no memory left for another thread, so this process ends here; "
-    b"give it more memory, then `vmatrix reap --all` removes what it leaves\n"
-)
-WATCH = "beginnings"
+@contextmanager
+def alongside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[None]:
+    """Do something in a thread while the body runs. Wait for it where the body ends well, and end it otherwise.
+
+    Where it fails, the body goes on: whoever needs its result makes it then, and says what is wrong.
+
+    Args:
+        tell: told why it failed.
+    """
+
+    with begun(partial(_tried, call, tell, "it is tried again when it is needed")) as ended:
+        yield
+        ended()
+
+
+def in_background(call: Callable[[], object], tell: Callable[[str], None]) -> threading.Thread:
+    """Do something in a thread that nobody has to wait for; it ends with this process at the latest.
+
+    Args:
+        call: may end anywhere, and does the rest the next time.
+        tell: told why it failed.
+    """
+    work = partial(_tried, call, tell, "it is tried again after the next build")
+    thread = threading.Thread(target=work, name="behind", daemon=True)
+    thread.start()
+    return thread
+
+
+def _tried(call: Callable[[], object], tell: Callable[[str], None], later: str) -> None:
+    """Do something; where it fails, tell why, and when it is tried again."""
+    try:
+        call()
+    except (VmatrixError, OSError) as error:
+        tell(f"{error}; {later}")
 
 
 def end_without_threads(seconds: float = BEGIN_SECONDS, look: float = LOOK_SECONDS) -> None:
@@ -101,43 +135,3 @@ def _watch_beginnings(seconds: float, look: float) -> None:
             if any(now - first >= seconds for first in since.values()):
                 os.write(2, NO_MEMORY)
                 os._exit(EXIT_INFRA)
-
-
-@contextmanager
-def alongside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[None]:
-    """Do something in a thread while the body runs, and wait for it where that ends well; otherwise it is ended.
-
-    A failure of it ends nothing: whoever needs what it was to make tries again, and says what is wrong then.
-
-    Args:
-        tell: told why it failed.
-    """
-
-    def work() -> None:
-        try:
-            call()
-        except (VmatrixError, OSError) as error:
-            tell(f"{error}; it is tried again when it is needed")
-
-    with begun(work) as ended:
-        yield
-        ended()
-
-
-def in_background(call: Callable[[], object], tell: Callable[[str], None]) -> threading.Thread:
-    """Do something in a thread that nobody has to wait for; it ends with this process at the latest.
-
-    Args:
-        call: may end anywhere, and does the rest the next time.
-        tell: told why it failed.
-    """
-
-    def work() -> None:
-        try:
-            call()
-        except (VmatrixError, OSError) as error:
-            tell(f"{error}; it is tried again after the next build")
-
-    thread = threading.Thread(target=work, name="behind", daemon=True)
-    thread.start()
-    return thread

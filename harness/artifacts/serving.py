@@ -1,32 +1,24 @@
-"""Serve artifacts by a mirror and a registry, of an embedded infra cluster or alone; and what those of others have.
+"""Serve artifacts by a mirror and a registry, of an embedded infra cluster or alone.
 
 The infrastructure does not know this package; whoever starts it hands these functions in.
-
-A mirror and a registry of others are asked only where they answer: one that guests alone reach is as one that has
-nothing.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import paths, proc
 from harness.artifacts import refs
-from harness.artifacts.catalogue import IMAGE_PREFIX
-from harness.artifacts.disk.cache import CachedImage
-from harness.artifacts.download import text, trouble
 from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.mirror import mirror_argv
 from harness.artifacts.product.images import Upload
 from harness.artifacts.recipe import Progress, Ref, silent
-from harness.artifacts.registry import Published, ServiceCommand, command, digest_in, publish_images, registry_command
+from harness.artifacts.registry import Published, ServiceCommand, command, publish_images, registry_command
 from harness.artifacts.store import Store
 from harness.errors import InfraError
-from harness.model import Mirror
 from harness.until import Deadline, NotYet, until
 
 
@@ -130,47 +122,3 @@ def _ended(services: Sequence[proc.Service]) -> str | NotYet:
     """Return the command of a service that has ended."""
     ended = [service for service in services if not service.alive()]
     return proc.pasteable(ended[0].argv) if ended else NotYet("all are running")
-
-
-HINT = "vmatrix artifacts serve"
-
-
-def missing_artifacts(mirror: Mirror, refs: Iterable[Ref]) -> list[Ref]:
-    """Return which programs and images guests would not find there."""
-    unique = list(dict.fromkeys(refs))
-    has_files = trouble(f"{mirror.http}/healthz") is None
-    has_images = _registry_answers(mirror.registry)
-    return [ref for ref in unique if not (_image(mirror, ref, has_images) or _program(mirror, ref, has_files))]
-
-
-def disk_image(images_url: str, name: str, key: str) -> CachedImage | None:
-    """Return the newest disk image of a name that a mirror serves; None unless it was made for this very key.
-
-    Args:
-        images_url: the address below which the mirror has disk images.
-    """
-    try:
-        image = CachedImage(**json.loads(text(f"{images_url}/{name}.json", hint=HINT)))
-    except (InfraError, ValueError, TypeError):  # not vmatrix's mirror, or not in reach
-        return None
-    return image if (image.name, image.key) == (name, key) else None
-
-
-def _image(mirror: Mirror, ref: Ref, answers: bool) -> bool:
-    if not (answers and ref.name.startswith(IMAGE_PREFIX)):
-        return False
-    return digest_in(mirror.registry, ref.name.removeprefix(IMAGE_PREFIX), ref.version) != ""
-
-
-def _program(mirror: Mirror, ref: Ref, answers: bool) -> bool:
-    if not answers or ref.name.startswith(IMAGE_PREFIX):
-        return False
-    return trouble(f"{mirror.http}/bin/{ref.name}/{ref.version}/{ref.name}.tar") is None
-
-
-def _registry_answers(registry: str) -> bool:
-    try:
-        digest_in(registry, "vmatrix", "none")
-    except InfraError:
-        return False
-    return True

@@ -37,7 +37,7 @@ MADE = (VM, DATA_VOLUME, NETWORK_POLICY)  # identify a cell in a namespace that 
 
 
 @dataclass(frozen=True)
-class Found:
+class ExistingCell:
     """A cell that exists in the infra cluster.
 
     expires_at: when anyone may take it away, in seconds since the epoch; None: its label does not say, so never.
@@ -87,15 +87,16 @@ class CellSelector:
         return ",".join([*pairs, *([] if self.cell else [LABEL_CELL])])
 
 
-def find(cluster: Cluster, selector: CellSelector) -> list[Found]:
+def find(cluster: Cluster, selector: CellSelector) -> list[ExistingCell]:
     """Return the selected cells, oldest first."""
     where = selector.namespace
     kinds = (NAMESPACE,) if where is None else MADE
     objects = [obj for kind in kinds for obj in _listed(cluster, kind, where, selector.labels())]
     objects.sort(key=lambda n: str(n["metadata"].get("creationTimestamp", "")))
     chosen = [n for n in objects if not selector.only_expired or expired(n["metadata"].get("labels") or {})]
-    each = {(found.run, found.cell, found.attempt): found for found in (_found(obj, where) for obj in reversed(chosen))}
-    return [found for found in reversed(each.values()) if found.cell not in selector.besides]
+    cells = (_cell_of(obj, where) for obj in reversed(chosen))
+    newest = {(cell.run, cell.cell, cell.attempt): cell for cell in cells}
+    return [cell for cell in reversed(newest.values()) if cell.cell not in selector.besides]
 
 
 def _listed(cluster: Cluster, kind: Resource, namespace: str | None, labels: str) -> list[Json]:
@@ -108,9 +109,9 @@ def _listed(cluster: Cluster, kind: Resource, namespace: str | None, labels: str
         raise
 
 
-def _found(obj: Json, shared: str | None) -> Found:
+def _cell_of(obj: Json, shared: str | None) -> ExistingCell:
     labels = obj["metadata"].get("labels") or {}
-    return Found(
+    return ExistingCell(
         namespace=obj["metadata"]["name"] if shared is None else shared,
         run=labels.get(LABEL_RUN, ""),
         cell=labels.get(LABEL_CELL, ""),
@@ -125,10 +126,10 @@ def _found(obj: Json, shared: str | None) -> Found:
 def _number(labels: Json, label: str) -> float | None:
     """Return the number of a label; None without one, and where somebody has written something else."""
     try:
-        found = float(labels[label])
+        number = float(labels[label])
     except (KeyError, ValueError):
         return None
-    return found if isfinite(found) else None
+    return number if isfinite(number) else None
 
 
 @dataclass(frozen=True)
@@ -164,21 +165,21 @@ class Existing:
     @property
     def which(self) -> str:
         """Say which cell this is, for a person, and how another one of that id is named."""
-        said = f"cell {self.cell} of run {self.run}, attempt {self.number}"
-        return f"{said}; --run names one of the others: {', '.join(self.others)}" if self.others else said
+        name = f"cell {self.cell} of run {self.run}, attempt {self.number}"
+        return f"{name}; --run names one of the others: {', '.join(self.others)}" if self.others else name
 
     def instances(self) -> dict[str, Json]:
         """Return the VirtualMachineInstances of the cell's machines, by the machines' names."""
-        found = self.infra.cluster.list(VMI, self.place.namespace, labels=self.place.selector).items
-        return {_machine_of(vmi): vmi for vmi in found}
+        vmis = self.infra.cluster.list(VMI, self.place.namespace, labels=self.place.selector).items
+        return {_machine_of(vmi): vmi for vmi in vmis}
 
     def instance(self, machine: str) -> Json:
         """Return a machine's VirtualMachineInstance. Raises BadInput when it has none."""
-        found = self.instances()
-        if machine not in found:
-            names = ", ".join(sorted(found)) or "none"
+        instances = self.instances()
+        if machine not in instances:
+            names = ", ".join(sorted(instances)) or "none"
             raise BadInput(f"cell {self.cell} has no running machine {machine!r}", hint=f"running machines: {names}")
-        return found[machine]
+        return instances[machine]
 
     def machine(self, name: str) -> Machine:
         """Return a machine as SSH reaches it. Raises BadInput when it is not running, or has no address yet."""
@@ -265,31 +266,31 @@ def existing(infra: InfraAccess, cell: str, runs: Path, run: str | None = None) 
         if word is not None and not is_label_value(word):
             raise BadInput(f"{word!r} is not a {what} id", hint="`vmatrix status` shows the ids of cells and runs")
     everywhere = find(infra.cluster, CellSelector(cell=cell, namespace=infra.namespace))
-    found = [one for one in everywhere if run in (None, one.run)]
-    if not found:
+    attempts = [attempt for attempt in everywhere if run in (None, attempt.run)]
+    if not attempts:
         raise _absent(infra, cell, run, everywhere)
-    newest = found[-1]
-    others = tuple(dict.fromkeys(one.run for one in everywhere if one.run != newest.run))
+    newest = attempts[-1]
+    others = tuple(dict.fromkeys(attempt.run for attempt in everywhere if attempt.run != newest.run))
     place = place_of(newest.run, newest.cell, newest.attempt, shared=infra.namespace)
     files = RunDir.of(runs, newest.run).attempt(cell, newest.attempt)
     return Existing(infra, cell, place, files, newest.run, newest.attempt, others)
 
 
-def _absent(infra: InfraAccess, cell: str, run: str | None, elsewhere: Sequence[Found]) -> BadInput:
+def _absent(infra: InfraAccess, cell: str, run: str | None, elsewhere: Sequence[ExistingCell]) -> BadInput:
     """Return the error about a cell that does not exist, with the runs of which there are cells."""
     if run is None:
         return BadInput(f"cell {cell!r} does not exist in the infra cluster", hint="`vmatrix status` lists the cells")
-    said = f"cell {cell!r} of run {run} does not exist in the infra cluster"
+    summary = f"cell {cell!r} of run {run} does not exist in the infra cluster"
     if elsewhere:
         return BadInput(
-            said, hint=f"runs that have this cell: {', '.join(dict.fromkeys(one.run for one in elsewhere))}"
+            summary, hint=f"runs that have this cell: {', '.join(dict.fromkeys(other.run for other in elsewhere))}"
         )
     there = find(infra.cluster, CellSelector(namespace=infra.namespace))
-    names = ", ".join(dict.fromkeys(one.run for one in there)) or "none"
-    return BadInput(said, hint=f"runs that have cells: {names}; `vmatrix status` lists the cells")
+    names = ", ".join(dict.fromkeys(other.run for other in there)) or "none"
+    return BadInput(summary, hint=f"runs that have cells: {names}; `vmatrix status` lists the cells")
 
 
-def machine_states(cluster: Cluster, cell: Found) -> list[MachineState]:
+def machine_states(cluster: Cluster, cell: ExistingCell) -> list[MachineState]:
     """Return the state of each machine of a cell."""
     vmis = {v["metadata"]["name"]: v for v in cluster.list(VMI, cell.namespace, labels=cell.selector).items}
     states = []

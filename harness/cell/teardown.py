@@ -11,7 +11,7 @@ from itertools import count
 from threading import BoundedSemaphore
 
 from harness.cell import finalizers
-from harness.cell.existing import CellSelector, Found, find
+from harness.cell.existing import CellSelector, ExistingCell, find
 from harness.errors import BadInput, Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, POD, PVC, VM, VMI, Resource
@@ -36,9 +36,9 @@ class Going:
         """Return a namespace, None once it is gone."""
         with self._lock:
             if time.monotonic() > self._good_until:
-                found = self._cluster.list(NAMESPACE, labels=self._labels).items
-                self._seen = {namespace["metadata"]["name"]: namespace for namespace in found}
-                self._good_until = time.monotonic() + AGE_SECONDS + EACH_SECONDS * len(found)
+                namespaces = self._cluster.list(NAMESPACE, labels=self._labels).items
+                self._seen = {namespace["metadata"]["name"]: namespace for namespace in namespaces}
+                self._good_until = time.monotonic() + AGE_SECONDS + EACH_SECONDS * len(namespaces)
             return self._seen.get(name)
 
 
@@ -59,10 +59,10 @@ def reap(
     selector: CellSelector,
     *,
     seconds: float,
-    on_gone: Callable[[Found], None] = lambda _: None,
+    on_gone: Callable[[ExistingCell], None] = lambda _: None,
     on_left: Callable[[int], None] = lambda _: None,
     on_wait: Callable[[str], None] | None = None,
-) -> list[Found]:
+) -> list[ExistingCell]:
     """Remove every selected cell, many at the same time, and return them.
 
     Args:
@@ -74,11 +74,11 @@ def reap(
     Raises:
         Leaked: something could not be removed; the error names it, and what holds it.
     """
-    if not (found := find(cluster, selector)):
+    if not (cells := find(cluster, selector)):
         return []
-    emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(found) - 1, -1)
+    emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(cells) - 1, -1)
 
-    def one(cell: Found) -> Leaked | None:
+    def remove(cell: ExistingCell) -> Leaked | None:
         try:
             with emptying:
                 deadline = Deadline.after(seconds)
@@ -95,18 +95,18 @@ def reap(
         return None
 
     waits: AbstractContextManager[None] = heartbeat(on_wait, every=WAIT_SECONDS) if on_wait else nullcontext()
-    with waits, ThreadPoolExecutor(max_workers=min(GOING, len(found))) as pool:
-        leaks = [leak for leak in pool.map(one, found) if leak is not None]
+    with waits, ThreadPoolExecutor(max_workers=min(GOING, len(cells))) as pool:
+        leaks = [leak for leak in pool.map(remove, cells) if leak is not None]
     if leaks:
         raise Leaked(
             "; ".join(leak.summary for leak in leaks),
             hint="; ".join(dict.fromkeys(leak.hint or AGAIN for leak in leaks)),
             detail="\n".join(leak.detail for leak in leaks),
         )
-    return found
+    return cells
 
 
-def empty(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
+def empty(cluster: Cluster, cell: ExistingCell, *, deadline: Deadline) -> None:
     """Delete what is in a cell in the order that hangs least (machines, disks), and its own namespace last.
 
     Return once machines are gone, and everything of a cell in a shared namespace.
@@ -131,14 +131,14 @@ def empty(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
     cluster.delete(NAMESPACE, namespace)
 
 
-def _wait_for_namespace(cluster: Cluster, cell: Found, going: Going, deadline: Deadline) -> None:
+def _wait_for_namespace(cluster: Cluster, cell: ExistingCell, going: Going, deadline: Deadline) -> None:
     def gone() -> bool | NotYet:
-        found = going.find(cell.namespace)
-        if found is None:
+        namespace = going.find(cell.namespace)
+        if namespace is None:
             return True
-        if finalizers.DECLARED_KINDS in (found["metadata"].get("annotations") or {}):
+        if finalizers.DECLARED_KINDS in (namespace["metadata"].get("annotations") or {}):
             finalizers.let_go(cluster, cell.namespace)
-        return NotYet(f"phase {found['status'].get('phase')}")
+        return NotYet(f"phase {namespace['status'].get('phase')}")
 
     until(
         gone,
@@ -224,10 +224,10 @@ def remove_finalizers(
     selector: CellSelector,
     *,
     seconds: float,
-    on_gone: Callable[[Found], None] = lambda _: None,
+    on_gone: Callable[[ExistingCell], None] = lambda _: None,
     on_released: Callable[[str], None] = lambda _: None,
     on_wait: Callable[[str], None] | None = None,
-) -> list[Found]:
+) -> list[ExistingCell]:
     """Remove cells; remove the finalizers of what is left, and wait again.
 
     Args:
@@ -248,7 +248,7 @@ def remove_finalizers(
     return [*left, *reap(cluster, selector, seconds=seconds, on_gone=on_gone, on_wait=on_wait)] if left else []
 
 
-def release(cluster: Cluster, cell: Found) -> list[str]:
+def release(cluster: Cluster, cell: ExistingCell) -> list[str]:
     """Remove the finalizers of a cell's objects that are being deleted; return what was touched, for a person.
 
     Raises:

@@ -40,10 +40,10 @@ from harness.paths import (
 )
 from harness.providers import offer_of
 from harness.session import refusals
-from harness.session.choice import choose
+from harness.session.selection import choose
 from harness.spec import load_spec
+from harness.spec.dates import ending
 from harness.spec.project import Project, timeouts_of, write_in_project
-from harness.spec.sense import ending
 from harness.spec.settings import load_settings
 
 out = Console()

@@ -13,7 +13,7 @@ import typer
 
 from harness import providers
 from harness.cell import teardown
-from harness.cell.existing import CellSelector, Found, MachineState, find, machine_states
+from harness.cell.existing import CellSelector, ExistingCell, MachineState, find, machine_states
 from harness.cell.place import is_label_value, own_project
 from harness.cli import options
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
@@ -52,7 +52,7 @@ def status(given: Given, as_json: AsJson = False) -> None:
     show_rows(out, headings, rows, whole=("cell", "namespace"))
 
 
-def _expires_in(cell: Found) -> str:
+def _expires_in(cell: ExistingCell) -> str:
     """Return when a cell expires, for a person; `vmatrix reap --expired` leaves alone what does not say."""
     if cell.expires_at is None:
         return "never"
@@ -60,7 +60,7 @@ def _expires_in(cell: Found) -> str:
     return f"{left:.0f} min" if left > 0 else "expired"
 
 
-def _state(cell: Found, machines: Sequence[MachineState]) -> dict[str, Any]:
+def _state(cell: ExistingCell, machines: Sequence[MachineState]) -> dict[str, Any]:
     return {
         "run": cell.run,
         "cell": cell.cell,
@@ -146,5 +146,5 @@ def reap(
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 
-def _print_deleted(found: Found) -> None:
+def _print_deleted(found: ExistingCell) -> None:
     out.print(f"deleted: {found.what if found.shared else found.namespace}")

@@ -19,10 +19,10 @@ from harness.errors import BadInput
 from harness.interpreter import PYTEST, call
 from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
 from harness.session import RunPlan
-from harness.session.choice import project_of
 from harness.session.exit_codes import repeated
 from harness.session.given_cluster import given_cluster, plan_foreign
 from harness.session.recheck import plan_recheck
+from harness.session.selection import project_of
 from harness.spec.options import RunRequest
 from harness.spec.settings import RESOLVED
 

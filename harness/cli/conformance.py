@@ -13,7 +13,7 @@ from harness.cli import options
 from harness.cli.artifacts_progress import showing
 from harness.cli.plain import CommandSet
 from harness.paths import settings_dir
-from harness.report.junit import Submission, read_product, write_submission
+from harness.report.submission import Submission, read_product, write_submission
 from harness.rundir import RunDir
 from harness.spec.settings import load_settings
 from harness.spec.suites import CERTIFICATION

@@ -18,10 +18,17 @@ from harness.history.store import open_store
 from harness.report.suspects import lines_of
 from harness.schedule.durations import Durations
 from harness.session.bisection import Bisection, Repository, bisected, first_failure_at, good_and_bad, ordered
-from harness.session.choice import choose, find_run, profile_of, project_of
 from harness.session.follow_up import Pursuit, follow_up, pursue
+from harness.session.selection import choose, find_run, profile_of, project_of
 
 out = Console(soft_wrap=True, highlight=False)
+MOST = 4  # further cells: mostly enough (docs/decisions/suspects.md)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("bisect")(takes(*CLUSTER, "infra_profile", "access", "timeout_scale")(bisect_commits))
+    app.command()(takes("runs", "provider", "infra_profile", "infra_name")(suspect))
 
 
 def bisect_commits(
@@ -90,15 +97,6 @@ def tell(bisection: Bisection, repository: Repository, known: str = "") -> None:
         )
     if bisection.otherwise:
         out.print("  so this may be another fault, or a check that is not steady: run the commit again", markup=False)
-
-
-MOST = 4  # further cells: mostly enough (docs/decisions/suspects.md)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("bisect")(takes(*CLUSTER, "infra_profile", "access", "timeout_scale")(bisect_commits))
-    app.command()(takes("runs", "provider", "infra_profile", "infra_name")(suspect))
 
 
 def suspect(

@@ -20,7 +20,7 @@ from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding, fatal, remedies
 from harness.schedule.placement import need_of
-from harness.session.choice import choose
+from harness.session.selection import choose
 from harness.spec.project import Project
 from harness.spec.rules import IPV6, needed
 from harness.spec.settings import Settings

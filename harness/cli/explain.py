@@ -15,8 +15,8 @@ from harness.cli.output import wide_console
 from harness.plan.select import Selected
 from harness.report.words import plural
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.session.explain import explained
+from harness.session.selection import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.spec.project import Project
 
 LONG = 1000  # characters of a line before YAML breaks it: commands are there to be copied

@@ -44,10 +44,10 @@ from harness.report.output.files import NOTE
 from harness.report.results import load
 from harness.schedule.durations import Durations
 from harness.session import refusals
-from harness.session.choice import profile_of
 from harness.session.exit_codes import worst
 from harness.session.recheck import OF_PHASES
 from harness.session.reporting import Asked, looked_at
+from harness.session.selection import profile_of
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
 from harness.spec.suites import LIFE

@@ -19,7 +19,7 @@ from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.plan.tiers import night_of
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, profile_of, refuse_wrong_checks, sizes_of
+from harness.session.selection import choose, profile_of, refuse_wrong_checks, sizes_of
 from harness.spec import Spec
 from harness.spec.project import Project, origins
 from harness.startup import unplugged, unsearched

@@ -1,6 +1,6 @@
-"""`vmatrix operator crds | explain | releases | image | log | deliver | backup`, and the group of all its commands.
+"""`vmatrix operator explain | releases | image | log | crds | deliver | backup`: commands that people give.
 
-What pods run is in modules of its own (`root`).
+What pods run is in modules of its own, so that a pod starts without the others (harness/cli/root.py).
 """
 
 from __future__ import annotations
@@ -26,143 +26,35 @@ from harness.cli.output import folding, show_rows, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput
 from harness.files import write_atomically
-from harness.operator import commands
+from harness.operator import backups
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.crds import files, with_tables
-from harness.operator.commands import declared_in
-from harness.operator.commands import deliver as deliver_revision
 from harness.operator.decide.due import Wait
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
 from harness.operator.decide.variables import FILE, as_text, load_releases, of_matrix
+from harness.operator.deliveries import declared_in
+from harness.operator.deliveries import deliver as deliver_revision
 from harness.operator.execute.logs import show_log_of
-from harness.operator.usual import open_usual, usual_namespace
+from harness.operator.kubectl import open_usual, usual_namespace
 from harness.paths import packaged_dir, settings_dir
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings
 
-FULL_SHA = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-def deliver(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with one Delivery.")],
-    revision: Annotated[str, typer.Option(metavar="SHA", help="The revision, as its full SHA.")],
-    dotenv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write DELIVERY_URL and DELIVERY_IMAGE here, for GitLab.")
-    ] = None,
-    wait_seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How long it may take.")] = 1800.0,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace if the file has none; default: as kubectl's.")
-    ] = None,
-) -> None:
-    """Declare a Delivery of exactly one revision, and wait until it runs.
-
-    Fails if the revision does not build, or is rolled back.
-    """
-    if not FULL_SHA.fullmatch(revision):
-        raise BadInput(f"--revision {revision} is not a full SHA", hint="$CI_COMMIT_SHA, or `git rev-parse HEAD`")
-    body = declared_in(file, revision, namespace or usual_namespace(kubeconfig))
-    status = deliver_revision(open_usual(kubeconfig), body, seconds=wait_seconds, show=typer.echo)
-    if dotenv is not None:
-        write_atomically(dotenv, f"DELIVERY_URL={status.url or ''}\nDELIVERY_IMAGE={status.image or ''}\n".encode())
-    typer.echo(f"image  {status.image}\nurl    {status.url or 'none'}")
-
-
+app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
 backup_app = CommandSet(
     no_args_is_help=True, help="Backups of etcd that the operator made: which there are, and copies."
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the EtcdBackup.")]
+out = wide_console()
+plain_out = Console(soft_wrap=True, highlight=False)
+FULL_SHA = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+BACKUP_HEADINGS = ("name", "cluster", "phase", "made by", "age", "MiB", "keys", "location")
 Kubeconfig = Annotated[
     Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
 ]
-Namespace = Annotated[
+BackupName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the EtcdBackup.")]
+BackupNamespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace of the EtcdBackups; default: as kubectl's.")
-]
-HEADINGS = ("name", "cluster", "phase", "made by", "age", "MiB", "keys", "location")
-
-
-@backup_app.command("list")
-def list_backups(
-    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only those of this cluster.")] = None,
-    kubeconfig: Kubeconfig = None,
-    namespace: Namespace = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the EtcdBackups of a namespace, the newest of each cluster first."""
-    where = namespace or usual_namespace(kubeconfig)
-    backups = commands.rows(open_usual(kubeconfig), where, cluster, datetime.now(UTC))
-    if as_json:
-        out.print_json(json.dumps([backup.json() for backup in backups]))
-        return
-    if not backups:
-        out.print(f"there is no EtcdBackup in namespace {where}", markup=False)
-        return
-    show_rows(out, HEADINGS, [_cells(backup) for backup in backups], whole=("name", "location"))
-
-
-@backup_app.command("show")
-def show_backup(
-    name: Name, kubeconfig: Kubeconfig = None, namespace: Namespace = None, as_json: AsJson = False
-) -> None:
-    """Show one EtcdBackup: how it is, and what was found out about its snapshot."""
-    where = namespace or usual_namespace(kubeconfig)
-    backup = commands.row_of(commands.backup_named(open_usual(kubeconfig), where, name), datetime.now(UTC)).json()
-    if as_json:
-        out.print_json(json.dumps(backup))
-        return
-    fields = {key.replace("_", " "): value for key, value in backup.items() if value not in (None, "")}
-    typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=200), nl=False)
-
-
-@backup_app.command("get")
-def copy_backup(
-    name: Name,
-    to: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; default: NAME.db in this folder.")] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(metavar="IMAGE", help="Of the pod that reads the claim; default: the last executor's."),
-    ] = None,
-    kubeconfig: Kubeconfig = None,
-    namespace: Namespace = None,
-    as_json: AsJson = False,
-) -> None:
-    """Copy the snapshot of an EtcdBackup to a file, and check that it is the one that was verified.
-
-    A pod of a minute mounts the claim and reads it: you need the right to create and delete pods, and `pods/exec`.
-    A bucket is reached from here, with the keys of its Secrets, which you have to be allowed to read.
-    """
-    where = namespace or usual_namespace(kubeconfig)
-    target = to or Path(f"{name}.db")
-    size = commands.copy_snapshot(open_usual(kubeconfig), where, name, target, image)
-    if as_json:
-        out.print_json(json.dumps({"name": name, "file": str(target), "size_bytes": size}))
-        return
-    typer.echo(f"{target}: {size} bytes, as verified; it contains every secret of the cluster")
-
-
-def _cells(backup: commands.BackupRow) -> tuple[str, ...]:
-    size = f"{backup.size_bytes / 2**20:.1f}" if backup.size_bytes is not None else ""
-    keys = str(backup.keys) if backup.keys is not None else ""
-    place = backup.location if backup.phase == "Verified" or not backup.said else backup.said
-    return (
-        backup.name,
-        backup.cluster,
-        backup.phase,
-        backup.origin,
-        commands.age_text(backup.age_seconds),
-        size,
-        keys,
-        place,
-    )
-
-
-app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
-out = wide_console()
-OperatorKubeconfig = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
 ]
 
 
@@ -176,7 +68,7 @@ def explain(
         str | None,
         typer.Option(metavar="CLUSTER", help="Compare this ClusterDeployment of the file with what there is."),
     ] = None,
-    kubeconfig: OperatorKubeconfig = None,
+    kubeconfig: Kubeconfig = None,
     namespace: Annotated[
         str | None,
         typer.Option(metavar="NAMESPACE", help="Namespace of objects that name none; default: as kubectl's."),
@@ -196,7 +88,35 @@ def explain(
         out.print_json(json.dumps([cluster.json() for cluster in clusters]))
         return
     for cluster in clusters:
-        _show(cluster)
+        _show_outlook(cluster)
+
+
+def _show_outlook(cluster: ClusterOutlook) -> None:
+    """Print what is to do for one cluster, with the reasons."""
+    desired = cluster.desired
+    meta = desired.wish.metadata
+    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {desired.spec.version}", markup=False)
+    machines = folding("machine", "address", "set", "groups")
+    for host in desired.hosts:
+        machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))
+    out.print("machines, assumed as the sets ask:" if cluster.assumed else "machines:")
+    out.print(machines)
+    out.print("to do:" if cluster.steps else "to do: nothing")
+    for number, step in enumerate(cluster.steps, 1):
+        disruptive = ", disruptive" if step.disruptive else ""
+        out.print(f"  {number}. {step.operation}{disruptive}: {step.why}", markup=False)
+        out.print(f"     machines: {', '.join(step.machines) or 'none yet'}", markup=False)
+    out.print(f"now: {_next_step(cluster)}", markup=False)
+
+
+def _next_step(cluster: ClusterOutlook) -> str:
+    if isinstance(cluster.verdict, CurrentOperation):
+        return f"{cluster.verdict.operation} begins"
+    if isinstance(cluster.verdict, Wait):
+        later = cluster.verdict.again_seconds
+        again = f" (again in {later:.0f} s)" if later is not None else ""
+        return f"waits: {cluster.verdict.reason}: {cluster.verdict.message}{again}"
+    return "nothing begins"
 
 
 @app.command()
@@ -218,37 +138,6 @@ def releases(
     for name, version in known.defaults.items():
         others.add_row(name, version)
     out.print(others)
-
-
-def _show(cluster: ClusterOutlook) -> None:
-    """Print what is to do for one cluster, with the reasons."""
-    desired = cluster.desired
-    meta = desired.wish.metadata
-    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {desired.spec.version}", markup=False)
-    machines = folding("machine", "address", "set", "groups")
-    for host in desired.hosts:
-        machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))
-    out.print("machines, assumed as the sets ask:" if cluster.assumed else "machines:")
-    out.print(machines)
-    out.print("to do:" if cluster.steps else "to do: nothing")
-    for number, step in enumerate(cluster.steps, 1):
-        disruptive = ", disruptive" if step.disruptive else ""
-        out.print(f"  {number}. {step.operation}{disruptive}: {step.why}", markup=False)
-        out.print(f"     machines: {', '.join(step.machines) or 'none yet'}", markup=False)
-    out.print(f"now: {_now(cluster)}", markup=False)
-
-
-def _now(cluster: ClusterOutlook) -> str:
-    if isinstance(cluster.verdict, CurrentOperation):
-        return f"{cluster.verdict.operation} begins"
-    if isinstance(cluster.verdict, Wait):
-        later = cluster.verdict.again_seconds
-        again = f" (again in {later:.0f} s)" if later is not None else ""
-        return f"waits: {cluster.verdict.reason}: {cluster.verdict.message}{again}"
-    return "nothing begins"
-
-
-plain_out = Console(soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -306,7 +195,7 @@ def log(
         str,
         typer.Argument(metavar="WHICH", help="Operation, or what a revision begins with; default: the newest."),
     ] = "",
-    kubeconfig: OperatorKubeconfig = None,
+    kubeconfig: Kubeconfig = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace of the object; default: as kubectl's.")
     ] = None,
@@ -336,7 +225,107 @@ def crds(
         typer.echo(path)
 
 
+@app.command()
+def deliver(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File with one Delivery.")],
+    revision: Annotated[str, typer.Option(metavar="SHA", help="The revision, as its full SHA.")],
+    dotenv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write DELIVERY_URL and DELIVERY_IMAGE here, for GitLab.")
+    ] = None,
+    wait_seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="How long it may take.")] = 1800.0,
+    kubeconfig: Kubeconfig = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace if the file has none; default: as kubectl's.")
+    ] = None,
+) -> None:
+    """Declare a Delivery of exactly one revision, and wait until it runs.
+
+    Fails if the revision does not build, or is rolled back.
+    """
+    if not FULL_SHA.fullmatch(revision):
+        raise BadInput(f"--revision {revision} is not a full SHA", hint="$CI_COMMIT_SHA, or `git rev-parse HEAD`")
+    body = declared_in(file, revision, namespace or usual_namespace(kubeconfig))
+    status = deliver_revision(open_usual(kubeconfig), body, seconds=wait_seconds, show=typer.echo)
+    if dotenv is not None:
+        write_atomically(dotenv, f"DELIVERY_URL={status.url or ''}\nDELIVERY_IMAGE={status.image or ''}\n".encode())
+    typer.echo(f"image  {status.image}\nurl    {status.url or 'none'}")
+
+
+@backup_app.command("list")
+def list_backups(
+    cluster: Annotated[str | None, typer.Option(metavar="CLUSTER", help="Only those of this cluster.")] = None,
+    kubeconfig: Kubeconfig = None,
+    namespace: BackupNamespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the EtcdBackups of a namespace, the newest of each cluster first."""
+    where = namespace or usual_namespace(kubeconfig)
+    listed = backups.rows(open_usual(kubeconfig), where, cluster, datetime.now(UTC))
+    if as_json:
+        out.print_json(json.dumps([backup.json() for backup in listed]))
+        return
+    if not listed:
+        out.print(f"there is no EtcdBackup in namespace {where}", markup=False)
+        return
+    show_rows(out, BACKUP_HEADINGS, [_backup_cells(backup) for backup in listed], whole=("name", "location"))
+
+
+def _backup_cells(backup: backups.BackupRow) -> tuple[str, ...]:
+    size = f"{backup.size_bytes / 2**20:.1f}" if backup.size_bytes is not None else ""
+    keys = str(backup.keys) if backup.keys is not None else ""
+    place = backup.location if backup.phase == "Verified" or not backup.said else backup.said
+    return (
+        backup.name,
+        backup.cluster,
+        backup.phase,
+        backup.origin,
+        backups.age_text(backup.age_seconds),
+        size,
+        keys,
+        place,
+    )
+
+
+@backup_app.command("show")
+def show_backup(
+    name: BackupName, kubeconfig: Kubeconfig = None, namespace: BackupNamespace = None, as_json: AsJson = False
+) -> None:
+    """Show one EtcdBackup: how it is, and what was found out about its snapshot."""
+    where = namespace or usual_namespace(kubeconfig)
+    backup = backups.row_of(backups.backup_named(open_usual(kubeconfig), where, name), datetime.now(UTC)).json()
+    if as_json:
+        out.print_json(json.dumps(backup))
+        return
+    fields = {key.replace("_", " "): value for key, value in backup.items() if value not in (None, "")}
+    typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=200), nl=False)
+
+
+@backup_app.command("get")
+def copy_backup(
+    name: BackupName,
+    to: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; default: NAME.db in this folder.")] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", help="Of the pod that reads the claim; default: the last executor's."),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    namespace: BackupNamespace = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the snapshot of an EtcdBackup to a file, and check that it is the one that was verified.
+
+    A pod of a minute mounts the claim and reads it: you need the right to create and delete pods, and `pods/exec`.
+    A bucket is reached from here, with the keys of its Secrets, which you have to be allowed to read.
+    """
+    where = namespace or usual_namespace(kubeconfig)
+    target = to or Path(f"{name}.db")
+    size = backups.copy_snapshot(open_usual(kubeconfig), where, name, target, image)
+    if as_json:
+        out.print_json(json.dumps({"name": name, "file": str(target), "size_bytes": size}))
+        return
+    typer.echo(f"{target}: {size} bytes, as verified; it contains every secret of the cluster")
+
+
 app.add_typer(backup_app, name="backup")
-app.command()(deliver)
 for command in (operator_execute, operator_manifests, operator_run):
     command.register(app)

@@ -49,7 +49,7 @@ def _tiers(_: Any) -> Iterator[str]:
 
 
 def _planned(_: Any) -> Iterator[str]:
-    from harness.session.choice import choose
+    from harness.session.selection import choose
     from harness.spec.project import Project
 
     project = Project.load(_settings())

@@ -19,12 +19,12 @@ from harness.errors import BadInput
 from harness.files import read_text
 from harness.paths import MATRIX, overlaid, settings_dir
 from harness.plan import coverage
-from harness.plan.build import TierPlan, lock_text, measured, plan_tier
-from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out, refuse_long, refuse_unsound
+from harness.plan.build import TierPlan, lock_text, measured, plan_tier, refuse_long, refuse_unsound
+from harness.plan.coverage import counts_in_words, coverage_text, impossible_by_reason, left_out
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, current, load_lock
 from harness.schedule.durations import estimate
-from harness.session.choice import choose, profile_of, refuse_wrong_checks
+from harness.session.selection import choose, profile_of, refuse_wrong_checks
 from harness.spec import Spec, load_spec
 from harness.spec.project import Project, matrix_dir, write_in_project
 from harness.spec.settings import load_settings
@@ -180,7 +180,7 @@ def _notes(found: TierPlan) -> Iterator[str]:
 
 def _numbers(p: TierPlan) -> tuple[str, ...]:
     numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
-    return (p.infra, p.tier, *map(str, numbers), p.figures.scratch or "", p.figures.least or "", counted(p))
+    return (p.infra, p.tier, *map(str, numbers), p.figures.scratch or "", p.figures.least or "", counts_in_words(p))
 
 
 def _print_cells(spec: Spec, found: TierPlan) -> None:

@@ -32,8 +32,9 @@ from harness.report.analysis.analyse import Analysis
 from harness.report.output.badges import FILE, FaultScore
 from harness.report.output.badges import read as read_score
 from harness.report.output.document import summary
-from harness.report.output.files import FORMATS, Files, Sources, files, server
+from harness.report.output.files import FORMATS, Files, Sources, files
 from harness.report.output.note import ago, lines_of
+from harness.report.output.server import server
 from harness.report.records import collect
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
 from harness.spec import load_spec

@@ -62,9 +62,54 @@ MODULES = {
     **dict.fromkeys(("config", "schema", "docs"), "settings"),
     "history": "report",
 }
+ROOT_OPTIONS = {
+    "name": "vmatrix",
+    "no_args_is_help": True,
+    "add_completion": True,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["--help", "-h"]},
+    "help": "Real Kubernetes clusters for every combination of your deployment code that matters.",
+}
+OPERATOR = "operator"
+POD_COMMANDS = {
+    "run": "harness.cli.operator_run",
+    "execute": "harness.cli.operator_execute",
+    "manifests": "harness.cli.operator_manifests",
+}
 
 
-class Later(WordedCommand):
+def together() -> CommandSet:
+    """Return all commands, loaded: for tests, for the reference, for whoever looks at them all."""
+    app = CommandSet(**ROOT_OPTIONS)
+    app.callback()(name_project)
+    for name in GROUPS:
+        app.add_typer(import_module(f"harness.cli.{MODULES[name]}").app, name=name)
+    for module in dict.fromkeys(MODULES[name] for name in MODULES if name not in GROUPS):
+        import_module(f"harness.cli.{module}").register(app)
+    return app
+
+
+def late() -> Any:
+    """Return all commands, none of them loaded yet."""
+    app = CommandSet(cls=LateGroup, **ROOT_OPTIONS)
+    app.callback()(name_project)
+    return typer.main.get_command(app)
+
+
+def program(words: Sequence[str]) -> typer.Typer | None:
+    """Return a command line's own command, as it is among all others; None where it is none of these."""
+    if words[:1] != [OPERATOR] or len(words) < 2 or words[1] not in POD_COMMANDS:
+        return None
+    app, group = CommandSet(name="vmatrix", pretty_exceptions_enable=False), CommandSet()
+    import_module(POD_COMMANDS[words[1]]).register(group)
+    group.callback()(lambda: None)
+    app.add_typer(group, name=OPERATOR)
+    app.info.context_settings = {"help_option_names": ["--help", "-h"]}
+    app.callback()(lambda: None)
+    return app
+
+
+class LateCommand(WordedCommand):
     """A command of which only the name and the first sentence are known."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -103,7 +148,7 @@ class LateGroup(WordedGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command that is loaded later; None where there is none of that name."""
-        return Later(cmd_name, help=KNOWN[cmd_name], callback=lambda: None) if cmd_name in KNOWN else None
+        return LateCommand(cmd_name, help=KNOWN[cmd_name], callback=lambda: None) if cmd_name in KNOWN else None
 
 
 def loaded(name: str) -> Any:
@@ -128,60 +173,6 @@ def _imported(name: str) -> ModuleType:
             gc.freeze()
 
 
-SAID = {
-    "name": "vmatrix",
-    "no_args_is_help": True,
-    "add_completion": True,
-    "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["--help", "-h"]},
-    "help": "Real Kubernetes clusters for every combination of your deployment code that matters.",
-}
-
-OPERATOR = "operator"
-PROGRAMS = {
-    "run": "harness.cli.operator_run",
-    "execute": "harness.cli.operator_execute",
-    "manifests": "harness.cli.operator_manifests",
-}
-
-
-def together() -> CommandSet:
-    """Return all commands, loaded: for tests, for the reference, for whoever looks at them all."""
-    app = CommandSet(**SAID)
-    app.callback()(name_project)
-    for name in GROUPS:
-        app.add_typer(import_module(f"harness.cli.{MODULES[name]}").app, name=name)
-    for module in dict.fromkeys(MODULES[name] for name in MODULES if name not in GROUPS):
-        import_module(f"harness.cli.{module}").register(app)
-    return app
-
-
-def program(words: Sequence[str]) -> typer.Typer | None:
-    """Return a command line's own command, as it is among all others; None where it is none of these."""
-    if words[:1] != [OPERATOR] or len(words) < 2 or words[1] not in PROGRAMS:
-        return None
-    app, group = CommandSet(name="vmatrix", pretty_exceptions_enable=False), CommandSet()
-    import_module(PROGRAMS[words[1]]).register(group)
-    group.callback()(lambda: None)
-    app.add_typer(group, name=OPERATOR)
-    app.info.context_settings = {"help_option_names": ["--help", "-h"]}
-    app.callback()(lambda: None)
-    return app
-
-
-def late() -> Any:
-    """Return all commands, none of them loaded yet."""
-    app = CommandSet(cls=LateGroup, **SAID)
-    app.callback()(name_project)
-    return typer.main.get_command(app)
-
-
-def _tell_version(asked: bool) -> None:
-    if asked:
-        typer.echo(__version__)
-        raise typer.Exit
-
-
 def name_project(
     project: Annotated[
         Path | None,
@@ -202,3 +193,9 @@ def name_project(
     for variable, path in ((PROJECT, project), (PRODUCT, product_file)):
         if path is not None:
             os.environ[variable] = str(path.resolve())
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(__version__)
+        raise typer.Exit

@@ -19,9 +19,9 @@ from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED, EXIT_OK, BadIn
 from harness.interpreter import PYTEST, call
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
-from harness.session.choice import words_of_own
 from harness.session.exit_codes import repeated, worst
 from harness.session.follow_up import Pursuit, pursue
+from harness.session.selection import words_of_own
 from harness.spec.options import OPTIONS, RUN, RunRequest, settings_in
 from harness.spec.project import checks_dir
 from harness.spec.settings import RESOLVED

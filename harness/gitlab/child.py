@@ -1,4 +1,4 @@
-"""A child pipeline: what it runs, by what started it, and one job for each cell; plain data from plain data.
+"""The child pipeline: what it runs, by what started it, and one job for each cell, with its limits; plain data.
 
 The jobs' common parts are jobs.yml's. Every job's name is its cell's id: no brackets, so that GitLab's Tests tab keeps
 a suite for each (it takes `cell: [a, b]` and `cell: [a, c]` for one).
@@ -28,6 +28,144 @@ from harness.spec.suites import IDEMPOTENCE, OWN, UPSTREAM
 PACE = 3.0  # a slow night: times the usual duration, before the one step that is stuck meets its own deadline
 DEPLOY_DEADLINES = ("golden_image", "clone", "machine_address", "ssh", "cloud_init", "phase_deploy", "conformance")
 LATER_DEADLINE = "phase_later"
+LABEL = "matrix::"
+NIGHTLY, WEEKLY, REAP = "nightly", "weekly", "reap"
+WEEK_HOURS = 168.0  # tiers that a schedule runs so seldom are those of the weekly one
+# As harness.spec.suites finds them; files directly in checks/ are the suite `own`.
+CHECKS = re.compile(
+    r"(?:tests/cells/(?P<shipped>[^/]+)/|checks/(?:(?P<own>[^/]+)/)?)(?:.+/)?(?P<module>test_[^/]*|[^/]*_test)\.py"
+)
+COMMON = Path(__file__).with_name("jobs.yml")
+INTERPOLATION = re.compile(r"\$\[\[\s*inputs\.prefix\s*\]\]")
+DEFAULTS = ("image", "interruptible", "tags")  # which the pipeline's own `default` has, and all that its jobs inherit
+CELLS, REPORT = "cells", "report"
+NOTHING = "no cell"
+ENVIRONMENTS = "cells"
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """The tiers of a project's pipelines: of every pipeline's first cell, of changes, of the night."""
+
+    smoke: str
+    change: str
+    nightly: str
+
+
+@dataclass(frozen=True)
+class PipelineScope:
+    """What to run after the smoke tier has passed.
+
+    tier: whose cells.  since: only what has changed since this revision can affect; "" for all of the tier.
+    also: further tiers, all of their cells.
+    besides: the tier whose cells this pipeline has run already and does not run twice, "" of none.
+    why: in words, for the pipeline's page.
+    """
+
+    tier: str
+    why: str
+    since: str = ""
+    besides: str = ""
+    also: tuple[str, ...] = ()
+
+
+def scope_of(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
+    """Decide what a pipeline runs.
+
+    A person's explicit wish comes first, then the purpose of a schedule, then the merge request's label. A change
+    without any of these runs the cells that it can affect.
+
+    Raises:
+        BadInput: a tier, a label or a schedule's purpose is not known.
+    """
+    for option, tier in (("smoke", tiers.smoke), ("change", tiers.change), ("nightly", tiers.nightly)):
+        _refuse_unknown(spec, tier, f"the pipeline's {option} tier")
+    if pipeline.tier:
+        _refuse_unknown(spec, pipeline.tier, "MATRIX_WANT_TIER")
+        return PipelineScope(pipeline.tier, f"tier {pipeline.tier}: requested by MATRIX_WANT_TIER")
+    if pipeline.source == SCHEDULE:
+        return _scheduled(pipeline, tiers, spec)
+    besides = tiers.smoke
+    labelled = _labelled(pipeline, spec) if pipeline.source == MERGE_REQUEST else ""
+    if labelled:
+        return PipelineScope(
+            labelled, f"all of tier {labelled}: the merge request has the label {LABEL}{labelled}", "", besides
+        )
+    if not pipeline.base:
+        return PipelineScope(tiers.change, f"all of tier {tiers.change}: {pipeline.no_base}", "", besides)
+    why = f"the cells of tier {tiers.change} that changes since {pipeline.base[:12]} can affect"
+    return PipelineScope(tiers.change, why, pipeline.base, besides)
+
+
+def _scheduled(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
+    if pipeline.schedule == WEEKLY:
+        weekly = [name for name, tier in spec.tiers.items() if (tier.every_hours or 0) >= WEEK_HOURS]
+        if not weekly:
+            raise BadInput(
+                "no tier of matrix/tiers.yml runs weekly", hint=f"set `every_hours: {WEEK_HOURS:g}` of those that shall"
+            )
+        return PipelineScope(
+            weekly[0], f"all of tiers {', '.join(weekly)}: the weekly schedule", also=tuple(weekly[1:])
+        )
+    if pipeline.schedule != NIGHTLY:
+        problem = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
+        raise BadInput(
+            f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {problem}",
+            hint=f"set it to {NIGHTLY}, {WEEKLY} or {REAP} in the schedule (Build > Pipeline schedules)",
+        )
+    return PipelineScope(tiers.nightly, f"all of tier {tiers.nightly}: the nightly schedule")
+
+
+def _labelled(pipeline: Pipeline, spec: Spec) -> str:
+    """Return the tier that the merge request's labels name: the widest, where there are several."""
+    named = [label.removeprefix(LABEL) for label in pipeline.labels if label.startswith(LABEL)]
+    for tier in named:
+        _refuse_unknown(spec, tier, f"the label {LABEL}{tier}")
+    return max(named, key=lambda tier: spec.tiers[tier].budget.cells, default="")
+
+
+def _refuse_unknown(spec: Spec, tier: str, what: str) -> None:
+    if tier not in spec.tiers:
+        raise BadInput(
+            f"{what} names the tier {tier!r}, which matrix/tiers.yml does not have",
+            hint=f"its tiers: {', '.join(sorted(spec.tiers))}",
+        )
+
+
+def compared(directory: Path, scope: PipelineScope) -> tuple[PipelineScope, Changes | None]:
+    """Return what changed since the commit that a scope names, or the scope for the whole tier where git cannot tell.
+
+    After a force push the clone lacks that commit, and so may a shallow clone or a fork's. To test too much is safe.
+
+    Args:
+        directory: the checkout.
+    """
+    if not scope.since:
+        return scope, None
+    try:
+        return scope, changed_since(directory, scope.since)
+    except BadInput as unknown:
+        why = f"all of tier {scope.tier}: what changed is not known: {unknown.summary}"
+        return replace(scope, since="", why=why), None
+
+
+def on_change(spec: Spec, changes: Changes) -> dict[str, str]:
+    """Return the tiers whose pinned cells a change asks for, with the first file that does."""
+    hits = {
+        name: next((path for path in changes.paths for glob in tier.on_change if matches(glob, path)), "")
+        for name, tier in spec.tiers.items()
+    }
+    return {name: path for name, path in hits.items() if path}
+
+
+def changed_checks(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the modules of checks among changed files, by their suite."""
+    modules: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        if known := CHECKS.fullmatch(path):
+            suite = known["shipped"] or known["own"] or OWN
+            modules[suite] = (*modules.get(suite, ()), known["module"])
+    return modules
 
 
 @dataclass(frozen=True)
@@ -64,14 +202,6 @@ def _not_expected(cell: Cell, suites: Collection[str], timeouts: Timeouts) -> It
 
 def _minutes(seconds: float) -> int:
     return math.ceil(seconds / 60)
-
-
-COMMON = Path(__file__).with_name("jobs.yml")
-INTERPOLATION = re.compile(r"\$\[\[\s*inputs\.prefix\s*\]\]")
-DEFAULTS = ("image", "interruptible", "tags")  # which the pipeline's own `default` has, and all that its jobs inherit
-CELLS, REPORT = "cells", "report"
-NOTHING = "no cell"
-ENVIRONMENTS = "cells"
 
 
 @dataclass(frozen=True)
@@ -168,6 +298,12 @@ def _job(child: Child, cell_job: CellJob) -> dict[str, Any]:
     }
 
 
+def text(pipeline: Mapping[str, Any]) -> str:
+    """Return a pipeline as YAML."""
+    head = "# Made by `vmatrix gitlab generate`; what decides is in matrix/ and in the pipeline's variables.\n"
+    return head + yaml.dump(dict(pipeline), Dumper=_Plain, sort_keys=False, width=1000, allow_unicode=True)
+
+
 class _Plain(yaml.SafeDumper):
     """Writes out what stands twice: whoever reads a job must not look for anchors."""
 
@@ -181,143 +317,3 @@ def _string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 _Plain.add_representer(str, _string)
-
-
-def text(pipeline: Mapping[str, Any]) -> str:
-    """Return a pipeline as YAML."""
-    head = "# Made by `vmatrix gitlab generate`; what decides is in matrix/ and in the pipeline's variables.\n"
-    return head + yaml.dump(dict(pipeline), Dumper=_Plain, sort_keys=False, width=1000, allow_unicode=True)
-
-
-LABEL = "matrix::"
-NIGHTLY, WEEKLY, REAP = "nightly", "weekly", "reap"
-WEEK_HOURS = 168.0  # tiers that a schedule runs so seldom are those of the weekly one
-# As harness.spec.suites finds them; files directly in checks/ are the suite `own`.
-CHECKS = re.compile(
-    r"(?:tests/cells/(?P<shipped>[^/]+)/|checks/(?:(?P<own>[^/]+)/)?)(?:.+/)?(?P<module>test_[^/]*|[^/]*_test)\.py"
-)
-
-
-@dataclass(frozen=True)
-class Tiers:
-    """The tiers of a project's pipelines: of every pipeline's first cell, of changes, of the night."""
-
-    smoke: str
-    change: str
-    nightly: str
-
-
-@dataclass(frozen=True)
-class PipelineScope:
-    """What to run after the smoke tier has passed.
-
-    tier: whose cells.  since: only what has changed since this revision can affect; "" for all of the tier.
-    also: further tiers, all of their cells.
-    besides: the tier whose cells this pipeline has run already and does not run twice, "" of none.
-    why: in words, for the pipeline's page.
-    """
-
-    tier: str
-    why: str
-    since: str = ""
-    besides: str = ""
-    also: tuple[str, ...] = ()
-
-
-def scope_of(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
-    """Decide what a pipeline runs.
-
-    A person's explicit wish comes first, then the purpose of a schedule, then the merge request's label. A change
-    without any of these runs the cells that it can affect.
-
-    Raises:
-        BadInput: a tier, a label or a schedule's purpose is not known.
-    """
-    for option, tier in (("smoke", tiers.smoke), ("change", tiers.change), ("nightly", tiers.nightly)):
-        _known(spec, tier, f"the pipeline's {option} tier")
-    if pipeline.tier:
-        _known(spec, pipeline.tier, "MATRIX_WANT_TIER")
-        return PipelineScope(pipeline.tier, f"tier {pipeline.tier}: requested by MATRIX_WANT_TIER")
-    if pipeline.source == SCHEDULE:
-        return _scheduled(pipeline, tiers, spec)
-    besides = tiers.smoke
-    labelled = _labelled(pipeline, spec) if pipeline.source == MERGE_REQUEST else ""
-    if labelled:
-        return PipelineScope(
-            labelled, f"all of tier {labelled}: the merge request has the label {LABEL}{labelled}", "", besides
-        )
-    if not pipeline.base:
-        return PipelineScope(tiers.change, f"all of tier {tiers.change}: {pipeline.no_base}", "", besides)
-    why = f"the cells of tier {tiers.change} that changes since {pipeline.base[:12]} can affect"
-    return PipelineScope(tiers.change, why, pipeline.base, besides)
-
-
-def compared(directory: Path, wish: PipelineScope) -> tuple[PipelineScope, Changes | None]:
-    """Return what changed since the commit that a wish names, or the wish for the whole tier where git cannot tell.
-
-    After a force push the clone lacks that commit, and so may a shallow clone or a fork's. To test too much is safe.
-
-    Args:
-        directory: the checkout.
-    """
-    if not wish.since:
-        return wish, None
-    try:
-        return wish, changed_since(directory, wish.since)
-    except BadInput as unknown:
-        why = f"all of tier {wish.tier}: what changed is not known: {unknown.summary}"
-        return replace(wish, since="", why=why), None
-
-
-def on_change(spec: Spec, changes: Changes) -> dict[str, str]:
-    """Return the tiers whose pinned cells a change asks for, with the first file that does."""
-    hits = {
-        name: next((path for path in changes.paths for glob in tier.on_change if matches(glob, path)), "")
-        for name, tier in spec.tiers.items()
-    }
-    return {name: path for name, path in hits.items() if path}
-
-
-def changed_checks(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the modules of checks among changed files, by their suite."""
-    modules: dict[str, tuple[str, ...]] = {}
-    for path in paths:
-        if known := CHECKS.fullmatch(path):
-            suite = known["shipped"] or known["own"] or OWN
-            modules[suite] = (*modules.get(suite, ()), known["module"])
-    return modules
-
-
-def _scheduled(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> PipelineScope:
-    if pipeline.schedule == WEEKLY:
-        weekly = [name for name, tier in spec.tiers.items() if (tier.every_hours or 0) >= WEEK_HOURS]
-        if not weekly:
-            raise BadInput(
-                "no tier of matrix/tiers.yml runs weekly", hint=f"set `every_hours: {WEEK_HOURS:g}` of those that shall"
-            )
-        return PipelineScope(
-            weekly[0], f"all of tiers {', '.join(weekly)}: the weekly schedule", also=tuple(weekly[1:])
-        )
-    if pipeline.schedule != NIGHTLY:
-        problem = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
-        raise BadInput(
-            f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {problem}",
-            hint=f"set it to {NIGHTLY}, {WEEKLY} or {REAP} in the schedule (Build > Pipeline schedules)",
-        )
-    return PipelineScope(tiers.nightly, f"all of tier {tiers.nightly}: the nightly schedule")
-
-
-def _labelled(pipeline: Pipeline, spec: Spec) -> str:
-    """Return the tier that the merge request's labels name: the widest, where there are several."""
-    named = [label.removeprefix(LABEL) for label in pipeline.labels if label.startswith(LABEL)]
-    for tier in named:
-        _known(spec, tier, f"the label {LABEL}{tier}")
-    return max(named, key=lambda tier: spec.tiers[tier].budget.cells, default="")
-
-
-def _known(spec: Spec, tier: str, what: str) -> None:
-    if tier not in spec.tiers:
-        raise BadInput(
-            f"{what} names the tier {tier!r}, which matrix/tiers.yml does not have",
-            hint=f"its tiers: {', '.join(sorted(spec.tiers))}",
-        )

@@ -1,6 +1,6 @@
 """A job: what GitLab says to it about itself and its pipeline, its project and its settings.
 
-Does not cover settings (VMATRIX_*): they are read where they are read at a desk, too. Predefined variables:
+Settings (VMATRIX_*) are not read here, but where every command reads them. Predefined variables:
 https://docs.gitlab.com/ci/variables/predefined_variables/
 """
 
@@ -37,6 +37,7 @@ TARGET, DIFF_BASE, BEFORE = (
     "CI_COMMIT_BEFORE_SHA",
 )
 IID = "CI_MERGE_REQUEST_IID"
+PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 RUN_ALPHABET = string.ascii_lowercase + string.digits
 RUN_LENGTH = 6
 
@@ -82,86 +83,6 @@ class Pipeline:
     schedule: str = ""
     tier: str = ""
     created: str | None = None
-
-
-def read_job(environment: Mapping[str, str]) -> Job:
-    """Read the job's variables; BadInput names all that every job has and that are missing."""
-    _require(environment, "CI_JOB_ID", "CI_PROJECT_DIR")
-    return Job(
-        id=environment["CI_JOB_ID"],
-        host=environment.get("CI_SERVER_HOST", ""),
-        url=environment.get("CI_JOB_URL", ""),
-        directory=_checkout(environment["CI_PROJECT_DIR"]),
-        prefix=environment.get("MATRIX_PREFIX", ""),
-    )
-
-
-def _day(moment: str) -> str | None:
-    """Return the date in UTC of an RFC 3339 moment, None of anything else."""
-    try:
-        return datetime.fromisoformat(moment).astimezone(UTC).date().isoformat()
-    except (ValueError, OverflowError):
-        return None
-
-
-def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
-    """Read the pipeline's variables; BadInput when one is missing that the pipeline of this kind has."""
-    _require(environment, "CI_PIPELINE_SOURCE")
-    source = environment["CI_PIPELINE_SOURCE"]
-    if source == MERGE_REQUEST:
-        _require(environment, IID)
-    base, no_base = _base(environment, source)
-    return Pipeline(
-        source=source,
-        merge_request=number(environment, IID),
-        labels=tuple(w for w in environment.get("CI_MERGE_REQUEST_LABELS", "").split(",") if w),
-        base=base,
-        no_base=no_base,
-        schedule=environment.get("MATRIX_SCHEDULE", ""),
-        tier=environment.get("MATRIX_WANT_TIER", ""),
-        created=_day(environment.get("CI_PIPELINE_CREATED_AT", "")),
-    )
-
-
-def number(environment: Mapping[str, str], name: str) -> str:
-    """Return a variable's number, "" where it is not set; BadInput for anything else, which would end up in names."""
-    value = environment.get(name, "")
-    if value and not NUMBER.fullmatch(value):
-        raise BadInput(f"{name} {value!r} is not a number", hint="GitLab sets it: do not set it yourself")
-    return value
-
-
-def _base(environment: Mapping[str, str], source: str) -> tuple[str, str]:
-    """Return what the change is compared to, or "" and why there is nothing.
-
-    A merged-results pipeline runs on a merge with the target branch's head: compared to the merge request's base, all
-    that others have merged meanwhile would look changed.
-    """
-    name = BEFORE
-    if source == MERGE_REQUEST:
-        name = TARGET if environment.get(TARGET) else DIFF_BASE
-    commit = environment.get(name, "").strip().lower()
-    if NO_COMMIT.fullmatch(commit):
-        return "", f"there is no earlier commit ({name})"
-    if not COMMIT.fullmatch(commit):
-        return "", f"{name} {environment[name]!r} is not a commit"
-    return commit, ""
-
-
-def _checkout(value: str) -> Path:
-    if not os.path.isdir(value):  # unlike Path.is_dir, it takes a name of any length
-        raise BadInput(f"CI_PROJECT_DIR {value!r} is not a directory", hint=AT_A_DESK)
-    return Path(value).resolve()
-
-
-def _require(environment: Mapping[str, str], *names: str) -> None:
-    missing = [name for name in names if not environment.get(name)]
-    if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise BadInput(f"{' and '.join(missing)} {are} not set", hint=AT_A_DESK)
-
-
-PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 
 
 @dataclass(frozen=True)
@@ -213,3 +134,80 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
         options["kubeconfig"] = job_kubeconfig(job.run, environment)
         settings = load_settings(job.directory, environment=environment, options=options).settings
     return JobContext(job, Project(project_dir(), spec, settings), own_infra=own and per_job)
+
+
+def read_job(environment: Mapping[str, str]) -> Job:
+    """Read the job's variables; BadInput names all that every job has and that are missing."""
+    _require(environment, "CI_JOB_ID", "CI_PROJECT_DIR")
+    return Job(
+        id=environment["CI_JOB_ID"],
+        host=environment.get("CI_SERVER_HOST", ""),
+        url=environment.get("CI_JOB_URL", ""),
+        directory=_checkout(environment["CI_PROJECT_DIR"]),
+        prefix=environment.get("MATRIX_PREFIX", ""),
+    )
+
+
+def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
+    """Read the pipeline's variables; BadInput when one is missing that the pipeline of this kind has."""
+    _require(environment, "CI_PIPELINE_SOURCE")
+    source = environment["CI_PIPELINE_SOURCE"]
+    if source == MERGE_REQUEST:
+        _require(environment, IID)
+    base, no_base = _base(environment, source)
+    return Pipeline(
+        source=source,
+        merge_request=number(environment, IID),
+        labels=tuple(w for w in environment.get("CI_MERGE_REQUEST_LABELS", "").split(",") if w),
+        base=base,
+        no_base=no_base,
+        schedule=environment.get("MATRIX_SCHEDULE", ""),
+        tier=environment.get("MATRIX_WANT_TIER", ""),
+        created=_day(environment.get("CI_PIPELINE_CREATED_AT", "")),
+    )
+
+
+def _base(environment: Mapping[str, str], source: str) -> tuple[str, str]:
+    """Return what the change is compared to, or "" and why there is nothing.
+
+    A merged-results pipeline runs on a merge with the target branch's head: compared to the merge request's base, all
+    that others have merged meanwhile would look changed.
+    """
+    name = BEFORE
+    if source == MERGE_REQUEST:
+        name = TARGET if environment.get(TARGET) else DIFF_BASE
+    commit = environment.get(name, "").strip().lower()
+    if NO_COMMIT.fullmatch(commit):
+        return "", f"there is no earlier commit ({name})"
+    if not COMMIT.fullmatch(commit):
+        return "", f"{name} {environment[name]!r} is not a commit"
+    return commit, ""
+
+
+def number(environment: Mapping[str, str], name: str) -> str:
+    """Return a variable's number, "" where it is not set; BadInput for anything else, which would end up in names."""
+    value = environment.get(name, "")
+    if value and not NUMBER.fullmatch(value):
+        raise BadInput(f"{name} {value!r} is not a number", hint="GitLab sets it: do not set it yourself")
+    return value
+
+
+def _day(moment: str) -> str | None:
+    """Return the date in UTC of an RFC 3339 moment, None of anything else."""
+    try:
+        return datetime.fromisoformat(moment).astimezone(UTC).date().isoformat()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _checkout(value: str) -> Path:
+    if not os.path.isdir(value):  # unlike Path.is_dir, it takes a name of any length
+        raise BadInput(f"CI_PROJECT_DIR {value!r} is not a directory", hint=AT_A_DESK)
+    return Path(value).resolve()
+
+
+def _require(environment: Mapping[str, str], *names: str) -> None:
+    missing = [name for name in names if not environment.get(name)]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise BadInput(f"{' and '.join(missing)} {are} not set", hint=AT_A_DESK)

@@ -1,6 +1,6 @@
 """One Kubernetes API, spoken in plain dictionaries: guests span many minors and KubeVirt is custom resources.
 
-`typed_client` hands the Python client of Kubernetes to checks, for its models and API classes.
+Beside the Cluster: how kinds are served (discovery), and what users may do (reviews).
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Unpack
 
-import urllib3
-
-from harness.kube.api import HASTY, Api, NotAnApi, Patience, RequestOptions, a_list, an_object, the_version, timeouts
-from harness.kube.connection import ApiConnection, ApiRequest, open_kubeconfig
+from harness.kube.api import HASTY, Api, NotAnApi, Patience, RequestOptions, a_list, an_object, the_version
+from harness.kube.connection import open_kubeconfig
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable
 from harness.kube.kubeconfig import Files
 from harness.kube.resources import EVENT, Resource
 
-__all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "NotAnApi", "Unreachable"]
 FIELD_MANAGER = "vmatrix"
 VERSION = "/version"
 WATCH_SECONDS = 240  # policy: a watch is opened again then; the API server itself would end it after 30 to 60 min
+AUTHENTICATION = "authentication.k8s.io/v1"
+AUTHORIZATION = "authorization.k8s.io/v1"
+__all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "NotAnApi", "Unreachable"]
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,11 @@ def _event(line: bytes, where: str) -> tuple[str, Json]:
         raise Unreachable(f"WATCH {where}: not an event: {line[:200]!r}") from error
 
 
+def named(obj: Json) -> str:
+    """Return what an object is called in messages: Kind name."""
+    return f"{obj.get('kind', 'object')} {(obj.get('metadata') or {}).get('name', 'without a name')}"
+
+
 def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource | None:
     """Return how a kind is served, None when it is not.
 
@@ -275,15 +280,6 @@ class ServedKinds:
         return next((resource for version in versions if (resource := self.of(version, kind)) is not None), None)
 
 
-def named(obj: Json) -> str:
-    """Return what an object is called in messages: Kind name."""
-    return f"{obj.get('kind', 'object')} {(obj.get('metadata') or {}).get('name', 'without a name')}"
-
-
-AUTHENTICATION = "authentication.k8s.io/v1"
-AUTHORIZATION = "authorization.k8s.io/v1"
-
-
 def own_name(cluster: Cluster) -> str:
     """Return the user name that a client acts as."""
     body = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
@@ -308,71 +304,3 @@ def allowed(cluster: Cluster, user: Json, attributes: Mapping[str, str]) -> tupl
 def as_reviewed(user: Json) -> Json:
     """Return the user of an admission review as a SubjectAccessReview has it."""
     return {"user": user.get("username", ""), **{k: user[k] for k in ("groups", "uid", "extra") if k in user}}
-
-
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
-
-
-def typed_client(cluster: Cluster) -> ApiClient:
-    """Return an `ApiClient` of the Python client of Kubernetes, for `kubernetes.client.CoreV1Api` and the like.
-
-    People who write checks in Python know its models and API classes. Nothing inside of vmatrix uses it. Address, TLS,
-    proxy and login are the Cluster's, decided by the rules of kubectl, and not by the client's own
-    (docs/decisions/kubeconfig.md).
-
-    Its calls raise what they always do (`kubernetes.client.ApiException`, `urllib3.exceptions.HTTPError`), and time out
-    as the cluster's own requests do unless `_request_timeout` (seconds, or connect and read seconds) is given.
-    """
-    import kubernetes  # takes half a second, which commands and checks without it are spared
-
-    settings = kubernetes.client.Configuration(host=cluster.connection.server)
-    client = kubernetes.client.ApiClient(settings)
-    rest: Any = client.rest_client
-    rest.pool_manager = _Requests(cluster.connection, timeouts(cluster.patience))
-    return client
-
-
-class _Requests:
-    """Sends what the client would hand to a pool of urllib3."""
-
-    def __init__(self, connection: ApiConnection, limits: tuple[float, float]) -> None:
-        self._connection = connection
-        self._limits = limits  # of the connection and of silence, in seconds
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        body: str | bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: urllib3.Timeout | None = None,
-        fields: Mapping[str, Any] | None = None,
-        **_of_the_pool: Any,
-    ) -> urllib3.BaseHTTPResponse:
-        """Send a request.
-
-        Args:
-            fields: of a form, which no API of Kubernetes takes: ValueError where there are any.
-        """
-        if fields:
-            raise ValueError(f"{method} {url}: an API of Kubernetes takes no form; send a body")
-        connect, silence = self._limits
-        if timeout is not None:
-            connect, silence = _seconds(timeout.connect_timeout, connect), _seconds(_silence(timeout), silence)
-        content = body.encode() if isinstance(body, str) else body or b""
-        path = url.removeprefix(self._connection.server)
-        return self._connection.send(ApiRequest(method, path, dict(headers or {}), content, (connect, silence)))
-
-    def clear(self) -> None:
-        """Close nothing: the connections are the cluster's."""
-
-
-def _silence(timeout: urllib3.Timeout) -> object:
-    """Return how long an answer may take; urllib3 tells it of a whole that has not begun only as that whole."""
-    return timeout.read_timeout if timeout.total is None else timeout.total
-
-
-def _seconds(limit: object, usual: float) -> float:
-    return float(limit) if isinstance(limit, int | float) else usual

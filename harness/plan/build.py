@@ -1,18 +1,32 @@
-"""Make the plan of tiers on infra profiles: what stays of the lock, what is new, and the proof of what it covers."""
+"""Make the plan of tiers on infra profiles: what stays of the lock, what is new, and the proof of what it covers.
+
+A plan that breaks its own rules is refused: over budget, much longer than one from scratch, or with a gap in its proof.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from harness.errors import BadInput, HarnessBug
 from harness.model import Cell
 from harness.plan.cells import make_cell
 from harness.plan.cover import completed, cover, lower_bound
 from harness.plan.goal import Goal, goal_of, tier_of
+from harness.plan.lock import FILE as LOCK_FILE
 from harness.plan.lock import UNKNOWN, Figures, Lock, PlannedTier, digests, headed, not_runnable, render, runnable
+from harness.plan.quarantine import unmatched
 from harness.plan.tiers import triples
-from harness.plan.verify import Proof, verify
+from harness.plan.verify import Broken, Proof, verify
+from harness.spec import layers
+from harness.spec.loader import refuse
 from harness.spec.models import Spec
+
+MOST_OF_SCRATCH = 1.15
+FEW = 2  # cells more than one from scratch that no plan is refused for
+REMEDY = "raise the budget, narrow the tier's `where` or cover less"
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,21 @@ def plan_tier(
     )
 
 
+def _staying(
+    goal: Goal, old: Sequence[Mapping[str, str]], pinned: Sequence[Mapping[str, str]]
+) -> Iterator[dict[str, str]]:
+    """Yield those locked cells that the matrix still allows, each once.
+
+    On an axis that is new to them they get its default, or any value where it has none.
+    """
+    cells = [dict(cell) for cell in pinned]
+    known = [{axis: value for axis, value in {**goal.defaults, **cell}.items() if axis in goal.values} for cell in old]
+    for cell in completed(goal, known):
+        if cell not in cells and goal.allows(cell):
+            cells.append(cell)
+            yield cell
+
+
 def measured(spec: Spec, plan: TierPlan, lock: Lock | None = None, *, nights: bool = False) -> TierPlan:
     """Return a plan with what is not known of it yet: how long one from scratch is, and what several nights cover.
 
@@ -121,16 +150,72 @@ def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     return render(axes, later, planned)
 
 
-def _staying(
-    goal: Goal, old: Sequence[Mapping[str, str]], pinned: Sequence[Mapping[str, str]]
-) -> Iterator[dict[str, str]]:
-    """Yield those locked cells that the matrix still allows, each once.
+def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, seconds: Callable[[Cell], float]) -> None:
+    """Check plans of some or all tiers; `directory` is matrix/, `seconds` says how long a cell is expected to take.
 
-    On an axis that is new to them they get its default, or any value where it has none.
+    Raises:
+        BadInput: a plan is over budget, a pinned cell cannot be, or quarantine names a cell that no tier has.
+        HarnessBug: the proof of a plan has a gap.
     """
-    seen = [dict(cell) for cell in pinned]
-    known = [{axis: value for axis, value in {**goal.defaults, **cell}.items() if axis in goal.values} for cell in old]
-    for cell in completed(goal, known):
-        if cell not in seen and goal.allows(cell):
-            seen.append(cell)
-            yield cell
+    document, _ = layers.read(directory, "tiers.yml")
+    problems = [
+        document.problem(("tiers", plan.tier, "budget", key), f"on {plan.infra} {message}; {REMEDY}")
+        for plan in plans
+        for key, message in _excess(spec, plan, seconds)
+    ]
+    for plan_of_tier, broken in _broken(plans):
+        cell = dict(plan_of_tier.cells[broken.number].values)
+        if cell in spec.tiers[plan_of_tier.tier].pinned:
+            at = ("tiers", plan_of_tier.tier, "pinned", spec.tiers[plan_of_tier.tier].pinned.index(cell))
+            problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
+    if {(p.tier, p.infra) for p in plans} == {(tier, infra) for tier in spec.tiers for infra in spec.infras}:
+        problems += unmatched(spec.quarantine, {c.id: c.values for p in plans for c in p.cells}, directory)
+    if problems:
+        raise refuse(list(dict.fromkeys(problems)))
+    wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
+    wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
+    if wrong:
+        raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
+
+
+def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
+    return ((plan, broken) for plan in plans if plan.proof is not None for broken in plan.proof.broken)
+
+
+def _excess(spec: Spec, plan: TierPlan, seconds: Callable[[Cell], float]) -> Iterator[tuple[str, str]]:
+    budget = spec.tiers[plan.tier].budget
+    if len(plan.cells) > budget.cells:
+        yield "cells", f"the tier has {len(plan.cells)} cells, {len(plan.cells) - budget.cells} more than its budget"
+    if not plan.cells:
+        return
+    largest = max(plan.cells, key=lambda cell: len(cell.machines))
+    if len(largest.machines) > budget.machines:
+        yield "machines", f"the cell {largest.id} has {len(largest.machines)} machines, the budget is {budget.machines}"
+    slowest = max(plan.cells, key=seconds)
+    minutes = seconds(slowest) / 60
+    if minutes > budget.minutes:
+        yield "minutes", f"the cell {slowest.id} is expected to take {minutes:.0f} minutes, not {budget.minutes}"
+
+
+def refuse_long(plans: Sequence[TierPlan]) -> None:
+    """Check that no plan is much longer than one from scratch: cells that stay when the matrix grows add up.
+
+    Raises:
+        BadInput: one is.
+    """
+    long = [
+        f"{p.tier} on {p.infra}: {len(p.cells)} cells, {p.figures.scratch} from scratch"
+        for p in plans
+        if p.figures.scratch is not None and len(p.cells) > longest(int(p.figures.scratch))
+    ]
+    if long:
+        raise BadInput(
+            f"{LOCK_FILE}: plans of more than {MOST_OF_SCRATCH:g} times the cells of one from scratch: "
+            f"{', '.join(long)}",
+            hint="run `vmatrix plan --repack --write` and commit what it changes",
+        )
+
+
+def longest(scratch: int) -> int:
+    """Return how many cells a plan may have where one from scratch has so many."""
+    return max(scratch + FEW, math.floor(MOST_OF_SCRATCH * scratch))

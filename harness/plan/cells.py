@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, Product, ScenarioPhase, Spec
-from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, Axis, counted, fitting
+from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, Axis, fitting_slugs, id_length
 from harness.spec.rules import earlier, words
 from harness.spec.variables import in_both
 
@@ -55,13 +55,13 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     Raises:
         BadInput: longer all the same.
     """
-    told = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
-    canonical = CANONICAL.encode({axis: value.id for axis, value in told.items()})
+    named = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
+    canonical = CANONICAL.encode({axis: value.id for axis, value in named.items()})
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
     optional = {axis.name for axis in spec.axes if axis.default is not None}
-    slugs = fitting({axis: value.short for axis, value in told.items()}, optional)
+    slugs = fitting_slugs({axis: value.short for axis, value in named.items()}, optional)
     made = "-".join([*slugs.values(), digits])
-    length = counted(slugs)
+    length = id_length(slugs)
     if length > ID_LENGTH:
         raise BadInput(
             f"the cell id {made} is {length} characters long, the limit is {ID_LENGTH}",
@@ -114,14 +114,14 @@ class _Known:
         return {axis: value.id for axis, value in self.chosen.items()}
 
     @cached_property
-    def _given(self) -> dict[str, Any]:
-        return {name: given for value in self.chosen.values() for name, given in value.vars.items()}
+    def _of_values(self) -> dict[str, Any]:
+        return {name: content for value in self.chosen.values() for name, content in value.vars.items()}
 
     def variables(self, phase: str = "", added: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the variables that hold in a phase, or in all of them, under our names and the product's."""
-        known = self.product.phases.get(phase)
-        own = known.vars if known is not None else {}
-        return in_both(self.product.variables, {**self.product.vars, **own, **self._given, **(added or {})})
+        of_product = self.product.phases.get(phase)
+        own = of_product.vars if of_product is not None else {}
+        return in_both(self.product.variables, {**self.product.vars, **own, **self._of_values, **(added or {})})
 
     def before(self, phase: ScenarioPhase) -> _Known:
         """Return what holds in a phase that may start from earlier values; BadInput where there are none."""
@@ -172,15 +172,15 @@ def _phases(known: _Known, machines: tuple[PlannedMachine, ...]) -> Iterator[Pha
 def _played(known: _Known) -> list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]]:
     """Return the phases that the product plays, each with the hops before it that it goes through by itself."""
     through = {name for name, phase in known.product.phases.items() if phase.hops}
-    found: list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]] = []
+    played: list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]] = []
     hops: tuple[ScenarioPhase, ...] = ()
     for phase in known.spec.scenarios[known.ids["scenario"]].phases:
         if phase.hop and phase.phase in through:
             hops = (*hops, phase)
         else:
-            found.append((phase, hops))
+            played.append((phase, hops))
             hops = ()
-    return found
+    return played
 
 
 def _restarting(phase: ScenarioPhase, machines: Sequence[PlannedMachine]) -> tuple[str, ...]:
@@ -198,7 +198,8 @@ def _latest(phases: Sequence[ScenarioPhase], name: str | None) -> int | None:
 
 
 def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -> dict[str, AxisValue]:
-    found: dict[str, AxisValue] = {}
+    """Return the earlier values, by axis, that a phase starts from; BadInput where there are none."""
+    values: dict[str, AxisValue] = {}
     for axis, steps in phase.values.items():
         value = earlier(spec, axis, chosen[axis], words(steps))
         if value is None:
@@ -206,30 +207,34 @@ def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -
                 f"scenario {chosen['scenario'].id} starts from an earlier {axis}, and {chosen[axis].id} has none",
                 hint=f"give {chosen[axis].id} a `before` in matrix/axes.yml, or choose another scenario",
             )
-        found[axis] = value
-    return found
+        values[axis] = value
+    return values
 
 
-def _first(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
-    """Return the names of the first machines of each group, as `_last` counts them."""
-    return tuple(
-        m.name for group, count in counts.items() for m in [m for m in machines if m.groups[0] == group][:count]
-    )
+def _first(machines: Sequence[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the names of the first machines of each group, as many as are counted."""
+    names = _names_by_group(machines)
+    return tuple(name for group, count in counts.items() for name in names[group][:count])
 
 
-def _last(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
-    """Return the names of the last machines of each group; a machine counts for its first group."""
-    return tuple(
-        m.name for group, count in counts.items() for m in [m for m in machines if m.groups[0] == group][-count:]
-    )
+def _last(machines: Sequence[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the names of the last machines of each group, as many as are counted."""
+    names = _names_by_group(machines)
+    return tuple(name for group, count in counts.items() for name in names[group][-count:])
 
 
-def _spare(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
-    """Return the same as `_last` for those groups that have more machines than are counted, and none of the others."""
-    if not counts:
-        return ()
-    there = Counter(m.groups[0] for m in machines)
-    return _last(machines, {group: count for group, count in counts.items() if there[group] > count})
+def _names_by_group(machines: Sequence[PlannedMachine]) -> Mapping[str, list[str]]:
+    """Return the names of machines by group; a machine counts for its first group."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for machine in machines:
+        names[machine.groups[0]].append(machine.name)
+    return names
+
+
+def _spare(machines: Sequence[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the names of the last machines of those groups that have more of them than are counted."""
+    names = _names_by_group(machines)
+    return _last(machines, {group: count for group, count in counts.items() if len(names[group]) > count})
 
 
 def _machines(spec: Spec, topology: str, image: str) -> tuple[PlannedMachine, ...]:

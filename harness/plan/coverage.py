@@ -1,22 +1,14 @@
-"""Coverage of plans: those refused that break their own rules, and matrix/COVERAGE.md for people."""
+"""matrix/COVERAGE.md: what the plans of all tiers cover, for people."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.errors import BadInput, HarnessBug
-from harness.model import Cell
 from harness.plan.build import TierPlan
 from harness.plan.goal import LeftOutBy
-from harness.plan.lock import FILE as LOCK_FILE
-from harness.plan.quarantine import unmatched
 from harness.plan.tiers import FIRST, MONTH, WEEK
-from harness.plan.verify import Broken, Combination
-from harness.spec import layers
-from harness.spec.loader import refuse
+from harness.plan.verify import Combination
 from harness.spec.models import Spec
 
 FILE = "COVERAGE.md"
@@ -25,7 +17,6 @@ INTRO = """\
 Each tier runs its pinned cells, and planned cells that together cover every combination that the tier asks for and the
 constraints allow. A separate search, which does not know how the cells were found, proves the counts. In pairs and
 triples, the values of one class stand for each other; every single value is in at least one cell."""
-
 NIGHTS = f"""\
 Some tiers have other planned cells every night: each night covers the combinations above, and several nights cover more
 triples. The counts are of {WEEK} and {MONTH} nights from {FIRST}; any others cover about as much.
@@ -61,7 +52,7 @@ def impossible_by_reason(plan: TierPlan) -> dict[tuple[str, ...], list[Combinati
     return {why: list(dict.fromkeys(combinations)) for why, combinations in grouped.items()}
 
 
-def counted(plan: TierPlan) -> str:
+def counts_in_words(plan: TierPlan) -> str:
     """Return how many combinations of each kind are possible and covered, in words."""
     if plan.proof is None:
         return "pinned cells only"
@@ -85,7 +76,8 @@ def _bullets(gone: Mapping[str, list[str]]) -> str:
 
 def _overview(plans: Sequence[TierPlan]) -> str:
     rows = [
-        (p.infra, p.tier, str(len(p.pinned)), str(len(p.planned)), p.figures.scratch or "-", counted(p)) for p in plans
+        (p.infra, p.tier, str(len(p.pinned)), str(len(p.planned)), p.figures.scratch or "-", counts_in_words(p))
+        for p in plans
     ]
     return _table(("infra", "tier", "pinned", "planned", "from scratch", "possible combinations covered"), rows)
 
@@ -137,7 +129,7 @@ def _by_value(spec: Spec, plans: Sequence[TierPlan]) -> Iterator[tuple[str, ...]
 
 def _tier(spec: Spec, plan: TierPlan) -> Iterator[str]:
     yield f"### {plan.tier} on {plan.infra}"
-    yield f"{spec.tiers[plan.tier].label}. {counted(plan)}."
+    yield f"{spec.tiers[plan.tier].label}. {counts_in_words(plan)}."
     notes = [f"- {sentence}" for sentence in plan.absent]
     notes += [f"- {'; '.join(values)}: {why}" for why, values in left_out(plan, "tier").items()]
     notes += [
@@ -158,79 +150,3 @@ def _tier(spec: Spec, plan: TierPlan) -> Iterator[str]:
 def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-MOST_OF_SCRATCH = 1.15
-FEW = 2  # cells more than one from scratch that no plan is refused for
-REMEDY = "raise the budget, narrow the tier's `where` or cover less"
-
-
-def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, seconds: Callable[[Cell], float]) -> None:
-    """Check plans of some or all tiers; `directory` is matrix/, `seconds` says how long a cell is expected to take.
-
-    Raises:
-        BadInput: a plan is over budget, a pinned cell cannot be, or quarantine names a cell that no tier has.
-        HarnessBug: the proof of a plan has a gap.
-    """
-    document, _ = layers.read(directory, "tiers.yml")
-    problems = [
-        document.problem(("tiers", plan.tier, "budget", key), f"on {plan.infra} {message}; {REMEDY}")
-        for plan in plans
-        for key, message in _excess(spec, plan, seconds)
-    ]
-    for plan_of_tier, broken in _broken(plans):
-        cell = dict(plan_of_tier.cells[broken.number].values)
-        if cell in spec.tiers[plan_of_tier.tier].pinned:
-            at = ("tiers", plan_of_tier.tier, "pinned", spec.tiers[plan_of_tier.tier].pinned.index(cell))
-            problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
-    if {(p.tier, p.infra) for p in plans} == {(tier, infra) for tier in spec.tiers for infra in spec.infras}:
-        problems += unmatched(spec.quarantine, {c.id: c.values for p in plans for c in p.cells}, directory)
-    if problems:
-        raise refuse(list(dict.fromkeys(problems)))
-    wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
-    wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
-    if wrong:
-        raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
-
-
-def longest(scratch: int) -> int:
-    """Return how many cells a plan may have where one from scratch has so many."""
-    return max(scratch + FEW, math.floor(MOST_OF_SCRATCH * scratch))
-
-
-def refuse_long(plans: Sequence[TierPlan]) -> None:
-    """Check that no plan is much longer than one from scratch: cells that stay when the matrix grows add up.
-
-    Raises:
-        BadInput: one is.
-    """
-    long = [
-        f"{p.tier} on {p.infra}: {len(p.cells)} cells, {p.figures.scratch} from scratch"
-        for p in plans
-        if p.figures.scratch is not None and len(p.cells) > longest(int(p.figures.scratch))
-    ]
-    if long:
-        raise BadInput(
-            f"{LOCK_FILE}: plans of more than {MOST_OF_SCRATCH:g} times the cells of one from scratch: "
-            f"{', '.join(long)}",
-            hint="run `vmatrix plan --repack --write` and commit what it changes",
-        )
-
-
-def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
-    return ((plan, broken) for plan in plans if plan.proof is not None for broken in plan.proof.broken)
-
-
-def _excess(spec: Spec, plan: TierPlan, seconds: Callable[[Cell], float]) -> Iterator[tuple[str, str]]:
-    budget = spec.tiers[plan.tier].budget
-    if len(plan.cells) > budget.cells:
-        yield "cells", f"the tier has {len(plan.cells)} cells, {len(plan.cells) - budget.cells} more than its budget"
-    if not plan.cells:
-        return
-    largest = max(plan.cells, key=lambda cell: len(cell.machines))
-    if len(largest.machines) > budget.machines:
-        yield "machines", f"the cell {largest.id} has {len(largest.machines)} machines, the budget is {budget.machines}"
-    longest = max(plan.cells, key=seconds)
-    minutes = seconds(longest) / 60
-    if minutes > budget.minutes:
-        yield "minutes", f"the cell {longest.id} is expected to take {minutes:.0f} minutes, not {budget.minutes}"

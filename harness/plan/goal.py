@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Literal
 
 from harness.errors import BadInput
-from harness.spec import phases, sense
+from harness.spec import feasibility, phases
 from harness.spec.models import Cover, Infra, Spec, Tier
 from harness.spec.models.axes import PRODUCT
 from harness.spec.rules import Rule, lacking, matching, rules
@@ -148,7 +148,8 @@ def ungrouped(spec: Spec) -> Iterator[LeftOut]:
 def unstarted(spec: Spec) -> Iterator[LeftOut]:
     """Yield the scenarios that start from what no value of the matrix has before it."""
     return (
-        LeftOut("scenario", name, sense.axis_lacking(spec, name), "matrix") for name in sorted(sense.left_out(spec))
+        LeftOut("scenario", name, feasibility.axis_lacking(spec, name), "matrix")
+        for name in sorted(feasibility.left_out(spec))
     )
 
 

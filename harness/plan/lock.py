@@ -27,7 +27,7 @@ from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import cell_id, chosen_of
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
-from harness.spec import lines, sense
+from harness.spec import feasibility, lines
 from harness.spec.base import NAME, Model, Name
 from harness.spec.lines import TEXT, Location
 from harness.spec.loader import refuse, validate
@@ -331,7 +331,7 @@ def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str
 
     def lacks(cell: Mapping[str, str]) -> str:
         found = [f"{axis} {value} {gone[axis, value]}" for axis, value in cell.items() if (axis, value) in gone]
-        why = "" if found else sense.lost(spec, cell)
+        why = "" if found else feasibility.pinned_lacking(spec, cell)
         return f"scenario {cell['scenario']} {why}" if why else "; ".join(found)
 
     return [(cell, lacks(cell)) for cell in pinned]

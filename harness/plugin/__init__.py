@@ -76,15 +76,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Show the progress of a run of cells as it happens: capture nothing. Have own checks find their modules."""
-    given = early_config.known_args_namespace
-    if not any(getattr(given, name) for name in state.SELECTING):
+    options = early_config.known_args_namespace
+    if not any(getattr(options, name) for name in state.SELECTING):
         return (yield)
-    given.capture = "no"
-    make_importable(given.file_or_dir)
+    options.capture = "no"
+    make_importable(options.file_or_dir)
     try:
         return (yield)
     except (Exception, SystemExit) as failure:
-        refuse_conftest(failure, given.file_or_dir)
+        refuse_conftest(failure, options.file_or_dir)
         raise
 
 
@@ -241,12 +241,12 @@ def pytest_runtest_makereport(
 
     report = yield
     opened = item.config.stash.get(CELLS, None)
-    found = state.cell_of(item)
+    its_cell = state.cell_of(item)
     own = item.config.stash.get(OWN, None)
     error = call.excinfo.value if call.excinfo is not None else None
     if own is not None and is_step(item) and error is not None and not isinstance(error, VmatrixError):
         own.ended_by(error)  # in a hook of theirs, which is about every item
-    if opened is None or found is None or is_step(item):
+    if opened is None or its_cell is None or is_step(item):
         return report
     if report.when == "setup":
         note_setup(item, report.duration)
@@ -254,7 +254,7 @@ def pytest_runtest_makereport(
     if decisive and not isinstance(error, KeyboardInterrupt):
         error = no_login(error) if isinstance(error, RuntimeError) and is_no_login(error) else error
         opened.record_check(
-            found,
+            its_cell,
             check_result(item, report, error),
             error,
             asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),

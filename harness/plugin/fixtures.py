@@ -12,11 +12,20 @@ from harness.cell.network import mirror_of
 from harness.plugin.state import CELLS, PLAN
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from harness.cell.life import Life
+    from harness.checks import Hosts, Inventory
+    from harness.kube import Cluster
     from harness.model import Cell, GuestCluster, Mirror
     from harness.session import Cells
-    from harness.spec.models import Timeouts
+    from harness.spec.models import Timeouts, Waiver
+    from harness.validate.expected import ExpectedGuest
+    from harness.validate.facts.cluster import ClusterView
+    from harness.validate.facts.node import NodeFacts
+    from harness.validate.inspection import Inspection
     from harness.validate.phases.monitor import PhaseMonitor
+    from harness.validate.probes import Probes
 
 
 @pytest.fixture(scope="session")
@@ -88,19 +97,6 @@ def cell_dir(life: Life) -> Path:
     return life.attempt.directory
 
 
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
-
-    from harness.checks import Hosts, Inventory
-    from harness.kube import Cluster
-    from harness.spec.models import Waiver
-    from harness.validate.expected import ExpectedGuest
-    from harness.validate.facts.cluster import ClusterView
-    from harness.validate.facts.node import NodeFacts
-    from harness.validate.inspection import Inspection
-    from harness.validate.probes import Probes
-
-
 @pytest.fixture(scope="session")
 def inspection_without_api(guest: GuestCluster, cells: Cells, timeouts: Timeouts) -> Inspection:
     """The guest under inspection, whether its API answers or not."""
@@ -132,7 +128,7 @@ def api(inspection: Inspection) -> Cluster:
 @pytest.fixture(scope="session")
 def kubernetes_client(api: Cluster) -> ApiClient:
     """The guest's API for the models of the Python client of Kubernetes, as its admin."""
-    from harness.kube.client import typed_client
+    from harness.kube.typed_client import typed_client
 
     return typed_client(api)
 

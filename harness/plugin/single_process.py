@@ -28,6 +28,88 @@ from harness.session import Cells, Run
 from harness.session.admit import Waiting
 from harness.session.recheck import verdict
 
+SHELL = "/bin/sh"
+
+
+class SingleProcess:
+    """The hooks of a run without workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        plan = planned(config)
+        self.run = Run(plan)
+        config.stash[RUN] = self.run
+        self.cells = Cells(plan, lambda: self.run.site, self.run.console)
+        self.run.cells = config.stash[CELLS] = self.cells
+        self.waiting: Waiting | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Print how to clean up before anything exists, then bring the infra up; without it no item is run."""
+        own = session.config.stash.get(OWN, None)
+        if own is not None and own.error is not None:
+            return refuse(self.run, own.error)
+        if session.config.option.collectonly or session.testsfailed:
+            return None  # pytest reports what it could not collect
+        if not session.items:
+            nothing = NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
+            return refuse(self.run, nothing)
+        self.run.console_to(sys.stdout)
+        try:
+            live = self.run.start()
+            tell_unused(self.run, own)
+            here = {its_cell.id for item in session.items if (its_cell := cell_of(item)) is not None}
+            self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
+            self.waiting = Waiting.on(self.run.site, self.run.plan, live.on_waiting)
+        except VmatrixError as error:
+            return refuse(self.run, error)
+        self.cells.console = self.run.console
+        self.cells.admit = self.waiting.admit
+        self.cells.listeners += [live.on_step, self.waiting.on_step]
+        self.cells.on_task = live.on_task
+        if self.run.plan.shell:
+            self.cells.shell = partial(open_shell, self.run.console)
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Leave out the items of a cell that is not to begin any more."""
+        cell = cell_of(item)
+        return True if cell is not None and self.cells.stopped and not self.cells.begun(cell) else None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Tear down what is left, write the reports, set the exit code."""
+        note_unreached(self.run, session.config, [item.nodeid for item in session.items])
+        finish(self.run, session, exitstatus)
+        if self.waiting is not None:
+            self.waiting.stop()
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Give Ctrl-C its exit code before the run has begun, too."""
+        interrupted_early(self.run, excinfo)
+
+
+def open_shell(console: Console, life: Life) -> None:
+    """Open a shell in the cell's folder that knows the guest cluster, the inventory and the machines' key."""
+    files = life.attempt.files
+    console.print(f"{life.cell.id} failed. This shell is in its folder; leave it to go on: exit", markup=False)
+    there = life.environment
+    for machine in life.cell.machines if there is not None else ():
+        options = there.options if there is not None else ()
+        console.print(f"  {shlex.join(['vmatrix', 'login', *options, life.cell.id, machine.name])}", markup=False)
+    for name, value in variables(life).items():
+        console.print(f"  {name}={value}", markup=False)
+    folder = life.attempt.directory if life.attempt.directory.is_dir() else files.path.parent
+    proc.attend([os.environ.get("SHELL") or SHELL], env=variables(life), cwd=folder)
+
+
+def variables(life: Life) -> dict[str, str]:
+    """Return the variables of the shell: of what is there."""
+    files = life.attempt.files
+    guest = life.guests[-1].kubeconfig if life.guests else files.kubeconfig
+    known = {"KUBECONFIG": guest, "ANSIBLE_INVENTORY": files.hosts, "MACHINES_KEY": files.key}
+    return {name: str(path) for name, path in known.items() if path.is_file()}
+
 
 class ExistingCluster:
     """The hooks of a process that checks what is there already."""
@@ -96,6 +178,44 @@ class ExistingCluster:
         session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead
 
 
+def refuse(run: Run, error: VmatrixError) -> bool:
+    """End a run before any item; return what pytest's loop hook returns."""
+    run.abandon(error)
+    sys.stderr.write(f"error ({error.blame.value}): {message(error)}\n")
+    return True
+
+
+def tell_unused(run: Run, own: OwnChecks | None) -> None:
+    """Say which of the project's own checks have nothing to look at in this run: it may be meant so, or not."""
+    for name in own.unused if own is not None else ():
+        line = f"not run: {name}: its condition `when` holds after no phase of these cells"
+        run.console.print(line, markup=False)
+
+
+def interrupted_early(run: Run, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Give Ctrl-C before a run's start its exit code; pytest's own is that of bad input.
+
+    pytest's own interruptions, such as a module that cannot be imported, are of a class below it.
+    """
+    if excinfo.type is KeyboardInterrupt and not run.started:
+        run.exit_code = 128 + signal.SIGINT
+
+
+def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
+    """End a run and give pytest its exit code."""
+    if session.config.option.collectonly and not run.exit_code:
+        return
+    own = session.config.stash.get(OWN, None)
+    broke = own.broken() if own is not None else None
+    if broke is not None:
+        run.exit_code = run.exit_code or broke.exit_code
+    session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
+    if run.started or run.exit_code:
+        session.config.stash[VERDICT] = int(session.exitstatus)
+    if session.config.option.verbose < 2:
+        session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead
+
+
 @dataclass
 class Unreached:
     """An item without a result among pytest's counts, whose other entries are reports."""
@@ -121,124 +241,3 @@ def by_cell(cells: Iterable[str], names: Iterable[str]) -> dict[str, int]:
     names = list(names)
     counts = {cell: sum(f"[{cell}]" in name or f"[{cell}-" in name for name in names) for cell in cells}
     return {cell: count for cell, count in counts.items() if count}
-
-
-SHELL = "/bin/sh"
-
-
-def open_shell(console: Console, life: Life) -> None:
-    """Open a shell in the cell's folder that knows the guest cluster, the inventory and the machines' key."""
-    files = life.attempt.files
-    console.print(f"{life.cell.id} failed. This shell is in its folder; leave it to go on: exit", markup=False)
-    there = life.environment
-    for machine in life.cell.machines if there is not None else ():
-        options = there.options if there is not None else ()
-        console.print(f"  {shlex.join(['vmatrix', 'login', *options, life.cell.id, machine.name])}", markup=False)
-    for name, value in variables(life).items():
-        console.print(f"  {name}={value}", markup=False)
-    folder = life.attempt.directory if life.attempt.directory.is_dir() else files.path.parent
-    proc.attend([os.environ.get("SHELL") or SHELL], env=variables(life), cwd=folder)
-
-
-def variables(life: Life) -> dict[str, str]:
-    """Return the variables of the shell: of what is there."""
-    files = life.attempt.files
-    guest = life.guests[-1].kubeconfig if life.guests else files.kubeconfig
-    known = {"KUBECONFIG": guest, "ANSIBLE_INVENTORY": files.hosts, "MACHINES_KEY": files.key}
-    return {name: str(path) for name, path in known.items() if path.is_file()}
-
-
-class SingleProcess:
-    """The hooks of a run without workers."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        plan = planned(config)
-        self.run = Run(plan)
-        config.stash[RUN] = self.run
-        self.cells = Cells(plan, lambda: self.run.site, self.run.console)
-        self.run.cells = config.stash[CELLS] = self.cells
-        self.waiting: Waiting | None = None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Print how to clean up before anything exists, then bring the infra up; without it no item is run."""
-        own = session.config.stash.get(OWN, None)
-        if own is not None and own.error is not None:
-            return refuse(self.run, own.error)
-        if session.config.option.collectonly or session.testsfailed:
-            return None  # pytest reports what it could not collect
-        if not session.items:
-            nothing = NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
-            return refuse(self.run, nothing)
-        self.run.console_to(sys.stdout)
-        try:
-            live = self.run.start()
-            tell_unused(self.run, own)
-            here = {its_cell.id for item in session.items if (its_cell := cell_of(item)) is not None}
-            self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
-            self.waiting = Waiting.on(self.run.site, self.run.plan, live.on_waiting)
-        except VmatrixError as error:
-            return refuse(self.run, error)
-        self.cells.console = self.run.console
-        self.cells.admit = self.waiting.admit
-        self.cells.listeners += [live.on_step, self.waiting.on_step]
-        self.cells.on_task = live.on_task
-        if self.run.plan.shell:
-            self.cells.shell = partial(open_shell, self.run.console)
-        return None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Leave out the items of a cell that is not to begin any more."""
-        cell = cell_of(item)
-        return True if cell is not None and self.cells.stopped and not self.cells.begun(cell) else None
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Tear down what is left, write the reports, set the exit code."""
-        note_unreached(self.run, session.config, [item.nodeid for item in session.items])
-        finish(self.run, session, exitstatus)
-        if self.waiting is not None:
-            self.waiting.stop()
-
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Give Ctrl-C its exit code before the run has begun, too."""
-        interrupted_early(self.run, excinfo)
-
-
-def interrupted_early(run: Run, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Give Ctrl-C before a run's start its exit code; pytest's own is that of bad input.
-
-    pytest's own interruptions, such as a module that cannot be imported, are of a class below it.
-    """
-    if excinfo.type is KeyboardInterrupt and not run.started:
-        run.exit_code = 128 + signal.SIGINT
-
-
-def refuse(run: Run, error: VmatrixError) -> bool:
-    """End a run before any item; return what pytest's loop hook returns."""
-    run.abandon(error)
-    sys.stderr.write(f"error ({error.blame.value}): {message(error)}\n")
-    return True
-
-
-def tell_unused(run: Run, own: OwnChecks | None) -> None:
-    """Say which of the project's own checks have nothing to look at in this run: it may be meant so, or not."""
-    for name in own.unused if own is not None else ():
-        line = f"not run: {name}: its condition `when` holds after no phase of these cells"
-        run.console.print(line, markup=False)
-
-
-def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
-    """End a run and give pytest its exit code."""
-    if session.config.option.collectonly and not run.exit_code:
-        return
-    own = session.config.stash.get(OWN, None)
-    broke = own.broken() if own is not None else None
-    if broke is not None:
-        run.exit_code = run.exit_code or broke.exit_code
-    session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
-    if run.started or run.exit_code:
-        session.config.stash[VERDICT] = int(session.exitstatus)
-    if session.config.option.verbose < 2:
-        session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead

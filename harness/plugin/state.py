@@ -69,9 +69,9 @@ def planned(config: pytest.Config) -> RunPlan:
 
 
 def _existing(config: pytest.Config) -> Recheck | ForeignCheck:
-    from harness.session.choice import project_of
     from harness.session.given_cluster import given_cluster, plan_foreign
     from harness.session.recheck import plan_recheck
+    from harness.session.selection import project_of
 
     values = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
     if config.getoption("inventory"):

@@ -20,7 +20,7 @@ from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.infra import guest_facts, pods
-from harness.infra.cluster import network
+from harness.infra.cluster import guest_vars
 from harness.infra.cluster.checks import Use, check_pod_network
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import firewall, program
@@ -84,14 +84,14 @@ class KindProvider(Occupant):
 
     def findings(self) -> list[Finding]:
         """Return what this host lacks to start what of the instance does not run."""
-        found, embedded = self.host.record, self.embedded()
+        record, embedded = self.host.record, self.embedded()
         dead, address = list(engine.PROGRAMS), None
-        if found is not None:
-            dead = [name for name in self.host.dead(self.programs(found.index)) if name in PORTS]
-            address = address_of(found.index)
+        if record is not None:
+            dead = [name for name in self.host.dead(self.programs(record.index)) if name in PORTS]
+            address = address_of(record.index)
             if not dead:
                 return []
-        builds = found is None and self.kind.node_image is None and not self.kind.own_node_made()
+        builds = record is None and self.kind.node_image is None and not self.kind.own_node_made()
         return engine.check(embedded=embedded, builds_node=builds, address=address, programs=dead)
 
     def up(self) -> None:
@@ -131,12 +131,12 @@ class KindProvider(Occupant):
         if any(changed):
             kvm.restart_handlers(cluster_api)
         releases = _releases(made)
-        wanted = planned(releases, fetch(releases))
-        if made.installed != wanted:
+        installation = planned(releases, fetch(releases))
+        if made.installed != installation:
             kind_cluster.save_record(self.layout, replace(made, installed=None))
         self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
         install(cluster_api, releases, emulation=not chosen.used, seconds=self.kind.limits.kubevirt)
-        kind_cluster.save_record(self.layout, replace(made, installed=wanted))
+        kind_cluster.save_record(self.layout, replace(made, installed=installation))
 
     def _create(self, cluster: KindCluster) -> None:
         """Create the cluster, unless it runs and its creation came to an end."""
@@ -191,10 +191,10 @@ class KindProvider(Occupant):
 
     def status(self) -> InstanceStatus:
         """Look at the instance, the node in its container included."""
-        seen, cluster = self.host.status(self), self._cluster_if_any()
+        of_host, cluster = self.host.status(self), self._cluster_if_any()
         if self.host.record is None:
-            return _with_remains(seen, cluster)
-        return with_problems(_with_node(seen, cluster), self._installation())
+            return _with_remains(of_host, cluster)
+        return with_problems(_with_node(of_host, cluster), self._installation())
 
     def _installation(self) -> list[str]:
         """Return what is wrong with an installation of releases, besides what the API says of KubeVirt and CDI."""
@@ -220,8 +220,8 @@ class KindProvider(Occupant):
         """Return what the playbooks need to know: of this host's kernel, or of the cluster's own networks."""
         if self.embedded():
             return guest_facts.guest_vars()
-        given = network.read_vars(self.kind.guest_vars)
-        return network.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), given)
+        of_user = guest_vars.read_vars(self.kind.guest_vars)
+        return guest_vars.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), of_user)
 
     def spare_addresses(self, _: str) -> tuple[str, ...]:
         """Return nothing: who gives out addresses here is not known."""
@@ -249,17 +249,17 @@ class KindProvider(Occupant):
 
     def _engine(self) -> Engine:
         """Return the engine that is running. Raises InfraError when none is."""
-        found = engine.find()
-        if found.engine is None:
-            finding = engine.missing(found.said)
+        search = engine.find()
+        if search.engine is None:
+            finding = engine.missing(search.said)
             raise InfraError(finding.what, hint=finding.remedy)
-        return found.engine
+        return search.engine
 
     def _cluster_if_any(self) -> KindCluster | None:
-        found = engine.find().engine
+        running = engine.find().engine
         made = kind_cluster.load_record(self.layout)
         workers = made.workers if made is not None else 0
-        return KindCluster(self.cluster_name, found, workers) if found is not None else None
+        return KindCluster(self.cluster_name, running, workers) if running is not None else None
 
 
 def _releases(made: Made) -> Releases:
@@ -267,16 +267,16 @@ def _releases(made: Made) -> Releases:
     return load_releases(made.releases or default_file())
 
 
-def _with_node(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
+def _with_node(status: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
     """Add the nodes of an instance that has a record; None stands for no engine that answers."""
     if cluster is None:
         row = ProgramStatus(NODE, None, 0, 0, "no container engine is running")
-        return replace(seen, state=State.BROKEN, programs=(row, *seen.programs))
+        return replace(status, state=State.BROKEN, programs=(row, *status.programs))
     pids = cluster.pids()
     rows = [_node_row(cluster, name, pid) for name, pid in pids.items()]
     if None in pids.values():
-        return replace(seen, state=State.BROKEN, programs=(*rows, *seen.programs))
-    return replace(seen, pods=", ".join(cluster.nodes), programs=(*rows, *seen.programs))
+        return replace(status, state=State.BROKEN, programs=(*rows, *status.programs))
+    return replace(status, pods=", ".join(cluster.nodes), programs=(*rows, *status.programs))
 
 
 def _node_row(cluster: KindCluster, name: str, pid: int | None) -> ProgramStatus:
@@ -286,11 +286,11 @@ def _node_row(cluster: KindCluster, name: str, pid: int | None) -> ProgramStatus
     return ProgramStatus(what, pid, *seen_process(pid), "")
 
 
-def _with_remains(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
+def _with_remains(status: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
     """Add what the engine still has of an instance without a record."""
     if cluster is None or not cluster.engine.containers(cluster.name):
-        return seen
-    return replace(seen, state=State.BROKEN, leftovers=(*seen.leftovers, f"kind cluster {cluster.name}"))
+        return status
+    return replace(status, state=State.BROKEN, leftovers=(*status.leftovers, f"kind cluster {cluster.name}"))
 
 
 class KindDefinition(OnHost):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from harness import paths
 from harness.errors import BadInput
-from harness.infra.cluster import network
+from harness.infra.cluster import guest_vars
 from harness.infra.cluster.capacity import Need
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.trial import NetworkTrial
@@ -75,7 +75,7 @@ class KubeconfigProvider:
 
     @cached_property
     def _nested(self) -> Mapping[str, Any]:
-        return network.variables(self._cluster(), self._given, self._use.outer)
+        return guest_vars.variables(self._cluster(), self._given, self._use.outer)
 
     def spare_addresses(self, _: str) -> tuple[str, ...]:
         """Return nothing: who gives out addresses here is not known."""
@@ -125,8 +125,8 @@ class KubeconfigDefinition(Definition):
         settings = opening.settings
         self._refuse_missing(settings)
         mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
-        given = network.read_vars(settings.guest_vars)
-        return KubeconfigProvider(self.infra(settings), mirror, use_of(settings, opening.product), given)
+        of_user = guest_vars.read_vars(settings.guest_vars)
+        return KubeconfigProvider(self.infra(settings), mirror, use_of(settings, opening.product), of_user)
 
     def infra(self, settings: Settings) -> Infra:
         """Return kubeconfig and context of the settings; in a pod, without a kubeconfig there, its service account's.
@@ -143,8 +143,8 @@ class KubeconfigDefinition(Definition):
     def options(self, settings: Settings) -> list[str]:
         """Return the options that name the same infra cluster to another vmatrix command."""
         infra = self.infra(settings)
-        given = {"--kubeconfig": infra.kubeconfig, "--context": infra.context, "--namespace": settings.namespace}
-        words = (word for option, value in given.items() if value is not None for word in (option, str(value)))
+        values = {"--kubeconfig": infra.kubeconfig, "--context": infra.context, "--namespace": settings.namespace}
+        words = (word for option, value in values.items() if value is not None for word in (option, str(value)))
         return ["--provider", self.name, *words]
 
     def refuse_unusable(self, settings: Settings) -> None:
@@ -184,7 +184,7 @@ def use_of(settings: Settings, product: Path, need: Need | None = None, trial: N
         namespace=settings.namespace,
         storage_class=settings.storage_class,
         need=need or Need(),
-        networks=network.networks(product, network.read_vars(settings.guest_vars)),
+        networks=guest_vars.networks(product, guest_vars.read_vars(settings.guest_vars)),
         outer=networks_of(settings.outer_networks),
         bridged=settings.binding == "bridge",
         isolated=settings.network_policy,

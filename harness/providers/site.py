@@ -27,9 +27,10 @@ from harness.artifacts.disk.cache import (
     published_checksum,
 )
 from harness.artifacts.download import trouble
+from harness.artifacts.external_mirror import disk_image, missing_artifacts
 from harness.artifacts.node_images import BUSYBOX
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
-from harness.artifacts.serving import Supply, disk_image, missing_artifacts
+from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.cell.place import cell_labels, namespace_name
 from harness.cell.product import kinds

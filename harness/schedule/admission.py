@@ -82,8 +82,8 @@ class Survey:
     @cached_property
     def free(self) -> Nodes:
         """Return what the nodes have left beside all pods that are bound to them, by requests and by their account."""
-        found = _less(self.nodes, self.pods)
-        return tuple(replace(n, memory_mib=min(n.memory_mib, self.left.get(n.name, n.memory_mib))) for n in found)
+        nodes = _less(self.nodes, self.pods)
+        return tuple(replace(n, memory_mib=min(n.memory_mib, self.left.get(n.name, n.memory_mib))) for n in nodes)
 
     def empty(self) -> Nodes:
         """Return what the nodes would have left beside the pods that never go."""
@@ -223,47 +223,47 @@ def _asked(container: Mapping[str, Any], name: str) -> Decimal:
     return quantity(str(((container.get("resources") or {}).get("requests") or {}).get(name, "0")))
 
 
-def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
+def refusal(survey: Survey, book: Book, entry: Entry) -> str:
     """Return why a cell cannot be admitted, "" when it can.
 
     It has to fit beside every pod that has a node, beside what others have reserved and not bound to a node yet, and
     beside what cells want that have waited too long. Pods of a reserved cell are not counted twice.
     The cluster has to be looked at after the book was read.
     """
-    if seen.quota is not None and (why := refusal(seen.quota, book, wanted)):
+    if survey.quota is not None and (why := refusal(survey.quota, book, entry)):
         return why
-    others = tuple(entry for entry in book.reservations if entry.key != wanted.key)
-    coming = [*_to_come(seen, others), *_strays(seen, (*book.reservations, wanted))]
-    free, mine = seen.free, list(_to_come(seen, (wanted,)))
+    others = tuple(other for other in book.reservations if other.key != entry.key)
+    coming = [*_to_come(survey, others), *_strays(survey, (*book.reservations, entry))]
+    free, mine = survey.free, list(_to_come(survey, (entry,)))
     if not all_fit(free, [*coming, *mine]):
         promised = f"; reserved by others: {Demand(tuple(coming))}" if coming else ""
-        return f"it needs {wanted.demand}; available: {describe(free)}{promised}"
-    elders = book.elder_claims(wanted.run, wanted.cell)
-    if elders and not all_fit(free, [*coming, *mine, *_to_come(seen, elders)]):
+        return f"it needs {entry.demand}; available: {describe(free)}{promised}"
+    elders = book.elder_claims(entry.run, entry.cell)
+    if elders and not all_fit(free, [*coming, *mine, *_to_come(survey, elders)]):
         first = elders[0]
         return f"it yields to {first.cell} of run {first.run}, which needs {first.demand} and has waited too long"
     return ""
 
 
-def possible(seen: Survey, pods: Iterable[PodRequest]) -> bool:
+def possible(survey: Survey, pods: Iterable[PodRequest]) -> bool:
     """Tell whether pods fit on the nodes once everything is gone that ever goes."""
-    wanted = tuple(pods)
-    return all_fit(seen.empty(), wanted) and (seen.quota is None or possible(seen.quota, wanted))
+    requests = tuple(pods)
+    return all_fit(survey.empty(), requests) and (survey.quota is None or possible(survey.quota, requests))
 
 
-def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) -> None:
+def check_possible(survey: Survey, demands: Mapping[str, Demand], limits: Limits) -> None:
     """Refuse cells, here by id, that can never start, however long they wait.
 
     Raises:
         BadInput: some do not fit even when all other cells are gone, or break the run's limits alone.
         InfraError: no node takes machines.
     """
-    if not seen.nodes:
+    if not survey.nodes:
         raise InfraError(
             "no node of the infra cluster can run virtual machines",
             hint="`kubectl get nodes -L kubevirt.io/schedulable`: one must be Ready, schedulable and untainted",
         )
-    problems = [line for cell, demand in demands.items() if (line := _impossible(seen, cell, demand, limits))]
+    problems = [line for cell, demand in demands.items() if (line := _impossible(survey, cell, demand, limits))]
     if problems:
         raise BadInput(
             f"{len(problems)} of {len(demands)} cells can never start here: {problems[0]}",
@@ -272,26 +272,26 @@ def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) 
         )
 
 
-def _impossible(seen: Survey, cell: str, demand: Demand, limits: Limits) -> str:
+def _impossible(survey: Survey, cell: str, demand: Demand, limits: Limits) -> str:
     if why := limits.refusal((), demand):
         return f"{cell} alone: {why}"
-    for room in (seen, seen.quota):
+    for room in (survey, survey.quota):
         if room is not None and not all_fit(room.empty(), demand.pods):
             return f"{cell} needs {demand}; the most that can be available is {describe(room.empty())}"
     return ""
 
 
-def _to_come(seen: Survey, entries: Iterable[Entry]) -> Iterable[PodRequest]:
+def _to_come(survey: Survey, entries: Iterable[Entry]) -> Iterable[PodRequest]:
     """Return the pods of cells that no node has yet."""
     for entry in entries:
-        bound = (pod.request for pod in seen.machines_of(entry.run, entry.cell) if pod.node)
+        bound = (pod.request for pod in survey.machines_of(entry.run, entry.cell) if pod.node)
         yield from remainder(entry.demand.pods, bound)
 
 
-def _strays(seen: Survey, entries: Iterable[Entry]) -> Iterable[PodRequest]:
+def _strays(survey: Survey, entries: Iterable[Entry]) -> Iterable[PodRequest]:
     """Return the machines that wait for a node and have no reservation (any more): a node is about to take them."""
     known = {entry.key for entry in entries}
-    return (pod.request for pod in seen.pods if pod.cell and not pod.node and (pod.run, pod.cell) not in known)
+    return (pod.request for pod in survey.pods if pod.cell and not pod.node and (pod.run, pod.cell) not in known)
 
 
 @dataclass(frozen=True)
@@ -386,9 +386,9 @@ class Admission(AbstractContextManager["Admission"]):
         self._limits = limits or Limits()
         self._patience = patience
         self._holder = f"{run}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        seen = outlook or Outlook.of(cluster, ttl, namespace)
-        self._rules, self._look, self._ledger = seen.rules, seen.look, seen.ledger(self._holder)
-        self._asked = seen.asked
+        known = outlook or Outlook.of(cluster, ttl, namespace)
+        self._rules, self._look, self._ledger = known.rules, known.look, known.ledger(self._holder)
+        self._asked = known.asked
         self._now = now
         self._every = ttl / RENEWALS
         self._written = now()
@@ -451,17 +451,17 @@ class Admission(AbstractContextManager["Admission"]):
         outcome: list[tuple[Cell, Entry, str]] = []
 
         def edit(book: Book) -> Book | None:
-            seen = self._look()
+            survey = self._look()
             outcome.clear()
             changed = book
             answers: dict[tuple[Demand, tuple[Entry, ...]], str] = {}
             for cell, entry in open_:
                 question = entry.demand, changed.elder_claims(*entry.key)  # many cells are alike: ask once for all
-                why = answers[question] = answers.get(question) or refusal(seen, changed, entry)
+                why = answers[question] = answers.get(question) or refusal(survey, changed, entry)
                 outcome.append((cell, entry, why))
                 if not why:
                     return changed.reserve(entry)
-                changed = self._stake(seen, changed, entry)
+                changed = self._stake(survey, changed, entry)
             return None if changed == book else changed
 
         after = self._ledger.change(edit)
@@ -479,12 +479,12 @@ class Admission(AbstractContextManager["Admission"]):
             return cell
         return None
 
-    def _stake(self, seen: Survey, book: Book, entry: Entry) -> Book:
+    def _stake(self, survey: Survey, book: Book, entry: Entry) -> Book:
         """Return the book with a claim of the cell that has waited too long, unless it cannot fit any more at all."""
         head = self._overdue(Cause.ROOM)
         if head is None or head.cell != entry.cell:
             return book
-        return book.claim(entry) if possible(seen, entry.demand.pods) else book.release(*entry.key)
+        return book.claim(entry) if possible(survey, entry.demand.pods) else book.release(*entry.key)
 
     def _limited(self, cell: str, demand: Demand) -> str:
         """Return which limit keeps a cell waiting; what the first wants counts as held when it has waited too long."""

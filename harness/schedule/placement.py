@@ -72,6 +72,53 @@ class Rules:
     overhead_ratio: float = 1.0
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Caps on all cells that a run holds at the same time; None caps nothing. Memory is in MiB, as pods request it."""
+
+    memory_mib: int | None = None
+    cpus: float | None = None
+    machines: int | None = None
+    cells: int | None = None
+
+    def refusal(self, held: Sequence[Demand], asked: Demand) -> str:
+        """Return which cap a further cell would break, "" when none."""
+        every = (*held, asked)
+        caps: tuple[tuple[str, float | None, Callable[[Demand], float]], ...] = (
+            ("MiB of memory", self.memory_mib, lambda demand: demand.memory_mib),
+            ("CPUs", self.cpus, lambda demand: demand.cpus),
+            ("machines", self.machines, lambda demand: demand.machines),
+            ("cells", self.cells, lambda demand: 1),
+        )
+        for unit, most, amount in caps:
+            if most is not None and (together := round(sum(map(amount, every)), 3)) > most:
+                return f"the run would hold {together:g} {unit}, its limit is {most:g}"
+        return ""
+
+
+@dataclass(frozen=True)
+class NodeRoom:
+    """What one node has free: memory in MiB, CPU in thousandths of one, and how many more pods it takes."""
+
+    name: str
+    memory_mib: int
+    millicpus: int
+    pods: int
+
+    def holds(self, pod: PodRequest) -> bool:
+        """Tell whether a pod finds room here."""
+        return pod.memory_mib <= self.memory_mib and pod.millicpus <= self.millicpus and self.pods >= 1
+
+    def less(self, pod: PodRequest) -> NodeRoom:
+        """Return what is left beside a pod; negative when more is bound to the node than it has."""
+        return NodeRoom(self.name, self.memory_mib - pod.memory_mib, self.millicpus - pod.millicpus, self.pods - 1)
+
+
+Nodes = tuple[NodeRoom, ...]
+Amounts = tuple[int, int, int]  # memory in MiB, thousandths of a CPU, pods
+NEVER: Amounts = (2**62, 2**62, 2**62)
+
+
 def rules_of(cluster: Cluster) -> Rules:
     """Return the settings of the cluster's KubeVirt; the defaults where there is none or it may not be read."""
     try:
@@ -92,7 +139,7 @@ def rules_of(cluster: Cluster) -> Rules:
 
 
 def demand_of(cell: Cell, rules: Rules | None = None, asked: Mapping[str, int] | None = None) -> Demand:
-    """Return what a cell's launcher pods will request: never less than they then do, little more.
+    """Return what a cell's launcher pods will request: never too little, and hardly too much.
 
     Args:
         asked: the memory (MiB) that is requested for machines by name, where that is not what they declare.
@@ -141,51 +188,13 @@ def _millicpus(machine: PlannedMachine, rules: Rules) -> int:
     return math.ceil(1000 * machine.cpus / rules.cpu_allocation_ratio) + CONSOLE_LOG_MILLICPUS
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Caps on all cells that a run holds at the same time; None caps nothing. Memory is in MiB, as pods request it."""
-
-    memory_mib: int | None = None
-    cpus: float | None = None
-    machines: int | None = None
-    cells: int | None = None
-
-    def refusal(self, held: Sequence[Demand], asked: Demand) -> str:
-        """Return which cap a further cell would break, "" when none."""
-        every = (*held, asked)
-        caps: tuple[tuple[str, float | None, Callable[[Demand], float]], ...] = (
-            ("MiB of memory", self.memory_mib, lambda demand: demand.memory_mib),
-            ("CPUs", self.cpus, lambda demand: demand.cpus),
-            ("machines", self.machines, lambda demand: demand.machines),
-            ("cells", self.cells, lambda demand: 1),
-        )
-        for unit, most, amount in caps:
-            if most is not None and (together := round(sum(map(amount, every)), 3)) > most:
-                return f"the run would hold {together:g} {unit}, its limit is {most:g}"
-        return ""
-
-
-@dataclass(frozen=True)
-class NodeRoom:
-    """What one node has free: memory in MiB, CPU in thousandths of one, and how many more pods it takes."""
-
-    name: str
-    memory_mib: int
-    millicpus: int
-    pods: int
-
-    def holds(self, pod: PodRequest) -> bool:
-        """Tell whether a pod finds room here."""
-        return pod.memory_mib <= self.memory_mib and pod.millicpus <= self.millicpus and self.pods >= 1
-
-    def less(self, pod: PodRequest) -> NodeRoom:
-        """Return what is left beside a pod; negative when more is bound to the node than it has."""
-        return NodeRoom(self.name, self.memory_mib - pod.memory_mib, self.millicpus - pod.millicpus, self.pods - 1)
-
-
-Nodes = tuple[NodeRoom, ...]
-Amounts = tuple[int, int, int]  # memory in MiB, thousandths of a CPU, pods
-NEVER: Amounts = (2**62, 2**62, 2**62)
+def remainder(pods: Sequence[PodRequest], bound: Iterable[PodRequest]) -> tuple[PodRequest, ...]:
+    """Return those of a cell's expected pods that are not among its bound ones; each takes the nearest in memory."""
+    left = sorted(pods)
+    for there in bound:
+        if left:
+            left.remove(min(left, key=lambda pod: abs(pod.memory_mib - there.memory_mib)))
+    return tuple(left)
 
 
 def all_fit(nodes: Nodes, pods: Sequence[PodRequest]) -> bool:
@@ -241,15 +250,6 @@ def _at_most(cost: Amounts, there: Sequence[int]) -> bool:
 
 def _amounts_of(pod: PodRequest) -> Amounts:
     return pod.memory_mib, pod.millicpus, 1
-
-
-def remainder(pods: Sequence[PodRequest], bound: Iterable[PodRequest]) -> tuple[PodRequest, ...]:
-    """Return those of a cell's expected pods that are not among its bound ones; each takes the nearest in memory."""
-    left = sorted(pods)
-    for there in bound:
-        if left:
-            left.remove(min(left, key=lambda pod: abs(pod.memory_mib - there.memory_mib)))
-    return tuple(left)
 
 
 def describe(nodes: Nodes) -> str:

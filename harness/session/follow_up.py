@@ -22,21 +22,14 @@ from harness.model import Cell
 from harness.plan import make_cell
 from harness.plan.changed import owners_of
 from harness.plan.goal import Goal, goal_of
-from harness.report import outputs
+from harness.report import run_reports
 from harness.report.records import keep, records_of
 from harness.report.results import Culprit, RunResult, load
-from harness.report.suspects import (
-    Explained,
-    Suspect,
-    explained,
-    of_run,
-    since,
-    worth_showing,
-)
+from harness.report.suspects import Explained, Suspect, explained, of_run, since, worth_showing
 from harness.rundir import RunDir
 from harness.schedule.durations import Durations
 from harness.session.bisection import Repository, bisected
-from harness.session.choice import profile_of
+from harness.session.selection import profile_of
 from harness.spec import Spec
 from harness.spec.project import Project
 from harness.spec.rules import Row, Rulebook, conflict
@@ -289,7 +282,7 @@ class Pursuit:
 
     def write(self) -> None:
         """Write the run's reports and records anew, with what was found out."""
-        outputs.write_all(self._result(), self._files)
+        run_reports.write_all(self._result(), self._files)
         keep(self._files.path, self.project.settings, quarantine=self.project.spec.quarantine)
 
 

@@ -17,8 +17,8 @@ from harness.report.analysis.story import of_record
 from harness.report.records import records_of
 from harness.report.results import load
 from harness.rundir import RESULTS
-from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
+from harness.session.selection import profile_of
 from harness.validate.performance.figures import Figure, Key, by_key, carried_in
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shlex
 import string
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -25,11 +24,11 @@ from harness.plan.goal import goal_of
 from harness.plan.tiers import night_of
 from harness.report.cell import CellResult
 from harness.rundir import RunDir
-from harness.schedule.durations import estimate
+from harness.schedule.shards import parse_shard, shard
 from harness.schedule.sizes import CellSize
 from harness.session import refusals
-from harness.session.choice import LAST, choose, failures, find_run, measured_memory, profile_of, sizes_of
 from harness.session.refusals import Cost, Wish
+from harness.session.selection import LAST, choose, failures, find_run, measured_memory, profile_of, sizes_of
 from harness.spec.models.space import MeasuredMemory
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
@@ -38,49 +37,6 @@ from harness.spec.settings import Settings
 from harness.spec.suites import CONFORMANCE
 from harness.validate.conformance.curated import load_curated
 from harness.validate.expected import minor_of
-
-HINT = "write I/N with 1 <= I <= N, as in --shard 2/4: the second of four"
-MOST_DIGITS = 4
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One part of several; the first has index 1."""
-
-    index: int
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-
-def parse_shard(text: str) -> Shard:
-    """Read "I/N"; BadInput when it is not that, or I is not one of 1 to N."""
-    match = re.fullmatch(rf"([0-9]{{1,{MOST_DIGITS}}})/([0-9]{{1,{MOST_DIGITS}}})", text.strip())
-    if match is None:
-        raise BadInput(f"{text!r} is not a shard", hint=HINT)
-    index, count = (int(part) for part in match.groups())
-    if not 1 <= index <= count:
-        raise BadInput(f"shard {index} of {count} does not exist", hint=HINT)
-    return Shard(index, count)
-
-
-def shard(cells: Sequence[Cell], part: Shard, seconds: Callable[[Cell], float] = estimate) -> tuple[Cell, ...]:
-    """Return the cells of one part, in the given order; a part may be empty when there are more parts than cells.
-
-    Longest first, each to the part that has least so far (LPT, at most 4/3 - 1/(3n) of the best split). All parts
-    together are all cells, each once, as long as every job splits the same cells by the same `seconds`: hence the
-    estimate and not one machine's history.
-    """
-    loads = [0.0] * part.count
-    mine = set()
-    for cell in sorted(cells, key=lambda cell: (-seconds(cell), cell.id)):
-        lightest = loads.index(min(loads))
-        loads[lightest] += seconds(cell)
-        if lightest == part.index - 1:
-            mine.add(cell.id)
-    return tuple(cell for cell in cells if cell.id in mine)
-
 
 RUN_ID_LENGTH = 6
 ALPHABET = string.ascii_lowercase + string.digits
@@ -221,7 +177,7 @@ def _further(project: Project, request: RunRequest) -> RunPlan:
     Those that it has and that were cut off are run again.
     """
     asked = (request.tier, request.failed, request.changed_since, request.night, request.shard, request.run_id)
-    if not request.cells or any(one is not None for one in asked):
+    if not request.cells or any(option is not None for option in asked):
         raise BadInput("--into adds cells by their ids", hint="name the cells alone: vmatrix run CELL --into RUN")
     result = find_run(project.settings.runs, request.into or LAST)
     made = _fresh(project, replace(request, run_id=result.run))
@@ -255,7 +211,7 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
         changed=request.changed_since,
         night=night,
     )
-    cells = tuple(one.cell for one in chosen)
+    cells = tuple(selected.cell for selected in chosen)
     if request.shard is not None:
         cells = shard(cells, parse_shard(request.shard))
     if not cells:
@@ -276,8 +232,8 @@ def random_id() -> str:
     return "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
 
 
-def _run_id(given: str | None) -> str:
-    run = given if given is not None else random_id()
+def _run_id(name: str | None) -> str:
+    run = name if name is not None else random_id()
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
         raise BadInput(
             f"run id {run!r} is not 6 lower-case letters or digits", hint="leave out --run-id to get a random one"
@@ -285,12 +241,12 @@ def _run_id(given: str | None) -> str:
     return run
 
 
-def plan_from(given: Mapping[str, Any]) -> RunPlan:
+def plan_from(sent: Mapping[str, Any]) -> RunPlan:
     """Return the plan of the process that sent `for_workers()`."""
-    project = Project.load(Settings.model_validate(given["settings"]))
-    cells = tuple(make_cell(project.spec, values) for values in given["cells"])
-    directory, attempts, asked = Path(given["directory"]), given["attempts"], given["asked"]
-    return RunPlan(given["run"], given["tier"], cells, project, directory, attempts=attempts, asked=asked)
+    project = Project.load(Settings.model_validate(sent["settings"]))
+    cells = tuple(make_cell(project.spec, values) for values in sent["cells"])
+    directory, attempts, asked = Path(sent["directory"]), sent["attempts"], sent["asked"]
+    return RunPlan(sent["run"], sent["tier"], cells, project, directory, attempts=attempts, asked=asked)
 
 
 def _rerun(project: Project, request: RunRequest) -> RunPlan:

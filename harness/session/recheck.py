@@ -26,9 +26,9 @@ from harness.report.records import started_fields
 from harness.report.results import load
 from harness.rundir import AttemptDir, RunDir
 from harness.session.cells import inspection_options
-from harness.session.choice import profile_of
 from harness.session.exit_codes import checks_code
 from harness.session.plan import RunPlan
+from harness.session.selection import profile_of
 from harness.spec.project import Project
 from harness.spec.shape import unknown
 from harness.spec.suites import IDEMPOTENCE, LIFE, ON_REQUEST, suites_of

@@ -19,7 +19,7 @@ from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned
 from harness.report.records import collect
 from harness.report.words import plural
-from harness.session.choice import profile_of
+from harness.session.selection import profile_of
 from harness.spec import Spec
 from harness.spec.settings import Settings
 

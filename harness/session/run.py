@@ -28,17 +28,17 @@ from harness.errors import EXIT_HARNESS, EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.events import Recorder
 from harness.machines.reach import ssh
 from harness.model import Cell, Outcome
-from harness.report import outputs, records, symptoms, terminal, words
+from harness.report import records, run_reports, symptoms, terminal, words
 from harness.report.live import Live, in_gitlab
 from harness.report.records import keep
 from harness.report.results import RunResult, load
 from harness.sanitize import sanitized
 from harness.session import refusals
 from harness.session.cells import Cells
-from harness.session.choice import profile_of
 from harness.session.exit_codes import exit_code
 from harness.session.plan import RunPlan
 from harness.session.refusals import Wish
+from harness.session.selection import profile_of
 
 
 class Interrupted(KeyboardInterrupt):
@@ -217,7 +217,7 @@ class Run:
 
     def _write_reports(self, more: Mapping[str, Any]) -> None:
         """Write the reports; one that cannot be written is said, and counts where all else was well."""
-        for path, error in outputs.write_all(self._result(), self.plan.files).items():
+        for path, error in run_reports.write_all(self._result(), self.plan.files).items():
             ours = system.of(error) if isinstance(error, OSError) else None
             said = ours.summary if ours is not None else f"{path}: {type(error).__name__}: {error}; a bug in vmatrix"
             self.console.print(sanitized(f"this report could not be written: {said}"), markup=False)
@@ -259,7 +259,7 @@ class Run:
                 f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}", markup=False
             )
         files = self.plan.files
-        for report in (*outputs.paths(files), files.results):
+        for report in (*run_reports.paths(files), files.results):
             self.console.print(f"report: {report}", markup=False)
 
     def show_interruption(self) -> None:

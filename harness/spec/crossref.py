@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import MATRIX, packaged_dir
-from harness.spec import networks, phases, playbook_variables, product_files, product_kinds, sense, variables
+from harness.spec import feasibility, networks, phases, playbook_variables, product_files, product_kinds, variables
 from harness.spec.controls import controls
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.layers import removals
@@ -217,7 +217,7 @@ def _scenarios(content: Any, known: Declared, products: Collection[Document]) ->
             yield at, unknown("axis", axis, known.axes)
         elif known.axes is not None:
             words = [steps] if isinstance(steps, str) else [word for _, word in texts(steps, EACH)]
-            here = dict.fromkeys((*known.axes[axis].words, *sense.words_of(str(at[1]), axis)))
+            here = dict.fromkeys((*known.axes[axis].words, *feasibility.words_of(str(at[1]), axis)))
             for word in words:
                 yield from _known(at, f"word of `before` on axis {axis}", word, here)
     yield from broken(content)
@@ -230,7 +230,7 @@ def _constraints(document: Document, known: Declared) -> Iterator[Finding]:
     for part in ("if", "then"):
         for at, wanted in find(document.content, "constraints", EACH, part, EACH):
             shipped = part == "then" and document.place_of(at)[0] == ours
-            yield from _condition(at, wanted, known, gone=sense.ships if shipped else _none)
+            yield from _condition(at, wanted, known, gone=feasibility.ships if shipped else _none)
 
 
 def _none(_axis: str, _word: str) -> bool:

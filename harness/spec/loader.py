@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import packaged_dir
-from harness.spec import crossref, layers, lines, sense
+from harness.spec import crossref, dates, feasibility, layers, lines
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Product, Space, Spec, Timeouts
 from harness.spec.models.axes import completed
@@ -40,8 +40,8 @@ def refuse_matrix(folder: Path, known: Collection[str]) -> None:
     """
     if not folder.is_dir():
         if folder.is_symlink():
-            said = f"{folder} is a link to {os.readlink(folder)}, which is not a folder"
-            raise BadInput(said, hint="correct or remove the link")
+            summary = f"{folder} is a link to {os.readlink(folder)}, which is not a folder"
+            raise BadInput(summary, hint="correct or remove the link")
         if folder.exists():
             raise BadInput(f"{folder} is not a folder", hint="it is the folder of the matrix; move the file away")
         return
@@ -83,14 +83,14 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
             problems += wrong
             if parsed is not None:
                 parts.update(dict(parsed))
-    others, found = layers.read_products(directory, documents)
+    others, unreadable = layers.read_products(directory, documents)
     refuse_matrix(directory, {*FILES, *(document.file.name for document in others.values())})
     parts["products"], wrong = _products(others)
-    problems += [*found, *wrong, *crossref.check(documents, directory, others)]
+    problems += [*unreadable, *wrong, *crossref.check(documents, directory, others)]
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
-        problems += sense.check(space, documents)
-    problems += sense.check_dates(documents, today if today is not None else datetime.now(UTC).date())
+        problems += feasibility.check(space, documents)
+    problems += dates.check_dates(documents, today if today is not None else datetime.now(UTC).date())
     if problems:
         raise refuse(problems, own=directory)
     parts["tiers"] = {
@@ -118,8 +118,8 @@ def load_timeouts(directory: Path) -> Timeouts:
     parsed, wrong = validate(document, FILES["timeouts.yml"])
     if parsed is None or problems:
         raise refuse(problems or wrong, own=directory)
-    found: Timeouts = dict(parsed)["timeouts"]
-    return found
+    timeouts: Timeouts = dict(parsed)["timeouts"]
+    return timeouts
 
 
 def load_layered(directory: Path, name: str, model: type[M]) -> M:

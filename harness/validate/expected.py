@@ -17,8 +17,8 @@ from harness.spec.loader import load_layered
 from harness.spec.models import Gateway as Gateway
 from harness.spec.models import NetworkPlugin
 from harness.spec.models.artifacts import ImagesFile
-from harness.spec.models.axes import LOOK, NetworkPluginsFile
 from harness.spec.models.leaves import ClusterLeaves, PluginLeaves, RunsAs
+from harness.spec.models.network_plugins import LOOK, NetworkPluginsFile
 from harness.spec.project import matrix_dir
 from harness.validate.variables import (
     ADD_ONS,

@@ -22,7 +22,7 @@ from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.schedule.durations import estimate
 from harness.schedule.placement import Demand, NodeRoom, demand_of
-from harness.session.plan import Shard, shard
+from harness.schedule.shards import Shard, shard
 from harness.spec import Spec, load_spec
 from tests.bench.figures import Ledger
 from tests.unit.schedule.simulation import SimulatedRun, World

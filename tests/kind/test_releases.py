@@ -26,7 +26,7 @@ import yaml
 from harness import proc
 from harness.artifacts import node_images
 from harness.artifacts.catalogue import load as load_catalogue
-from harness.cell.existing import CellSelector, Found, find
+from harness.cell.existing import CellSelector, ExistingCell, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
 from harness.infra.cluster.trial import CLOSED, Report, carry_out
@@ -304,7 +304,7 @@ def test_what_a_killed_doctor_leaves_is_found_and_reaped() -> None:
     words = [VMATRIX, "doctor", "--provider", "kind", "--infra-name", NAME]
     child = subprocess.Popen([str(word) for word in words], start_new_session=True)
 
-    def left() -> list[Found] | NotYet:
+    def left() -> list[ExistingCell] | NotYet:
         return [f for f in find(cluster, CellSelector(cell="doctor")) if f.phase == "Active"] or NotYet("no pods yet")
 
     found = until(left, deadline=Deadline.after(60), what="the doctor to begin", interval=0.1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.rundir import RESULTS
-from harness.validate.performance.figures import FEWEST, NOW
+from harness.validate.performance.comparison import FEWEST, NOW
 from tests.slowness.slow import Slowness, load, named, script
 
 VMATRIX = str(Path(sys.executable).with_name("vmatrix"))

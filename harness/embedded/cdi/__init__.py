@@ -7,10 +7,11 @@ leaves its DataVolume Pending, with an event that says so.
 
 from __future__ import annotations
 
-from harness.embedded.cdi.datavolumes import DataSources, DataVolumes, SizeDetection
+from harness.embedded.cdi.datavolumes import DataSources, DataVolumes
 from harness.embedded.cdi.importer import Importer
 from harness.embedded.cdi.population import Population
 from harness.embedded.cdi.provisioner import Provisioner, StorageProfiles, sweep
+from harness.embedded.cdi.size_detection import SizeDetection
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 

@@ -55,8 +55,19 @@ from harness.kube.serving import AnsweringHandler, HttpsServer
 log = logging.getLogger(__name__)
 WORKERS = 4
 LOOK_SECONDS = 0.2  # how often a machine that shuts down is looked at
+HOST_SECONDS = 30.0  # between looks at the host for what no event told
+FRESH_SECONDS = 1.0  # pacing: a look reads a few files for each machine
+LOG_LOOK_SECONDS = 0.3  # between looks at a console that is followed: what a person takes for at once
+TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
 KILLED = 137  # exit code of a container that ended by SIGKILL
 COMPONENT = "kubelet"
+HOST: Key = ("", "host")
+MIB = 2**20
+PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
+CONSOLE_CONTAINER = "guest-console-log"
+# (namespace, pod) -> the file with its guest's console, None when there is none
+Console = Callable[[str, str], Path | None]
+SUMMARY = ["stats", "summary"]
 
 
 def is_launcher(pod: Json) -> bool:
@@ -204,38 +215,6 @@ class Kubelet:
             self._write(pod, pods.ended(pod, exit_code=1, reason="Error", message=message))
 
 
-HOST_SECONDS = 30.0  # between looks at the host for what no event told
-HOST: Key = ("", "host")
-
-
-class GarbageCollection:
-    """Looks at the host at the start, whenever a namespace is gone, and now and then."""
-
-    def __init__(self, context: Context, guests: Guests, machines: Machines, addresses: Addresses) -> None:
-        self._guests = guests
-        self._machines = machines
-        self._addresses = addresses
-        self._pods = context.informers.of(POD)
-        self.controller = Controller("garbage-collection", self.reconcile, workers=1)
-        self.controller.queue.add(HOST)
-        context.informers.of(NAMESPACE).subscribe(
-            lambda kind, _: self.controller.queue.add(HOST) if kind == "DELETED" else None
-        )
-
-    def _wanted(self) -> Iterator[str]:
-        return (
-            instance_uid(p) for p in self._pods.list() if is_launcher(p) and phase(p) not in {"Succeeded", "Failed"}
-        )
-
-    def reconcile(self, _: Key) -> float:
-        """Look at the whole host."""
-        self._guests.kill_others(self._wanted)
-        with self._addresses.lock:
-            for index in sorted(self._guests.networks() - self._addresses.claimed()):
-                self._machines.remove_network(index)
-        return HOST_SECONDS
-
-
 class ForeignPods:
     """Lets deleted pods go that nobody else on this node looks after."""
 
@@ -260,15 +239,35 @@ class ForeignPods:
             pods.remove(self._context.cluster, pod)
 
 
-MIB = 2**20
-FRESH_SECONDS = 1.0  # pacing: a look reads a few files for each machine
-PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
-CONSOLE_CONTAINER = "guest-console-log"
-TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
-LOG_LOOK_SECONDS = 0.3  # between looks at a console that is followed: what a person takes for at once
-# (namespace, pod) -> the file with its guest's console, None when there is none
-Console = Callable[[str, str], Path | None]
-SUMMARY = ["stats", "summary"]
+class GarbageCollection:
+    """Ends machines and removes networks of this host that no launcher pod has any more.
+
+    It looks at the start, whenever a namespace is gone, and every HOST_SECONDS.
+    """
+
+    def __init__(self, context: Context, guests: Guests, machines: Machines, addresses: Addresses) -> None:
+        self._guests = guests
+        self._machines = machines
+        self._addresses = addresses
+        self._pods = context.informers.of(POD)
+        self.controller = Controller("garbage-collection", self.reconcile, workers=1)
+        self.controller.queue.add(HOST)
+        context.informers.of(NAMESPACE).subscribe(
+            lambda kind, _: self.controller.queue.add(HOST) if kind == "DELETED" else None
+        )
+
+    def _running_instances(self) -> Iterator[str]:
+        return (
+            instance_uid(p) for p in self._pods.list() if is_launcher(p) and phase(p) not in {"Succeeded", "Failed"}
+        )
+
+    def reconcile(self, _: Key) -> float:
+        """Look at the whole host."""
+        self._guests.kill_others(self._running_instances)
+        with self._addresses.lock:
+            for index in sorted(self._guests.networks() - self._addresses.claimed()):
+                self._machines.remove_network(index)
+        return HOST_SECONDS
 
 
 def serve(host: str, pki: Path, console: Console, summary: Callable[[], Json]) -> HttpsServer:
@@ -282,7 +281,7 @@ def serve(host: str, pki: Path, console: Console, summary: Callable[[], Json]) -
     """
     server = serving.listen(
         (host, PORT),
-        partial(LogHandler, console, summary),
+        partial(KubeletHandler, console, summary),
         certificate=pki / "webhook.crt",
         key=pki / "webhook.key",
         clients=pki / "ca.crt",
@@ -292,7 +291,7 @@ def serve(host: str, pki: Path, console: Console, summary: Callable[[], Json]) -
     return server
 
 
-class LogHandler(AnsweringHandler):
+class KubeletHandler(AnsweringHandler):
     """Answers with consoles as a kubelet does with containers' logs, and with its Summary."""
 
     def __init__(self, console: Console, summary: Callable[[], Json], *connection: Any) -> None:
@@ -384,7 +383,7 @@ def _to_last(handle: BinaryIO, lines: int | None) -> None:
 
 
 class Stats:
-    """Looks at this host's machines when it is asked to."""
+    """The Summary of this node: its memory, and what each launcher pod takes of memory and disk."""
 
     def __init__(self, context: Context, guests: Guests) -> None:
         self._context = context
@@ -407,7 +406,7 @@ class Stats:
     def _looked(self) -> Json:
         launchers = (pod for pod in self._pods.list() if is_launcher(pod) and not is_consumer(pod))
         here = (pod for pod in launchers if pod["spec"].get("nodeName") == self._context.node)
-        return document(self._context.node, pressure.memory_available_mib() * MIB, map(self._pod, here))
+        return summary_document(self._context.node, pressure.memory_available_mib() * MIB, map(self._pod, here))
 
     def _pod(self, pod: Json) -> Json:
         meta = pod["metadata"]
@@ -419,7 +418,7 @@ class Stats:
             for volume in spec.get("volumes") or []
             if (name := claim_name(volume)) and (size := self._disk(volume, meta["namespace"])) is not None
         }
-        return of_pod(meta, memory, disks)
+        return pod_stats(meta, memory, disks)
 
     def _disk(self, volume: Json, namespace: str) -> int | None:
         claim, volume_of = partial(self._claims.get, namespace), partial(self._volumes.get, "")
@@ -430,25 +429,30 @@ class Stats:
         return disk_bytes(file)
 
 
-def document(node: str, available: int, pods: Iterable[Json]) -> Json:
+def summary_document(node: str, available: int, pods: Iterable[Json]) -> Json:
     """Return the Summary of a node with so many bytes of memory available."""
     memory_stats = {"time": now(), "availableBytes": available}
     return {"node": {"nodeName": node, "memory": memory_stats}, "pods": list(pods)}
 
 
-def of_pod(meta: Json, memory_found: Memory | None, disks: dict[str, tuple[str, int]]) -> Json:
-    """Return a pod's part. `disks`: of its volumes by name, the claim and the bytes that its disk takes."""
+def pod_stats(meta: Json, memory: Memory | None, disks: dict[str, tuple[str, int]]) -> Json:
+    """Return what a pod takes, as the Summary has it.
+
+    Args:
+        memory: bytes; None where the machine is not there.
+        disks: by the volume's name, its claim and the bytes that its disk takes.
+    """
     reference = {key: str(meta[key]) for key in ("name", "namespace", "uid")}
-    told: Json = {"podRef": reference, "startTime": str(meta["creationTimestamp"])}
-    if memory_found is not None:
-        told["memory"] = {
+    stats: Json = {"podRef": reference, "startTime": str(meta["creationTimestamp"])}
+    if memory is not None:
+        stats["memory"] = {
             "time": now(),
-            "usageBytes": memory_found.usage,
-            "workingSetBytes": memory_found.working_set,
-            "rssBytes": memory_found.kept,  # with the kernel's own for it, which a kubelet leaves out
+            "usageBytes": memory.usage,
+            "workingSetBytes": memory.working_set,
+            "rssBytes": memory.kept,  # with the kernel's own for it, which a kubelet leaves out
         }
-    told["volume"] = [
+    stats["volume"] = [
         {"name": name, "usedBytes": size, "pvcRef": {"name": claim, "namespace": reference["namespace"]}}
         for name, (claim, size) in disks.items()
     ]
-    return told
+    return stats

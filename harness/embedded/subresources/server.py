@@ -351,14 +351,14 @@ class SubresourceServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.rstrip("/") or "/"
         if path in ANYBODYS or path.startswith("/openapi"):
-            return routing.lost(["GET"], request.method) or described(path)
+            return routing.refusal_without_route(["GET"], request.method) or described(path)
         call = await self._call(request)
         refusal = await self._refusal(request, call)
         if refusal is not None:
             return web.Response(status=HTTPStatus.UNAUTHORIZED, text=refusal)
         methods = routing.methods_of(call.plural, call.subresource, len(call.rest))
-        if lost := routing.lost(methods, request.method):
-            return lost
+        if unrouted := routing.refusal_without_route(methods, request.method):
+            return unrouted
         if found := ASYNCHRONOUS.get(call.operation):
             return await found(self.parts, call, self._blocking)
         verb = VERBS[call.operation]

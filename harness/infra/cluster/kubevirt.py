@@ -20,6 +20,13 @@ KVM = "devices.kubevirt.io/kvm"
 IMAGE_VOLUME = "ImageVolume"
 IMAGE_VOLUME_SINCE = 35  # the minor of Kubernetes from which its kubelet mounts images as volumes
 IMAGE_VOLUME_DEFAULT = (1, 9)  # the release of KubeVirt from which the gate is on by default
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_VIRT_CLASS = "storageclass.kubevirt.io/is-default-virt-class"  # CDI prefers it over the former
+LOCAL_PATH = "rancher.io/local-path"  # the provisioner of pods' claims on the infra clusters that vmatrix makes
+WAITS, SNAPSHOT = "WaitForFirstConsumer", "snapshot"
+HONOURS = "HonorWaitForFirstConsumer"
+ACCESS_MODE = "ReadWriteOnce"  # of machines' disks, vm-templates/disk.yml.j2
+PROPERTIES = '{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"}]}}'
 
 
 def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterator[Finding]:
@@ -116,15 +123,6 @@ def _image_volume(kubevirt: Json, developer: Mapping[str, Any], minor: int, patc
             f"{patch} '{kubevirt_patch}'",
             fatal=False,
         )
-
-
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-DEFAULT_VIRT_CLASS = "storageclass.kubevirt.io/is-default-virt-class"  # CDI prefers it over the former
-LOCAL_PATH = "rancher.io/local-path"  # the provisioner of pods' claims on the infra clusters that vmatrix makes
-WAITS, SNAPSHOT = "WaitForFirstConsumer", "snapshot"
-HONOURS = "HonorWaitForFirstConsumer"
-ACCESS_MODE = "ReadWriteOnce"  # of machines' disks, vm-templates/disk.yml.j2
-PROPERTIES = '{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"}]}}'
 
 
 def check_storage(cluster: Cluster, asked: str | None) -> Iterator[Finding]:

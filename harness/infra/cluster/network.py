@@ -1,4 +1,4 @@
-"""The infra cluster's network: its plugin, what enforces NetworkPolicies, the networks and MTU left for guests.
+"""The infra cluster's network: what bridged machines need of it, and which networks are left for guests.
 
 Covers what a kubeconfig may look at: nodes, the kubernetes Service, kubeadm's, flannel's and Cilium's ConfigMaps,
 Calico's and Kubernetes' own objects. What RBAC denies, or is not there, is left out; whoever asks is told what could
@@ -8,187 +8,25 @@ be read.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import Any
 
 from harness import yaml_text
 from harness.errors import BadInput
-from harness.files import read_text
 from harness.infra.findings import Finding
-from harness.infra.guest_facts import VIRTUAL
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, KUBEVIRT, NODE, POD, SERVICE, SERVICE_CIDR
-from harness.spec import lines
-from harness.spec.base import VARIABLE
-from harness.spec.variables import SET_BY_THE_RUN
-from harness.urls import PORTS
 
 VXLAN_KERNEL_PORT = 8472  # Linux's own default, and flannel's
 VXLAN_IANA_PORT = 4789  # https://www.rfc-editor.org/rfc/rfc7348; Calico's default
 NESTED_PORTS = (8473, 8474, 8475, 8476)
 PODS, SERVICES, NODES = "pods", "services", "nodes"
-
-
-@dataclass
-class Outer:
-    """What is known of an infra cluster's networks.
-
-    networks: CIDR -> whose addresses they are and who says so.  vxlan_ports: that its own network uses.
-    known: of what (PODS, SERVICES, NODES) anything at all could be read.  denied: whether something was refused.
-    """
-
-    networks: dict[str, str] = field(default_factory=dict)
-    vxlan_ports: set[int] = field(default_factory=set)
-    known: set[str] = field(default_factory=set)
-    denied: bool = False
-
-    def add(self, whose: str, cidrs: Iterable[str], source: str) -> None:
-        """Add networks; anything else is left out."""
-        for text in cidrs:
-            try:
-                network = str(ip_network(text.strip(), strict=False))
-            except ValueError:
-                continue
-            self.networks.setdefault(network, f"{whose}, by {source}")
-            self.known.add(whose)
-
-    def collisions(self, inner: str) -> list[str]:
-        """Return the outer networks that a guests' network overlaps, each with whose it is."""
-        guest_network = ip_network(inner)
-        return [
-            f"{cidr} ({what})"
-            for cidr, what in sorted(self.networks.items())
-            if ip_network(cidr).version == guest_network.version and ip_network(cidr).overlaps(guest_network)
-        ]
-
-    def vxlan_port(self) -> int:
-        """Return a port for guests' VXLAN that the outer one does not use.
-
-        Never one of the two usual ports: a node's own network may take or drop what comes from a pod by them.
-        """
-        return next(p for p in NESTED_PORTS if p not in self.vxlan_ports)
-
-    def free(self, like: str, taken: Iterable[str]) -> str:
-        """Return a network as large as another that overlaps neither the outer ones nor those that are taken."""
-        size = ip_network(like).prefixlen
-        besides = [ip_network(n) for n in taken]
-        for candidate in ip_network("10.0.0.0/8").subnets(new_prefix=max(size, 9)):
-            if not self.collisions(str(candidate)) and not any(candidate.overlaps(n) for n in besides):
-                return str(candidate)
-        return "a free network"
-
-
-def read_outer(cluster: Cluster, ranges: Iterable[str] = ()) -> Outer:
-    """Read an infra cluster's own networks.
-
-    Args:
-        ranges: what the settings say of them.
-
-    Raises:
-        ApiFailure: the API failed otherwise than by denying.  Unreachable: does not answer.
-    """
-    outer, told = Outer(), list(ranges)
-    for whose in (PODS, SERVICES):
-        outer.add(whose, told, "the setting outer_networks")
-    for reader in (_nodes, _service, _service_cidrs, _kubeadm, _flannel, _calico, _cilium):
-        reader(cluster, outer)
-    return outer
-
-
-def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
-    """Return an answer, None where it is denied or nothing exists."""
-    try:
-        return ask()
-    except ApiFailure as failure:
-        if not (failure.forbidden or failure.not_found):
-            raise
-        outer.denied |= failure.forbidden
-        return None
-
-
-def _nodes(cluster: Cluster, outer: Outer) -> None:
-    nodes = _readable(outer, lambda: cluster.list(NODE).items) or []
-    for node in nodes:
-        spec = node.get("spec") or {}
-        ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
-        outer.add(PODS, ranges, f"node {node['metadata']['name']}")
-        addresses = (node.get("status") or {}).get("addresses") or []
-        outer.add(NODES, _hosts(addresses), f"node {node['metadata']['name']}")
-
-
-def _hosts(addresses: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    for address in addresses:
-        if address.get("type") in ("InternalIP", "ExternalIP"):
-            yield str(ip_network(ip_address(address["address"])))
-
-
-def _service(cluster: Cluster, outer: Outer) -> None:
-    service = _readable(outer, lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
-    outer.add(SERVICES, (service.get("spec") or {}).get("clusterIPs") or [], "the Service default/kubernetes")
-
-
-def _service_cidrs(cluster: Cluster, outer: Outer) -> None:
-    for each in _readable(outer, lambda: cluster.list(SERVICE_CIDR).items) or []:
-        cidrs = (each.get("spec") or {}).get("cidrs") or []
-        outer.add(SERVICES, cidrs, f"ServiceCIDR {each['metadata']['name']}")
-
-
-def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mapping[str, str]:
-    config: Json = _readable(outer, lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
-    data: Mapping[str, str] = config.get("data") or {}
-    return data
-
-
-def _kubeadm(cluster: Cluster, outer: Outer) -> None:
-    text = _config(cluster, outer, "kube-system", "kubeadm-config").get("ClusterConfiguration", "")
-    networking = _parsed(lambda text: yaml_text.document(text, "ClusterConfiguration"), text).get("networking") or {}
-    for key, whose in (("podSubnet", PODS), ("serviceSubnet", SERVICES)):
-        outer.add(whose, str(networking.get(key) or "").split(","), "ConfigMap kube-system/kubeadm-config")
-
-
-def _flannel(cluster: Cluster, outer: Outer) -> None:
-    for namespace in ("kube-flannel", "kube-system"):
-        told = _parsed(json.loads, _config(cluster, outer, namespace, "kube-flannel-cfg").get("net-conf.json", ""))
-        backend = told.get("Backend") or {}
-        outer.add(PODS, [str(told.get("Network") or "")], f"ConfigMap {namespace}/kube-flannel-cfg")
-        if str(backend.get("Type", "")).lower() == "vxlan":
-            outer.vxlan_ports.add(int(backend.get("Port") or VXLAN_KERNEL_PORT))
-
-
-def _calico(cluster: Cluster, outer: Outer) -> None:
-    pools = _readable(outer, lambda: cluster.list(CALICO_POOL).items) or []
-    felix = _readable(outer, lambda: cluster.get(CALICO_FELIX, "default")) or {}
-    for pool in pools:
-        outer.add(PODS, [str((pool.get("spec") or {}).get("cidr", ""))], f"IPPool {pool['metadata']['name']}")
-    if any((p.get("spec") or {}).get("vxlanMode", "Never") != "Never" for p in pools):
-        outer.vxlan_ports.add(int((felix.get("spec") or {}).get("vxlanPort") or VXLAN_IANA_PORT))
-
-
-def _cilium(cluster: Cluster, outer: Outer) -> None:
-    told = _config(cluster, outer, "kube-system", "cilium-config")
-    pools = str(told.get("cluster-pool-ipv4-cidr") or "").replace(",", " ").split()
-    outer.add(PODS, pools, "ConfigMap kube-system/cilium-config")
-    if told and told.get("routing-mode", "tunnel") == "tunnel" and told.get("tunnel-protocol", "vxlan") == "vxlan":
-        outer.vxlan_ports.add(int(told.get("tunnel-port") or VXLAN_KERNEL_PORT))
-
-
-def _parsed(parse: Callable[[str], Any], text: str) -> Mapping[str, Any]:
-    """Return a document that is a mapping; nothing of one that cannot be read."""
-    try:
-        document = parse(text) if text else {}
-    except (ValueError, RecursionError, BadInput):
-        return {}
-    return document if isinstance(document, Mapping) else {}
-
-
+GUEST_NETWORKS = {"cluster_pod_cidr": "pod network", "cluster_service_cidr": "service network"}  # by the variable
 AWS = "aws://"
 HOW = "set guest_vars to a YAML file with `{name}: {value}`"
-VARIABLES = {"pod network": "cluster_pod_cidr", "service network": "cluster_service_cidr"}
 
 
 @dataclass(frozen=True)
@@ -324,6 +162,7 @@ def check_networks(cluster: Cluster, guests: Mapping[str, str], ranges: Collecti
 
 
 def _collisions(outer: Outer, guests: Mapping[str, str]) -> Iterator[Finding]:
+    variables = {what: name for name, what in GUEST_NETWORKS.items()}
     taken = [network for network in guests.values() if not outer.collisions(network)]
     for what, inner in guests.items():
         hit = outer.collisions(inner)
@@ -335,89 +174,169 @@ def _collisions(outer: Outer, guests: Mapping[str, str]) -> Iterator[Finding]:
             f"the guests' {what} {inner} overlaps with the cluster's {'; '.join(hit[:3])}"
             + (f" and {len(hit) - 3} more" if len(hit) > 3 else ""),
             "machines have pod addresses, so guests could not reach each other, the mirror or the API",
-            HOW.format(name=VARIABLES.get(what, what), value=free),
+            HOW.format(name=variables.get(what, what), value=free),
         )
 
 
-POD_NETWORK, SERVICE_NETWORK = "cluster_pod_cidr", "cluster_service_cidr"
-NETWORKS = {POD_NETWORK: "pod network", SERVICE_NETWORK: "service network"}
-VXLAN_PORT = "cluster_vxlan_port"
+@dataclass
+class Outer:
+    """What is known of an infra cluster's networks.
 
-
-def read_vars(file: Path | None) -> dict[str, Any]:
-    """Return the variables of a file of the user; none without a file.
-
-    Raises:
-        BadInput: it cannot be read, is not YAML or not a mapping, or has a variable that no cell could have.
+    networks: CIDR -> whose addresses they are and who says so.  vxlan_ports: that its own network uses.
+    known: of what (PODS, SERVICES, NODES) anything at all could be read.  denied: whether something was refused.
     """
-    if file is None:
-        return {}
-    document, problems = lines.read(file)
-    content = {} if document.content is None else document.content
-    if not problems and not isinstance(content, Mapping):
-        problems = [document.problem((), "not `name: value` pairs")]
-    if not problems:
-        problems = [document.problem((name,), wrong) for name, wrong in _mistakes(content)]
-    if problems:
-        raise BadInput(
-            "guest_vars: " + "\n".join(str(problem) for problem in problems),
-            hint="it is a YAML file of playbook variables; docs/playbooks.md lists them",
-        )
-    return dict(content)
 
+    networks: dict[str, str] = field(default_factory=dict)
+    vxlan_ports: set[int] = field(default_factory=set)
+    known: set[str] = field(default_factory=set)
+    denied: bool = False
 
-def _mistakes(variables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that no cell could have, and why."""
-    for name, value in variables.items():
-        if not re.fullmatch(VARIABLE, str(name)):
-            yield name, "no name of a variable: letters, digits and underscores"
-        elif name in SET_BY_THE_RUN:
-            yield name, f"vmatrix sets it itself: {SET_BY_THE_RUN[name]}; remove it"
-        elif name in NETWORKS:
+    def add(self, whose: str, cidrs: Iterable[str], source: str) -> None:
+        """Add networks; anything else is left out."""
+        for text in cidrs:
             try:
-                ip_network(str(value))
-            except ValueError as error:
-                yield name, f"{error}; write it as 10.244.0.0/16"
-        elif name == VXLAN_PORT and not (isinstance(value, int) and value in PORTS):
-            yield name, f"{value!r} is not a port"
+                network = str(ip_network(text.strip(), strict=False))
+            except ValueError:
+                continue
+            self.networks.setdefault(network, f"{whose}, by {source}")
+            self.known.add(whose)
+
+    def collisions(self, inner: str) -> list[str]:
+        """Return the outer networks that a guests' network overlaps, each with whose it is."""
+        guest_network = ip_network(inner)
+        return [
+            f"{cidr} ({what})"
+            for cidr, what in sorted(self.networks.items())
+            if ip_network(cidr).version == guest_network.version and ip_network(cidr).overlaps(guest_network)
+        ]
+
+    def vxlan_port(self) -> int:
+        """Return a port for guests' VXLAN that the outer one does not use.
+
+        Never one of the two usual ports: a node's own network may take or drop what comes from a pod by them.
+        """
+        return next(p for p in NESTED_PORTS if p not in self.vxlan_ports)
+
+    def free(self, like: str, taken: Iterable[str]) -> str:
+        """Return a network as large as another that overlaps neither the outer ones nor those that are taken."""
+        size = ip_network(like).prefixlen
+        besides = [ip_network(n) for n in taken]
+        for candidate in ip_network("10.0.0.0/8").subnets(new_prefix=max(size, 9)):
+            if not self.collisions(str(candidate)) and not any(candidate.overlaps(n) for n in besides):
+                return str(candidate)
+        return "a free network"
 
 
-def networks(product: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the guests' networks by what they are for: those of a file of the user, else the product's own.
+def read_outer(cluster: Cluster, ranges: Iterable[str] = ()) -> Outer:
+    """Read an infra cluster's own networks.
 
     Args:
-        product: the product's directory, whose group_vars/all.yml or group_vars/all/main.yml has the defaults.
-        settings: the user's variables.
-    """
-    folder = product / "group_vars"
-    file = next((path for path in (folder / "all.yml", folder / "all" / "main.yml") if path.is_file()), None)
-    variables = _values(file) if file is not None else {}
-    both = {**variables, **settings}
-    return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
-
-
-class _Tagless(yaml_text.LOADER):  # type: ignore[misc, valid-type] # one of two
-    """Reads Ansible's own tags, such as !vault, as nothing."""
-
-
-_Tagless.add_multi_constructor("!", lambda *_: None)
-
-
-def _values(file: Path) -> Mapping[str, Any]:
-    """Return what a file of the product says in plain YAML; nothing, where only Ansible can read it."""
-    try:
-        document = yaml_text.document(read_text(file), file, loader=_Tagless)
-    except BadInput:
-        return {}
-    return document if isinstance(document, Mapping) else {}
-
-
-def variables(cluster: Cluster, settings: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the variables of guests: facts of virtual machines, a VXLAN port beside the cluster's own, the user's.
+        ranges: what the settings say of them.
 
     Raises:
-        ApiFailure, Unreachable: the cluster cannot be asked.
+        ApiFailure: the API failed otherwise than by denying.  Unreachable: does not answer.
     """
-    if VXLAN_PORT in settings:
-        return {**VIRTUAL.variables(), **settings}
-    return {**VIRTUAL.variables(), VXLAN_PORT: read_outer(cluster, outer).vxlan_port(), **settings}
+    outer, from_settings = Outer(), list(ranges)
+    for whose in (PODS, SERVICES):
+        outer.add(whose, from_settings, "the setting outer_networks")
+    for reader in (
+        _read_nodes,
+        _read_service,
+        _read_service_cidrs,
+        _read_kubeadm,
+        _read_flannel,
+        _read_calico,
+        _read_cilium,
+    ):
+        reader(cluster, outer)
+    return outer
+
+
+def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
+    """Return an answer, None where it is denied or nothing exists."""
+    try:
+        return ask()
+    except ApiFailure as failure:
+        if not (failure.forbidden or failure.not_found):
+            raise
+        outer.denied |= failure.forbidden
+        return None
+
+
+def _read_nodes(cluster: Cluster, outer: Outer) -> None:
+    nodes = _readable(outer, lambda: cluster.list(NODE).items) or []
+    for node in nodes:
+        spec = node.get("spec") or {}
+        ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+        outer.add(PODS, ranges, f"node {node['metadata']['name']}")
+        addresses = (node.get("status") or {}).get("addresses") or []
+        outer.add(NODES, _hosts(addresses), f"node {node['metadata']['name']}")
+
+
+def _hosts(addresses: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    for address in addresses:
+        if address.get("type") in ("InternalIP", "ExternalIP"):
+            yield str(ip_network(ip_address(address["address"])))
+
+
+def _read_service(cluster: Cluster, outer: Outer) -> None:
+    service = _readable(outer, lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
+    outer.add(SERVICES, (service.get("spec") or {}).get("clusterIPs") or [], "the Service default/kubernetes")
+
+
+def _read_service_cidrs(cluster: Cluster, outer: Outer) -> None:
+    for service_cidr in _readable(outer, lambda: cluster.list(SERVICE_CIDR).items) or []:
+        cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
+        outer.add(SERVICES, cidrs, f"ServiceCIDR {service_cidr['metadata']['name']}")
+
+
+def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mapping[str, str]:
+    config: Json = _readable(outer, lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
+    data: Mapping[str, str] = config.get("data") or {}
+    return data
+
+
+def _read_kubeadm(cluster: Cluster, outer: Outer) -> None:
+    text = _config(cluster, outer, "kube-system", "kubeadm-config").get("ClusterConfiguration", "")
+    networking = _parsed(lambda text: yaml_text.document(text, "ClusterConfiguration"), text).get("networking") or {}
+    for key, whose in (("podSubnet", PODS), ("serviceSubnet", SERVICES)):
+        outer.add(whose, str(networking.get(key) or "").split(","), "ConfigMap kube-system/kubeadm-config")
+
+
+def _read_flannel(cluster: Cluster, outer: Outer) -> None:
+    for namespace in ("kube-flannel", "kube-system"):
+        config = _parsed(json.loads, _config(cluster, outer, namespace, "kube-flannel-cfg").get("net-conf.json", ""))
+        backend = config.get("Backend") or {}
+        outer.add(PODS, [str(config.get("Network") or "")], f"ConfigMap {namespace}/kube-flannel-cfg")
+        if str(backend.get("Type", "")).lower() == "vxlan":
+            outer.vxlan_ports.add(int(backend.get("Port") or VXLAN_KERNEL_PORT))
+
+
+def _read_calico(cluster: Cluster, outer: Outer) -> None:
+    pools = _readable(outer, lambda: cluster.list(CALICO_POOL).items) or []
+    felix = _readable(outer, lambda: cluster.get(CALICO_FELIX, "default")) or {}
+    for pool in pools:
+        outer.add(PODS, [str((pool.get("spec") or {}).get("cidr", ""))], f"IPPool {pool['metadata']['name']}")
+    if any((p.get("spec") or {}).get("vxlanMode", "Never") != "Never" for p in pools):
+        outer.vxlan_ports.add(int((felix.get("spec") or {}).get("vxlanPort") or VXLAN_IANA_PORT))
+
+
+def _read_cilium(cluster: Cluster, outer: Outer) -> None:
+    config = _config(cluster, outer, "kube-system", "cilium-config")
+    pools = str(config.get("cluster-pool-ipv4-cidr") or "").replace(",", " ").split()
+    outer.add(PODS, pools, "ConfigMap kube-system/cilium-config")
+    if (
+        config
+        and config.get("routing-mode", "tunnel") == "tunnel"
+        and config.get("tunnel-protocol", "vxlan") == "vxlan"
+    ):
+        outer.vxlan_ports.add(int(config.get("tunnel-port") or VXLAN_KERNEL_PORT))
+
+
+def _parsed(parse: Callable[[str], Any], text: str) -> Mapping[str, Any]:
+    """Return a document that is a mapping; nothing of one that cannot be read."""
+    try:
+        document = parse(text) if text else {}
+    except (ValueError, RecursionError, BadInput):
+        return {}
+    return document if isinstance(document, Mapping) else {}

@@ -21,7 +21,7 @@ from harness.embedded.node.registration import RUNS_PODS
 from harness.errors import BadInput, InfraError
 from harness.files import write_atomically
 from harness.infra.cluster.capacity import usable
-from harness.infra.cluster.kubevirt import LOCAL_PATH
+from harness.infra.cluster.kubevirt import DEFAULT_CLASS, IMAGE_VOLUME, LOCAL_PATH
 from harness.infra.host import pki
 from harness.infra.host.layout import Layout
 from harness.infra.host.network import address_of
@@ -49,110 +49,14 @@ from harness.kube.resources import (
 from harness.until import Deadline, NotYet, until
 
 SERVED_SECONDS = 60.0  # an API server that is ready serves a new kind within seconds
-
-
-def documents(text: str, *, source: str) -> list[Json]:
-    """Return the objects of a manifest.
-
-    Raises:
-        InfraError: it is not YAML, or something in it is not a Kubernetes object.
-    """
-    try:
-        bodies = yaml_text.documents(text, source)
-    except BadInput as error:
-        raise InfraError(error.summary) from error
-    wrong = [d for d in bodies if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
-    if wrong or not bodies:
-        raise InfraError(f"{source} contains {'something that is not a' if wrong else 'no'} Kubernetes object")
-    return bodies
-
-
-def apply(cluster: Cluster, objects: list[Json], stretch: float = 1.0) -> None:
-    """Apply objects server-side, each once its kind is served; `stretch`: of the time until it is.
-
-    Raises:
-        ApiFailure: the API refused one.  TimedOut: a kind did not come to be served.
-    """
-    for body in objects:
-        resource = wait_served(cluster, body["apiVersion"], body["kind"], stretch)
-        cluster.apply(resource, body)
-        if resource == CRD:
-            _wait_established(cluster, body["metadata"]["name"], stretch)
-
-
-def wait_served(cluster: Cluster, api_version: str, kind: str, stretch: float = 1.0) -> Resource:
-    """Return a kind as the cluster serves it, waiting a moment for one whose definition is new.
-
-    Raises:
-        TimedOut: the cluster does not serve it.
-    """
-
-    def served() -> Resource | NotYet:
-        return resource_of(cluster, api_version, kind) or NotYet("the API does not list it")
-
-    what = f"the cluster to serve {kind} of {api_version}"
-    return until(served, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.5)
-
-
-def _wait_established(cluster: Cluster, name: str, stretch: float) -> None:
-    def established() -> bool | NotYet:
-        conditions = ((cluster.get(CRD, name) or {}).get("status") or {}).get("conditions") or []
-        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions) or NotYet("it is not yet")
-
-    what = f"CRD {name} to be established"
-    until(established, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.2)
-
-
-def planned(chosen: Releases, texts: Mapping[str, str]) -> Installed:
-    """Return what an installation of these releases comes to. `texts`: of the manifests, by URL."""
-    operators = [
-        f"{body['metadata']['namespace']}/{body['metadata']['name']}"
-        for release in (chosen.kubevirt, chosen.cdi)
-        for body in documents(texts[release.operator.url], source=release.operator.name)
-        if body["kind"] == DEPLOYMENT.kind
-    ]
-    return Installed(chosen.kubevirt.version, chosen.cdi.version, tuple(operators))
-
-
-def problems(cluster: Cluster, made: Made) -> list[str]:
-    """Return what is wrong with an installation of releases, besides what KubeVirt and CDI say of themselves.
-
-    Raises:
-        ApiFailure, Unreachable: the cluster cannot be asked.
-    """
-    if made.installed is None:
-        return ["the installation of KubeVirt and CDI did not come to its end"]
-    versions = ((KUBEVIRT, "KubeVirt", made.installed.kubevirt), (CDI, "CDI", made.installed.cdi))
-    mistakes: list[str] = []
-    for resource, product, version in versions:
-        observed_versions = [observed(body) for body in cluster.list(resource).items]
-        mistakes += [
-            f"{product} is {it or 'of no version yet'}, not {version}" for it in observed_versions if it != version
-        ]
-    return [*mistakes, *_operators(cluster, made.installed.operators)]
-
-
-def observed(body: Json) -> str:
-    """Return the version that an operator says it has deployed; "" while it says none."""
-    status = body.get("status") or {}
-    return str(status.get("observedKubeVirtVersion") or status.get("observedVersion") or "")
-
-
-def _operators(cluster: Cluster, names: tuple[str, ...]) -> Iterator[str]:
-    for full in names:
-        namespace, _, name = full.partition("/")
-        body = cluster.get(DEPLOYMENT, name, namespace)
-        if body is None:
-            yield f"the Deployment {full} does not exist"
-        elif not (body.get("status") or {}).get("availableReplicas"):
-            yield f"no pod of the Deployment {full} is available"
-
-
 PROFILE_SECONDS = 60.0  # CDI makes it when it sees the class, and is available by then
-IMAGE_VOLUME = "ImageVolume"
+TOKEN_SECONDS = 30.0  # the controller manager of a cluster that is ready makes it at once
 IMAGE_VOLUME_SINCE = (1, 35)  # with older clusters, or an older containerd, a container disk is mounted empty
 CONTAINERD_SINCE = (2, 1)  # CRI image volumes: https://github.com/containerd/containerd/releases/tag/v2.1.0
 CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
+ACCOUNT = "vmatrix-kubevirt"
+NAMESPACE = "kube-system"
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def install(cluster: Cluster, chosen: Releases, *, emulation: bool, seconds: float) -> None:
@@ -218,7 +122,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def merged(body: Json, more: Json) -> Json:
-    """Return an object with more in it: mappings are joined, lists of words united, anything else replaced."""
+    """Return an object with more in it: mappings are merged, lists get what they lack, anything else is replaced."""
     answer = dict(body)
     for name, value in more.items():
         had = answer.get(name)
@@ -229,6 +133,58 @@ def merged(body: Json, more: Json) -> Json:
         else:
             answer[name] = value
     return answer
+
+
+def documents(text: str, *, source: str) -> list[Json]:
+    """Return the objects of a manifest.
+
+    Raises:
+        InfraError: it is not YAML, or something in it is not a Kubernetes object.
+    """
+    try:
+        bodies = yaml_text.documents(text, source)
+    except BadInput as error:
+        raise InfraError(error.summary) from error
+    wrong = [d for d in bodies if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
+    if wrong or not bodies:
+        raise InfraError(f"{source} contains {'something that is not a' if wrong else 'no'} Kubernetes object")
+    return bodies
+
+
+def apply(cluster: Cluster, objects: list[Json], stretch: float = 1.0) -> None:
+    """Apply objects server-side, each once its kind is served; `stretch`: of the time until it is.
+
+    Raises:
+        ApiFailure: the API refused one.  TimedOut: a kind did not come to be served.
+    """
+    for body in objects:
+        resource = wait_served(cluster, body["apiVersion"], body["kind"], stretch)
+        cluster.apply(resource, body)
+        if resource == CRD:
+            _wait_established(cluster, body["metadata"]["name"], stretch)
+
+
+def wait_served(cluster: Cluster, api_version: str, kind: str, stretch: float = 1.0) -> Resource:
+    """Return a kind as the cluster serves it, waiting a moment for one whose definition is new.
+
+    Raises:
+        TimedOut: the cluster does not serve it.
+    """
+
+    def served() -> Resource | NotYet:
+        return resource_of(cluster, api_version, kind) or NotYet("the API does not list it")
+
+    what = f"the cluster to serve {kind} of {api_version}"
+    return until(served, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.5)
+
+
+def _wait_established(cluster: Cluster, name: str, stretch: float) -> None:
+    def established() -> bool | NotYet:
+        conditions = ((cluster.get(CRD, name) or {}).get("status") or {}).get("conditions") or []
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions) or NotYet("it is not yet")
+
+    what = f"CRD {name} to be established"
+    until(established, deadline=Deadline.after(SERVED_SECONDS * stretch), what=what, interval=0.2)
 
 
 def wait_available(cluster: Cluster, resource: Resource, version: str, deadline: Deadline) -> None:
@@ -244,7 +200,7 @@ def wait_available(cluster: Cluster, resource: Resource, version: str, deadline:
             conditions = {c["type"]: c for c in status.get("conditions") or []}
             observed_version = observed(body)
             if (conditions.get("Available") or {}).get("status") != "True":
-                return NotYet(_said(conditions) or f"phase {status.get('phase', 'unknown')}")
+                return NotYet(_conditions_text(conditions) or f"phase {status.get('phase', 'unknown')}")
             if observed_version != version:
                 return NotYet(f"it is {observed_version or 'of no version yet'}")
             return True
@@ -254,7 +210,7 @@ def wait_available(cluster: Cluster, resource: Resource, version: str, deadline:
     until(available, deadline=deadline, what=what, interval=2.0, describe=lambda: "\n".join(waiting_pods(cluster)))
 
 
-def _said(conditions: Mapping[str, Mapping[str, Any]]) -> str:
+def _conditions_text(conditions: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
         f"{c['type']}={c['status']} {c.get('message') or c.get('reason') or ''}".strip() for c in conditions.values()
     )
@@ -290,11 +246,51 @@ def complete_profiles(cluster: Cluster, stretch: float = 1.0) -> None:
             cluster.merge(STORAGE_PROFILE, name, {"spec": {"claimPropertySets": CLAIM_PROPERTIES}})
 
 
-ACCOUNT = "vmatrix-kubevirt"
-NAMESPACE = "kube-system"
-TOKEN_SECONDS = 30.0  # the controller manager of a cluster that is ready makes it at once
-CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+def planned(chosen: Releases, texts: Mapping[str, str]) -> Installed:
+    """Return what an installation of these releases comes to. `texts`: of the manifests, by URL."""
+    operators = [
+        f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+        for release in (chosen.kubevirt, chosen.cdi)
+        for body in documents(texts[release.operator.url], source=release.operator.name)
+        if body["kind"] == DEPLOYMENT.kind
+    ]
+    return Installed(chosen.kubevirt.version, chosen.cdi.version, tuple(operators))
+
+
+def problems(cluster: Cluster, made: Made) -> list[str]:
+    """Return what is wrong with an installation of releases, besides what KubeVirt and CDI say of themselves.
+
+    Raises:
+        ApiFailure, Unreachable: the cluster cannot be asked.
+    """
+    if made.installed is None:
+        return ["the installation of KubeVirt and CDI did not come to its end"]
+    versions = ((KUBEVIRT, "KubeVirt", made.installed.kubevirt), (CDI, "CDI", made.installed.cdi))
+    mistakes: list[str] = []
+    for resource, product, version in versions:
+        observed_versions = [observed(body) for body in cluster.list(resource).items]
+        mistakes += [
+            f"{product} is {seen_version or 'of no version yet'}, not {version}"
+            for seen_version in observed_versions
+            if seen_version != version
+        ]
+    return [*mistakes, *_operators(cluster, made.installed.operators)]
+
+
+def observed(body: Json) -> str:
+    """Return the version that an operator says it has deployed; "" while it says none."""
+    status = body.get("status") or {}
+    return str(status.get("observedKubeVirtVersion") or status.get("observedVersion") or "")
+
+
+def _operators(cluster: Cluster, names: tuple[str, ...]) -> Iterator[str]:
+    for full in names:
+        namespace, _, name = full.partition("/")
+        body = cluster.get(DEPLOYMENT, name, namespace)
+        if body is None:
+            yield f"the Deployment {full} does not exist"
+        elif not (body.get("status") or {}).get("availableReplicas"):
+            yield f"no pod of the Deployment {full} is available"
 
 
 def attach(cluster: Cluster, nodes: Collection[str], layout: Layout, index: int) -> None:
@@ -314,9 +310,9 @@ def ensure_certificates(folder: Path, *, address: str, node: str, kubeconfig: Pa
     """
     pki.ensure(folder, addresses=[address], names=[], node=node)
     bundle = folder / f"{pki.CA}.crt"
-    theirs = authority(kubeconfig)
-    if theirs not in bundle.read_bytes():
-        write_atomically(bundle, bundle.read_bytes().rstrip(b"\n") + b"\n" + theirs)
+    of_cluster = authority(kubeconfig)
+    if of_cluster not in bundle.read_bytes():
+        write_atomically(bundle, bundle.read_bytes().rstrip(b"\n") + b"\n" + of_cluster)
 
 
 def authority(kubeconfig: Path) -> bytes:

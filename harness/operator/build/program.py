@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from harness.errors import BadInput, VmatrixError
 from harness.kube.objects import stamp
-from harness.operator.build import buildkit, dockerfile, job, oci, remote, signature
+from harness.operator.build import attestation, buildkit, dockerfile, job, oci, remote, signature
 from harness.operator.build.job import BuildInputs, BuildReport
 from harness.operator.execute.objects import REPORT, USER
 from harness.until import Deadline, grown, persist
@@ -176,12 +176,12 @@ class ImageBuild:
         subject = {"mediaType": kind, "digest": digest, "size": len(raw)}
         asked = job.INPUTS_FORM.dump_python(self.inputs, mode="json", by_alias=True, exclude_none=True)
         parameters = {name: asked[name] for name in ("source", "build")}
-        contents = signature.contents_of(repository, manifest)
+        contents = attestation.contents_of(repository, manifest)
         documents = {
-            signature.STATEMENT: signature.provenance(
+            attestation.STATEMENT: attestation.provenance(
                 image, asked=parameters, revision=self.inputs.revision, bases=bases, made=made
             ),
-            signature.SBOM: signature.sbom(contents, image, made),
+            attestation.SBOM: attestation.sbom(contents, image, made),
         }
         for media_type, content in documents.items():
             repository.attach(subject, media_type, media_type, oci.document(content), made)

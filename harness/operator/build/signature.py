@@ -1,34 +1,25 @@
-"""Signatures and attestations of images: made, attached to an image in a registry, and checked.
+"""Signatures of images: made with a private key, attached to an image in a registry, and checked.
 
 A signature is an image of its own beside the one that it is about, under the tag sha256-DIGEST.sig: each layer is a
 payload, and its annotation has the signature. Sources: https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md,
 and for encrypted keys https://github.com/secure-systems-lab/go-securesystemslib/tree/main/encrypted and
 https://nacl.cr.yp.to/secretbox.html
-
-The attestations, of provenance and of contents (SBOM), refer to the image in its registry. Sources: https://slsa.dev/spec/v1.0/provenance,
-https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md, https://cyclonedx.org/docs/1.6/json/
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import io
 import json
 import struct
-import tarfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from email.parser import HeaderParser
+from collections.abc import Mapping
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, poly1305, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from harness import __version__
 from harness.errors import Blame, VmatrixError
 from harness.http_client import TooMuch
 from harness.operator.build import oci
@@ -43,6 +34,13 @@ ENCRYPTED = ("ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY")
 LARGEST_COST = 1 << 20  # of scrypt: a gigabyte of memory
 MOST_SIGNATURES, LARGEST_PAYLOAD = 50, 64 * 1024
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
+_ROUNDS = (
+    *((4, 0, 12, 7), (8, 4, 0, 9), (12, 8, 4, 13), (0, 12, 8, 18), (9, 5, 1, 7), (13, 9, 5, 9), (1, 13, 9, 13)),
+    *((5, 1, 13, 18), (14, 10, 6, 7), (2, 14, 10, 9), (6, 2, 14, 13), (10, 6, 2, 18), (3, 15, 11, 7), (7, 3, 15, 9)),
+    *((11, 7, 3, 13), (15, 11, 7, 18), (1, 0, 3, 7), (2, 1, 0, 9), (3, 2, 1, 13), (0, 3, 2, 18), (6, 5, 4, 7)),
+    *((7, 6, 5, 9), (4, 7, 6, 13), (5, 4, 7, 18), (11, 10, 9, 7), (8, 11, 10, 9), (9, 8, 11, 13), (10, 9, 8, 18)),
+    *((12, 15, 14, 7), (13, 12, 15, 9), (14, 13, 12, 13), (15, 14, 13, 18)),
+)  # a double round: word, two words that are added, bits that the sum is rotated by
 
 
 class SignatureFailed(VmatrixError):
@@ -68,102 +66,6 @@ class BadKey(SignatureFailed):
     """The Secret has no key that can be used."""
 
     reason = "BadSigningKey"
-
-
-def private_key(pem: bytes, password: bytes) -> PrivateKey:
-    """Read a private key, as `cosign generate-key-pair` or other tools write it. Raises BadKey."""
-    try:
-        label, content = _unarmoured(pem)
-        if label in ENCRYPTED:
-            der = _decrypted(json.loads(content), password)
-            key = serialization.load_der_private_key(der, None)
-        else:
-            key = serialization.load_pem_private_key(pem, password if b"ENCRYPTED" in pem else None)
-    except (ValueError, TypeError, KeyError, binascii.Error, UnicodeDecodeError) as error:
-        hint = f"check {KEY} and {PASSWORD} of build.signingSecretRef; `cosign generate-key-pair` writes both"
-        raise BadKey(f"the signing key cannot be read: {error}", hint=hint) from error
-    if not isinstance(key, PrivateKey):
-        raise BadKey("the signing key is of an algorithm that cosign does not have", hint="use one of ECDSA P-256")
-    return key
-
-
-def _unarmoured(pem: bytes) -> tuple[str, bytes]:
-    """Return the label and the content of the first block of a PEM text."""
-    lines = pem.decode("ascii").split("-----")
-    if len(lines) < 5 or not lines[1].startswith("BEGIN "):
-        raise ValueError("it is not in PEM")
-    return lines[1].removeprefix("BEGIN "), base64.b64decode("".join(lines[2].split()))
-
-
-def _decrypted(box: Mapping[str, Any], password: bytes) -> bytes:
-    """Open what a password encrypts. Raises ValueError, KeyError."""
-    kdf, cipher = box["kdf"], box["cipher"]
-    if kdf["name"] != "scrypt" or cipher["name"] != "nacl/secretbox":
-        raise ValueError(f"it is encrypted by {kdf['name']} and {cipher['name']}")
-    cost, salt = kdf["params"], base64.b64decode(kdf["salt"])
-    if cost["N"] * cost["r"] > LARGEST_COST * 8:
-        raise ValueError("its password is derived at an unusual cost")
-    key = Scrypt(salt=salt, length=32, n=cost["N"], r=cost["r"], p=cost["p"]).derive(password)
-    return secretbox_opened(key, base64.b64decode(cipher["nonce"]), base64.b64decode(box["ciphertext"]))
-
-
-def secretbox_opened(key: bytes, nonce: bytes, box: bytes) -> bytes:
-    """Open a box of NaCl, XSalsa20 and Poly1305. Raises ValueError where the key is another one."""
-    inner, rest = _salsa20(key, nonce[:16], hashed=True), nonce[16:]
-    blocks = (len(box) - 16 + 32 + 63) // 64
-    stream = b"".join(_salsa20(inner, rest + struct.pack("<Q", number)) for number in range(blocks))
-    try:
-        poly1305.Poly1305.verify_tag(stream[:32], box[16:], box[:16])
-    except InvalidSignature as error:
-        raise ValueError("the password is wrong") from error
-    return bytes(left ^ right for left, right in zip(box[16:], stream[32:], strict=False))
-
-
-_ROUNDS = (
-    *((4, 0, 12, 7), (8, 4, 0, 9), (12, 8, 4, 13), (0, 12, 8, 18), (9, 5, 1, 7), (13, 9, 5, 9), (1, 13, 9, 13)),
-    *((5, 1, 13, 18), (14, 10, 6, 7), (2, 14, 10, 9), (6, 2, 14, 13), (10, 6, 2, 18), (3, 15, 11, 7), (7, 3, 15, 9)),
-    *((11, 7, 3, 13), (15, 11, 7, 18), (1, 0, 3, 7), (2, 1, 0, 9), (3, 2, 1, 13), (0, 3, 2, 18), (6, 5, 4, 7)),
-    *((7, 6, 5, 9), (4, 7, 6, 13), (5, 4, 7, 18), (11, 10, 9, 7), (8, 11, 10, 9), (9, 8, 11, 13), (10, 9, 8, 18)),
-    *((12, 15, 14, 7), (13, 12, 15, 9), (14, 13, 12, 13), (15, 14, 13, 18)),
-)  # a double round: word, two words that are added, bits that the sum is rotated by
-
-
-def _salsa20(key: bytes, block: bytes, *, hashed: bool = False) -> bytes:
-    """Return 64 bytes of Salsa20's stream for 16 bytes of nonce and counter, or the 32 of HSalsa20 (`hashed`)."""
-    k, n, c = struct.unpack("<8I", key), struct.unpack("<4I", block), struct.unpack("<4I", b"expand 32-byte k")
-    first = [c[0], *k[:4], c[1], *n, c[2], *k[4:], c[3]]
-    words = list(first)
-    for _ in range(10):
-        for to, a, b, bits in _ROUNDS:
-            total = (words[a] + words[b]) & 0xFFFFFFFF
-            words[to] ^= ((total << bits) | (total >> (32 - bits))) & 0xFFFFFFFF
-    if hashed:
-        return struct.pack("<8I", *(words[number] for number in (0, 5, 10, 15, 6, 7, 8, 9)))
-    return struct.pack("<16I", *((old + new) & 0xFFFFFFFF for old, new in zip(first, words, strict=True)))
-
-
-def signed(key: PrivateKey, payload: bytes) -> bytes:
-    """Return the signature of a payload."""
-    if isinstance(key, ec.EllipticCurvePrivateKey):
-        return key.sign(payload, ec.ECDSA(hashes.SHA256()))
-    if isinstance(key, rsa.RSAPrivateKey):
-        return key.sign(payload, padding.PKCS1v15(), hashes.SHA256())
-    return key.sign(payload)
-
-
-def payload_of(repository: str, digest: str) -> bytes:
-    """Return what is signed: which image, by which name."""
-    critical = {
-        "identity": {"docker-reference": repository},
-        "image": {"docker-manifest-digest": digest},
-        "type": TYPE,
-    }
-    return json.dumps({"critical": critical, "optional": None}, separators=(",", ":")).encode()
-
-
-def signature_tag(digest: str) -> str:
-    """Return the tag of the signatures of an image."""
-    return f"{digest.replace(':', '-')}.sig"
 
 
 def sign(repository: oci.Repository, digest: str, key: PrivateKey) -> None:
@@ -228,22 +130,28 @@ def verify(
     raise SignatureInvalid(f"{image} has {len(signatures)} signatures, and none is by this key", hint=hint)
 
 
-def _signatures(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the digests of payloads, each with its signature; none of a manifest that has another form."""
-    try:
-        layers = [layer for layer in manifest["layers"] if layer["mediaType"] == SIMPLE_SIGNING]
-        return [(str(layer["digest"]), str(layer["annotations"][ANNOTATION])) for layer in layers[:MOST_SIGNATURES]]
-    except (KeyError, TypeError):
-        return []
+def signature_tag(digest: str) -> str:
+    """Return the tag of the signatures of an image."""
+    return f"{digest.replace(':', '-')}.sig"
 
 
-def _is_about(payload: bytes, digest: str, repository: str) -> bool:
-    try:
-        critical = json.loads(payload)["critical"]
-        named = critical["image"]["docker-manifest-digest"], critical["identity"]["docker-reference"]
-        return critical["type"] == TYPE and named == (digest, repository)
-    except (ValueError, KeyError, TypeError):
-        return False
+def payload_of(repository: str, digest: str) -> bytes:
+    """Return what is signed: which image, by which name."""
+    critical = {
+        "identity": {"docker-reference": repository},
+        "image": {"docker-manifest-digest": digest},
+        "type": TYPE,
+    }
+    return json.dumps({"critical": critical, "optional": None}, separators=(",", ":")).encode()
+
+
+def signed(key: PrivateKey, payload: bytes) -> bytes:
+    """Return the signature of a payload."""
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return key.sign(payload, ec.ECDSA(hashes.SHA256()))
+    if isinstance(key, rsa.RSAPrivateKey):
+        return key.sign(payload, padding.PKCS1v15(), hashes.SHA256())
+    return key.sign(payload)
 
 
 def is_signed(payload: bytes, mark: str, public_key: bytes) -> bool:
@@ -267,152 +175,90 @@ def is_signed(payload: bytes, mark: str, public_key: bytes) -> bool:
     return True
 
 
-PROVENANCE, STATEMENT = "https://slsa.dev/provenance/v1", "application/vnd.in-toto+json"
-SBOM = "application/vnd.cyclonedx+json"
-BUILD_TYPE = "https://vmatrix.dev/delivery/v1"
-LARGEST_LAYER = 256 * 1024 * 1024  # that is looked into
-DPKG, APK = "var/lib/dpkg/status", "lib/apk/db/installed"
-WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"  # https://github.com/opencontainers/image-spec/blob/main/layer.md
+def _signatures(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the digests of payloads, each with its signature; a layer of another form is left out."""
+    layers = manifest.get("layers")
+    signatures = (_signature(layer) for layer in (layers if isinstance(layers, list) else [])[:MOST_SIGNATURES])
+    return [signature for signature in signatures if signature is not None]
 
 
-@dataclass(frozen=True)
-class Package:
-    """One package of an image: its type as purl has it, its name and its version."""
-
-    kind: str
-    name: str
-    version: str
-
-    @property
-    def purl(self) -> str:
-        """Return its address: https://github.com/package-url/purl-spec."""
-        name = "/".join(quote(part, safe="") for part in self.name.split("/"))
-        return f"pkg:{self.kind}/{name}@{quote(self.version, safe='')}"
+def _signature(layer: Any) -> tuple[str, str] | None:
+    """Return the digest of a layer's payload and its signature; None of a layer of another form."""
+    try:
+        if layer["mediaType"] != SIMPLE_SIGNING:
+            return None
+        return str(layer["digest"]), str(layer["annotations"][ANNOTATION])
+    except (KeyError, TypeError):
+        return None
 
 
-@dataclass
-class Contents:
-    """What is in an image, layer over layer; `packages` by the file that says so."""
-
-    packages: dict[str, tuple[Package, ...]] = field(default_factory=dict)
-    unread: list[str] = field(default_factory=list)  # digests of layers that were too large, or are of another kind
-
-    def add(self, layer: bytes) -> None:
-        """Look into a layer above those before. Raises tarfile.TarError, OSError, EOFError: it is not an archive."""
-        with tarfile.open(fileobj=io.BytesIO(layer), mode="r|*") as stream:
-            for entry in stream:
-                name = entry.name.removeprefix("./").strip("/")
-                folder, _, last = name.rpartition("/")
-                if last == OPAQUE:
-                    self._remove(f"{folder}/")
-                elif last.startswith(WHITEOUT):
-                    self._remove(f"{folder}/{last.removeprefix(WHITEOUT)}".lstrip("/"))
-                elif entry.isfile() and (kind := _kind(name)):
-                    content = stream.extractfile(entry)
-                    if content is not None:
-                        text = content.read().decode("utf-8", "replace")
-                        self.packages[name] = tuple(_listed(kind, text))
-
-    def _remove(self, path: str) -> None:
-        inner = path if path.endswith("/") else f"{path}/"
-        for name in [package for package in self.packages if package == path or package.startswith(inner)]:
-            del self.packages[name]
-
-    def all(self) -> list[Package]:
-        """Return every package once, in order."""
-        everything = {package for packages in self.packages.values() for package in packages}
-        return sorted(everything, key=lambda one: (one.kind, one.name, one.version))
+def _is_about(payload: bytes, digest: str, repository: str) -> bool:
+    try:
+        critical = json.loads(payload)["critical"]
+        named = critical["image"]["docker-manifest-digest"], critical["identity"]["docker-reference"]
+        return critical["type"] == TYPE and named == (digest, repository)
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
-def _kind(name: str) -> str:
-    if name in (DPKG, APK):
-        return "deb" if name == DPKG else "apk"
-    if name.startswith("var/lib/dpkg/status.d/") and not name.endswith(".md5sums"):  # of images without a shell
-        return "deb"
-    return "pypi" if name.endswith((".dist-info/METADATA", ".egg-info/PKG-INFO")) else ""
+def private_key(pem: bytes, password: bytes) -> PrivateKey:
+    """Read a private key, as `cosign generate-key-pair` or other tools write it. Raises BadKey."""
+    try:
+        label, content = _unarmoured(pem)
+        if label in ENCRYPTED:
+            der = _decrypted(json.loads(content), password)
+            key = serialization.load_der_private_key(der, None)
+        else:
+            key = serialization.load_pem_private_key(pem, password if b"ENCRYPTED" in pem else None)
+    except (ValueError, TypeError, KeyError, binascii.Error, UnicodeDecodeError) as error:
+        hint = f"check {KEY} and {PASSWORD} of build.signingSecretRef; `cosign generate-key-pair` writes both"
+        raise BadKey(f"the signing key cannot be read: {error}", hint=hint) from error
+    if not isinstance(key, PrivateKey):
+        raise BadKey("the signing key is of an algorithm that cosign does not have", hint="use one of ECDSA P-256")
+    return key
 
 
-def _listed(kind: str, text: str) -> Iterator[Package]:
-    """Yield the packages that a file names."""
-    if kind == "apk":
-        for block in text.split("\n\n"):
-            lines = dict(line.split(":", 1) for line in block.splitlines() if ":" in line)
-            if "P" in lines and "V" in lines:
-                yield Package("apk", lines["P"], lines["V"])
-        return
-    for block in text.split("\n\n") if kind == "deb" else [text]:
-        fields = HeaderParser().parsestr(block)
-        installed = kind != "deb" or "not-installed" not in str(fields.get("Status", ""))
-        if fields.get("Name" if kind == "pypi" else "Package") and fields.get("Version") and installed:
-            name = str(fields.get("Name") or fields.get("Package"))
-            yield Package(kind, name.lower().replace("_", "-") if kind == "pypi" else name, str(fields["Version"]))
+def _unarmoured(pem: bytes) -> tuple[str, bytes]:
+    """Return the label and the content of the first block of a PEM text."""
+    lines = pem.decode("ascii").split("-----")
+    if len(lines) < 5 or not lines[1].startswith("BEGIN "):
+        raise ValueError("it is not in PEM")
+    return lines[1].removeprefix("BEGIN "), base64.b64decode("".join(lines[2].split()))
 
 
-def contents_of(repository: oci.Repository, manifest: Mapping[str, Any]) -> Contents:
-    """Look into an image in a registry. Raises RegistryFailed by its kind."""
-    contents = Contents()
-    for layer in oci.layers_of(repository, manifest):
-        digest = str(layer["digest"])
-        try:
-            contents.add(repository.blob(digest, largest=LARGEST_LAYER))
-        except (TooMuch, tarfile.TarError, OSError, EOFError):
-            contents.unread.append(digest)
-    return contents
+def _decrypted(box: Mapping[str, Any], password: bytes) -> bytes:
+    """Open what a password encrypts. Raises ValueError, KeyError."""
+    kdf, cipher = box["kdf"], box["cipher"]
+    if kdf["name"] != "scrypt" or cipher["name"] != "nacl/secretbox":
+        raise ValueError(f"it is encrypted by {kdf['name']} and {cipher['name']}")
+    cost, salt = kdf["params"], base64.b64decode(kdf["salt"])
+    if cost["N"] * cost["r"] > LARGEST_COST * 8:
+        raise ValueError("its password is derived at an unusual cost")
+    key = Scrypt(salt=salt, length=32, n=cost["N"], r=cost["r"], p=cost["p"]).derive(password)
+    return secretbox_opened(key, base64.b64decode(cipher["nonce"]), base64.b64decode(box["ciphertext"]))
 
 
-def sbom(contents: Contents, image: str, made: str) -> dict[str, Any]:
-    """Return the list of an image's packages. `made`: RFC 3339; of the same image it is always the same."""
-    unread = [{"name": "vmatrix:unread-layer", "value": digest} for digest in contents.unread]
-    return {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "version": 1,
-        "metadata": {
-            "timestamp": made,
-            "component": {"type": "container", "name": image.partition("@")[0], "version": image.partition("@")[2]},
-            "tools": {"components": [{"type": "application", "name": "vmatrix", "version": __version__}]},
-            **({"properties": unread} if unread else {}),
-        },
-        "components": [
-            {
-                "type": "library",
-                "name": package.name,
-                "version": package.version,
-                "purl": package.purl,
-                "bom-ref": package.purl,
-            }
-            for package in contents.all()
-        ],
-    }
+def secretbox_opened(key: bytes, nonce: bytes, box: bytes) -> bytes:
+    """Open a box of NaCl, XSalsa20 and Poly1305. Raises ValueError where the key is another one."""
+    inner, rest = _salsa20(key, nonce[:16], hashed=True), nonce[16:]
+    blocks = (len(box) - 16 + 32 + 63) // 64
+    stream = b"".join(_salsa20(inner, rest + struct.pack("<Q", number)) for number in range(blocks))
+    try:
+        poly1305.Poly1305.verify_tag(stream[:32], box[16:], box[:16])
+    except InvalidSignature as error:
+        raise ValueError("the password is wrong") from error
+    return bytes(left ^ right for left, right in zip(box[16:], stream[32:], strict=False))
 
 
-def provenance(
-    image: str, *, asked: Mapping[str, Any], revision: str, bases: Sequence[str], made: str
-) -> dict[str, Any]:
-    """Return how an image was built.
-
-    Args:
-        image: by digest.  asked: what the Delivery says of source and build; no Secret is in it.
-        revision: full SHA.  bases: images by digest.  made: RFC 3339.
-    """
-    name, _, digest = image.partition("@")
-    git = {"uri": f"git+{asked['source']['git']}", "digest": {"gitCommit": revision}}
-    images = [
-        {"uri": f"pkg:docker/{base.partition('@')[0]}", "digest": {"sha256": base.rpartition(":")[2]}} for base in bases
-    ]
-    return {
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}}],
-        "predicateType": PROVENANCE,
-        "predicate": {
-            "buildDefinition": {
-                "buildType": BUILD_TYPE,
-                "externalParameters": dict(asked),
-                "resolvedDependencies": [git, *images],
-            },
-            "runDetails": {
-                "builder": {"id": "https://vmatrix.dev/operator", "version": {"vmatrix": __version__}},
-                "metadata": {"startedOn": made},
-            },
-        },
-    }
+def _salsa20(key: bytes, block: bytes, *, hashed: bool = False) -> bytes:
+    """Return 64 bytes of Salsa20's stream for 16 bytes of nonce and counter, or the 32 of HSalsa20 (`hashed`)."""
+    k, n, c = struct.unpack("<8I", key), struct.unpack("<4I", block), struct.unpack("<4I", b"expand 32-byte k")
+    first = [c[0], *k[:4], c[1], *n, c[2], *k[4:], c[3]]
+    words = list(first)
+    for _ in range(10):
+        for to, a, b, bits in _ROUNDS:
+            total = (words[a] + words[b]) & 0xFFFFFFFF
+            words[to] ^= ((total << bits) | (total >> (32 - bits))) & 0xFFFFFFFF
+    if hashed:
+        return struct.pack("<8I", *(words[number] for number in (0, 5, 10, 15, 6, 7, 8, 9)))
+    return struct.pack("<16I", *((old + new) & 0xFFFFFFFF for old, new in zip(first, words, strict=True)))

@@ -18,12 +18,7 @@ from harness.kube.resources import CONFIG_MAP
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
-from harness.operator.api.machine import (
-    DeclaredMachine,
-    DeclaredMachineSpec,
-    KeyRef,
-    MachineClaim,
-)
+from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, ETCD_RESTORE, GROUP, MACHINE
 from harness.operator.api.rules import mistakes, read
 from harness.operator.api.sets import WantedSet
@@ -35,7 +30,7 @@ from harness.operator.decide.observed import observed, trouble_of
 from harness.operator.decide.operations import Verdict, next_operation, plan
 from harness.operator.decide.product_file import FIELD, KnownProduct, in_config_map
 from harness.operator.decide.variables import load_releases
-from harness.operator.usual import open_usual
+from harness.operator.kubectl import open_usual
 from harness.spec.lines import Document, Location, Problem, dotted, read_all
 from harness.spec.loader import refuse
 from harness.spec.shape import unknown, validate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from itertools import combinations, product
 
@@ -17,6 +17,7 @@ from harness.spec.models import QuarantineEntry, Symptom
 from harness.spec.rules import Rulebook
 
 RAN = ("passed", *FAILURES)
+WEEK_DAYS = 7
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
 
@@ -77,6 +78,20 @@ class Coverage:
     cells: Counted
     pairs: Counted
     values: Mapping[str, Mapping[str, Counted]]
+
+
+@dataclass(frozen=True)
+class Week:
+    """What the nights of the last 7 days judged: cells of different values, pairs and triples of values.
+
+    possible: how many pairs there can be; None where that is not known.
+    """
+
+    nights: int
+    cells: int
+    pairs: int
+    triples: int
+    possible: int | None
 
 
 @dataclass(frozen=True)
@@ -143,13 +158,30 @@ def _pairs(cells: Mapping[str, Mapping[str, str]], chosen: Mapping[str, object] 
     return {pair for cell in chosen for pair in combinations(sorted(cells[cell].items()), 2)}
 
 
+def week_of(nights: Sequence[Night], possible: frozenset[Pair] | None) -> Week | None:
+    """Return how much of the matrix the nights of the last 7 days judged; None without a night.
+
+    Args:
+        possible: the pairs of values that cells can have.
+    """
+    if not nights:
+        return None
+    since = nights[-1].start - timedelta(days=WEEK_DAYS)
+    recent = [night for night in nights if night.start > since]
+    rows = {tuple(sorted(r.axes.items())) for night in recent for r in night.cells.values() if r.outcome in RAN}
+    pairs = {pair for row in rows for pair in combinations(row, 2)}
+    triples = {triple for row in rows for triple in combinations(row, 3)}
+    known = pairs if possible is None else pairs & possible
+    return Week(len(recent), len(rows), len(known), len(triples), None if possible is None else len(possible))
+
+
 def quarantined(
     nights: Sequence[Night], log: FailureLog, entries: Sequence[QuarantineEntry], today: date
 ) -> tuple[Quarantined, ...]:
     """Return the entries with what they excuse, those that end first before."""
     cells = {cell: record.axes for night in nights for cell, record in night.cells.items()}
-    found = [_entry(e, [c for c, axes in cells.items() if e.means(c, axes)], nights, log, today) for e in entries]
-    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cells)))
+    excused = [_entry(e, [c for c, axes in cells.items() if e.means(c, axes)], nights, log, today) for e in entries]
+    return tuple(sorted(excused, key=lambda q: (q.days_left, q.entry.cells)))
 
 
 def _entry(
@@ -161,8 +193,8 @@ def _entry(
         ran += sum(_ran(night.cells.get(cell)) for night in nights[first:])
         failures = log.by_cell.get(cell, {})
         failed += sum(
-            any(entry.check is None or (f.check and fnmatchcase(f.title, entry.check)) for f in found)
-            for night, found in failures.items()
+            any(entry.check is None or (f.check and fnmatchcase(f.title, entry.check)) for f in symptoms)
+            for night, symptoms in failures.items()
             if night >= first
         )
     stale = not cells or (failed == 0 and ran >= RECENT)

@@ -24,7 +24,8 @@ from harness.report.analysis.checks import (
 from harness.report.analysis.failures import Failure, FailureLog
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Planned
-from harness.validate.performance.figures import KINDS, Comparison, Figure, Key, by_key, compare, named, took
+from harness.validate.performance.comparison import Comparison, compare
+from harness.validate.performance.figures import KINDS, Figure, Key, by_key, named, took
 
 NOW = 3  # runs that are "now"
 PAST = 20  # runs before them that are "usual"

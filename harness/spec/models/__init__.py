@@ -9,17 +9,8 @@ from pydantic import Field, create_model
 from harness.spec.base import Model, Name
 from harness.spec.controls import Waiver
 from harness.spec.models.artifacts import AddedVersion, AddedVersions, BuildSource, DiskImage, ImagesFile, UrlSource
-from harness.spec.models.axes import (
-    Axis,
-    AxisValue,
-    Extension,
-    Gateway,
-    MachineGroup,
-    NetworkPlugin,
-    NetworkPluginsFile,
-    Support,
-    Topology,
-)
+from harness.spec.models.axes import Axis, AxisValue, Extension, MachineGroup, Support, Topology
+from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
 from harness.spec.models.product import AnsibleOptions, Product, ProductArtifacts, ProductPhase, Sources
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
 from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec, Symptom
@@ -62,10 +53,14 @@ __all__ = [
 ]
 
 
-def _file(key: str, content: Any, said: str, *, least: int = 0, default: Any = ...) -> type[Model]:
-    """Return the model of matrix/KEY.yml, which has that one key; `said` describes it; `least`: of how many items."""
+def _file(key: str, content: Any, description: str, *, least: int = 0, default: Any = ...) -> type[Model]:
+    """Return the model of matrix/KEY.yml, which has that one key.
+
+    Args:
+        content: what the key holds.  least: how many items at least.
+    """
     name = f"{key.title().replace('_', '')}File"
-    field = Field(default, min_length=least or None, description=said)
+    field = Field(default, min_length=least or None, description=description)
     fields: dict[str, Any] = {key: (content, field)}
     return create_model(name, __base__=Model, __doc__=f"matrix/{key}.yml", **fields)
 

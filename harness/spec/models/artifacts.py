@@ -17,6 +17,7 @@ Checksum = Annotated[str, StringConstraints(pattern=CHECKSUM)]
 GoSum = Annotated[str, StringConstraints(pattern=GO_SUM)]
 ModulePath = Annotated[str, StringConstraints(pattern=MODULE_PATH)]
 Address = Annotated[str, StringConstraints(pattern=URL), AfterValidator(known_fields)]
+User = Annotated[str, StringConstraints(pattern=USER)]
 
 
 class AddedVersion(Model):
@@ -49,9 +50,6 @@ class AddedVersion(Model):
 
 
 AddedVersions = dict[Name, Annotated[dict[PatchVersion, AddedVersion], Field(min_length=1)]]
-
-
-User = Annotated[str, StringConstraints(pattern=USER)]
 
 
 class BuildSource(Model):

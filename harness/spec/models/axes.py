@@ -1,6 +1,6 @@
-"""matrix/axes.yml, matrix/topologies.yml and matrix/network_plugins.yml: the axes, and what stands behind values.
+"""matrix/axes.yml and matrix/topologies.yml: the axes with their values, and the machines of each topology.
 
-The playbooks read network_plugins.yml, too, so that they and the checks go by the same facts; hence its key.
+How long a cell's id may become is decided here as well: its parts are the slugs of values.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, StringConstraints, model_validator
@@ -32,6 +31,7 @@ ID_LENGTH = 44  # of a cell: namespaces are "vmatrix-" + id + attempt and must s
 HASH_DIGITS = 6  # at the end of a cell's id
 PRODUCT_LETTERS = 2  # of a product's slug that do not count: such cells have no shared namespace, with longer names
 PRODUCT = "product"  # the axis whose values may be products of their own
+MachineName = Annotated[str, StringConstraints(pattern=MACHINE)]
 
 
 class Extension(Model):
@@ -118,36 +118,6 @@ class Axis(Model):
         return "" if value.id == self.default else value.short
 
 
-def completed(axes: Iterable[Axis], cell: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of a cell with the default of every axis that it does not name, or an axis' only value."""
-    usual = {axis.name: axis.values[0].id if len(axis.values) == 1 else axis.default for axis in axes}
-    return {**{axis: value for axis, value in usual.items() if value is not None}, **cell}
-
-
-def counted(slugs: Mapping[str, str]) -> int:
-    """Return how long the id of a cell is with these slugs by axis, as far as the limit is about it."""
-    room = PRODUCT_LETTERS + 1
-    own = slugs.get(PRODUCT, "")
-    return sum(len(slug) + 1 for slug in slugs.values() if slug) + HASH_DIGITS - (min(len(own) + 1, room) if own else 0)
-
-
-def fitting(slugs: Mapping[str, str], optional: Collection[str]) -> dict[str, str]:
-    """Return the slugs by axis that a cell's id has room for; its hash tells cells apart whose slugs are the same.
-
-    Args:
-        optional: axes with a default. Where an id would be too long, their slugs are left out, the last ones first.
-    """
-    kept = {axis: slug for axis, slug in slugs.items() if slug}
-    for axis in reversed([axis for axis in kept if axis in optional and axis != PRODUCT]):
-        if counted(kept) <= ID_LENGTH:
-            break
-        del kept[axis]
-    return kept
-
-
-MachineName = Annotated[str, StringConstraints(pattern=MACHINE)]
-
-
 class MachineGroup(Model):
     """Machines of one kind in a topology: NAME-0, NAME-1, ...
 
@@ -187,77 +157,31 @@ class Topology(Model):
     machines: tuple[MachineGroup, ...] = Field(min_length=1)
 
 
-LOOK = "the network plugin's pods' logs; ip route and ip -d link on both machines"
-NamespacedName = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
+def completed(axes: Iterable[Axis], cell: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of a cell with the default of every axis that it does not name, or an axis' only value."""
+    usual = {axis.name: axis.values[0].id if len(axis.values) == 1 else axis.default for axis in axes}
+    return {**{axis: value for axis, value in usual.items() if value is not None}, **cell}
 
 
-class Gateway(StrEnum):
-    """What a node's route to another node's pods leads through."""
+def id_length(slugs: Mapping[str, str]) -> int:
+    """Return how many characters of a cell's id count against ID_LENGTH, by its slugs.
 
-    NODE = "node"
-    SUBNET = "subnet"
-
-    @property
-    def words(self) -> str:
-        """The same, as a check's claim puts it."""
-        return {
-            Gateway.NODE: "the other node's address",
-            Gateway.SUBNET: "the first address of the other node's pod network",
-        }[self]
-
-
-class Traces(Model):
-    """What a plugin leaves behind on a machine and `reset` removes.
-
-    interfaces: names of network interfaces.  route_protocols: routes, by the numbers of their protocols.
-    paths: files and folders.  firewall_tables: tables of nftables.
-    firewall_chains: chains of iptables, by the beginning of their names.
+    The first PRODUCT_LETTERS of the product's slug, and the hyphen behind them, do not count.
     """
-
-    interfaces: tuple[Text, ...] = ()
-    route_protocols: tuple[int, ...] = ()
-    paths: tuple[Text, ...] = ()
-    firewall_tables: tuple[Text, ...] = ()
-    firewall_chains: tuple[Text, ...] = ()
+    room = PRODUCT_LETTERS + 1
+    own = slugs.get(PRODUCT, "")
+    return sum(len(slug) + 1 for slug in slugs.values() if slug) + HASH_DIGITS - (min(len(own) + 1, room) if own else 0)
 
 
-class NetworkPlugin(Model):
-    """One network plugin; the file's own comment explains each key. What it does not say is not judged.
+def fitting_slugs(slugs: Mapping[str, str], optional: Collection[str]) -> dict[str, str]:
+    """Return the slugs by axis that fit into ID_LENGTH; the hash tells cells with the same slugs apart.
 
-    unit: its systemd unit, enabled on every node; without it, it has none.
-    gateway: what a node's route to another node's pods leads through: the other `node`'s address, or the first address
-        of the other node's pod `subnet`.
-    look: where to look when pods do not reach each other.
-    tunnel: interface that wraps packets between nodes; without it, packets travel as they are.
-    ipv6_tunnel: the same for packets of IPv6.
-    daemon_set: NAMESPACE/NAME of its DaemonSet; without it, it runs no pods.
-    image: repository of its image in the registry.  version: the variable with the version of the image.
-    replaces_kube_proxy: whether it leads to Services itself, so that kube-proxy may be left out.
-    leaves: what `reset` removes.
+    Args:
+        optional: axes with a default. Where an id would be too long, their slugs are left out, the last ones first.
     """
-
-    unit: Text | None = None
-    gateway: Gateway | None = None
-    look: Text = LOOK
-    tunnel: Text | None = None
-    ipv6_tunnel: Text | None = None
-    daemon_set: NamespacedName | None = None
-    image: Text | None = None
-    version: Text | None = None
-    replaces_kube_proxy: bool = False
-    leaves: Traces = Traces.model_construct()
-
-    @property
-    def daemon(self) -> tuple[str, str] | None:
-        """The namespace and the name of its DaemonSet."""
-        namespace, _, name = (self.daemon_set or "").partition("/")
-        return (namespace, name) if name else None
-
-
-class NetworkPluginsFile(Model):
-    """matrix/network_plugins.yml.
-
-    cluster_network_plugins: the network plugins, by the name in the variable `cluster_network_plugin`.
-    """
-
-    network_plugins: dict[Name, NetworkPlugin] = Field(alias="cluster_network_plugins", min_length=1)
+    kept = {axis: slug for axis, slug in slugs.items() if slug}
+    for axis in reversed([axis for axis in kept if axis in optional and axis != PRODUCT]):
+        if id_length(kept) <= ID_LENGTH:
+            break
+        del kept[axis]
+    return kept

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from harness.spec.base import CHECK, Model, Name, Text
-from harness.spec.models.axes import Gateway, NamespacedName
+from harness.spec.models.network_plugins import Gateway, NamespacedName
 
 Folder = Annotated[str, StringConstraints(pattern=r"^/")]
 Subject = Annotated[str, StringConstraints(pattern=r"^((Group|User) \S+|ServiceAccount [^/\s]+/[^/\s]+)$")]

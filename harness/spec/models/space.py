@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from harness.spec.base import CHECK, Condition, Day, Feature, Model, Name, OneOrMore, Text, Url
 from harness.spec.controls import Waiver
-from harness.spec.models.axes import PRODUCT, Axis, AxisValue, NetworkPlugin, Topology
+from harness.spec.models.axes import PRODUCT, Axis, AxisValue, Topology
+from harness.spec.models.network_plugins import NetworkPlugin
 from harness.spec.models.product import Product
 from harness.spec.models.scenarios import Scenario
 from harness.spec.models.tiers import Tier

@@ -21,8 +21,6 @@ import yaml
 from harness import proc, yaml_text
 from harness.artifacts import e2e_images
 from harness.artifacts.catalogue import Catalogue
-from harness.artifacts.e2e_images import listed as images_of
-from harness.artifacts.e2e_images import load as load_images
 from harness.errors import BadInput, InfraError
 from harness.files import IndentedDumper, read_text
 from harness.model import Mirror
@@ -37,14 +35,14 @@ from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 FOLDER = "upstream"
 SELECTION = "selection.yml"
 CONFORMANCE = "Conformance"  # the label of the set that every cluster must pass
-
-
-@dataclass(frozen=True)
-class ListedSpec:
-    """One spec of e2e.test: its full name and its labels."""
-
-    name: str
-    labels: frozenset[str]
+ASKED_FOR = "cluster_"  # how variables begin that say what a cell has
+SPEC = "It"  # ginkgo's word for a node that is a spec
+OUTCOME = "spec"  # a check's property: how the spec ended, in e2e.test's words and ours
+SECONDS = "seconds"
+OWN_WORDS = "skipped by the spec itself: "
+DRY_RUN_SECONDS = 60.0  # a dry run takes one second
+PROCESSES = 8  # specs mostly wait
+TOLD = 10  # names in one message
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,66 @@ class UpstreamSets:
         return self.sets.get(suite, ())
 
 
-ASKED_FOR = "cluster_"  # how variables begin that say what a cell has
+def upstream_path(minor: str) -> Path:
+    """Return the file of a minor's sets: the project's, or the packaged one."""
+    return _file(f"{minor}.yml")
+
+
+@cache
+def load_upstream(minor: str) -> UpstreamSets:
+    """Load the sets of a Kubernetes minor; one without a file has none.
+
+    Raises:
+        BadInput: the file is malformed.
+    """
+    path = upstream_path(minor)
+    if not path.is_file():
+        return UpstreamSets(minor, {})
+    try:
+        raw = yaml_text.document(read_text(path), path)
+        return _sets(minor, raw)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"{path} is malformed: {type(error).__name__}: {error}",
+            hint=f"`vmatrix conformance list` of a release of {minor} prints it",
+            paths=[path],
+        ) from error
+
+
+def _sets(minor: str, raw: Any) -> UpstreamSets:
+    if str(raw["kubernetes"]) != minor:
+        raise ValueError(f"`kubernetes` is {raw['kubernetes']}, not {minor}")
+    sets = {suite: tuple(str(name) for name in raw.get(suite) or ()) for suite in (CERTIFICATION, E2E)}
+    for suite, names in sets.items():
+        if len(set(names)) < len(names):
+            raise ValueError(f"`{suite}` names a spec twice")
+    if not sets[CERTIFICATION]:
+        raise ValueError(f"`{CERTIFICATION}` is empty")
+    return UpstreamSets(minor, sets)
+
+
+def _file(name: str) -> Path:
+    folders = (matrix_dir(), packaged_dir() / MATRIX)
+    own, packaged = (folder / "conformance" / FOLDER / name for folder in folders)
+    return own if own.is_file() or not packaged.is_file() else packaged
+
+
+def as_text(minor: str, version: str, sets: Mapping[str, Sequence[str]]) -> str:
+    """Return the file of a minor's sets, as an e2e.test of a version lists them."""
+    head = (
+        f"# Upstream's specs that suites run as a whole, as e2e.test {version} names them.\n"
+        f"# Written by `vmatrix conformance list {version}`; selection.yml says what is in `e2e`.\n"
+    )
+    content = {"kubernetes": minor, **{suite: list(names) for suite, names in sets.items()}}
+    return head + yaml.dump(content, Dumper=IndentedDumper, sort_keys=False, width=sys.maxsize)
+
+
+@dataclass(frozen=True)
+class ListedSpec:
+    """One spec of e2e.test: its full name and its labels."""
+
+    name: str
+    labels: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -105,32 +162,6 @@ class Selection:
         return reasons
 
 
-def upstream_path(minor: str) -> Path:
-    """Return the file of a minor's sets: the project's, or the packaged one."""
-    return _file(f"{minor}.yml")
-
-
-@cache
-def load_upstream(minor: str) -> UpstreamSets:
-    """Load the sets of a Kubernetes minor; one without a file has none.
-
-    Raises:
-        BadInput: the file is malformed.
-    """
-    path = upstream_path(minor)
-    if not path.is_file():
-        return UpstreamSets(minor, {})
-    try:
-        raw = yaml_text.document(read_text(path), path)
-        return _sets(minor, raw)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(
-            f"{path} is malformed: {type(error).__name__}: {error}",
-            hint=f"`vmatrix conformance list` of a release of {minor} prints it",
-            paths=[path],
-        ) from error
-
-
 @cache
 def load_selection() -> Selection:
     """Load what the suite e2e runs.
@@ -168,38 +199,6 @@ def chosen(listed: Iterable[ListedSpec], selection: Selection) -> dict[str, tupl
     return {CERTIFICATION: tuple(sorted(conformance)), E2E: tuple(sorted(features))}
 
 
-def as_text(minor: str, version: str, sets: Mapping[str, Sequence[str]]) -> str:
-    """Return the file of a minor's sets, as an e2e.test of a version lists them."""
-    head = (
-        f"# Upstream's specs that suites run as a whole, as e2e.test {version} names them.\n"
-        f"# Written by `vmatrix conformance list {version}`; selection.yml says what is in `e2e`.\n"
-    )
-    content = {"kubernetes": minor, **{suite: list(names) for suite, names in sets.items()}}
-    return head + yaml.dump(content, Dumper=IndentedDumper, sort_keys=False, width=sys.maxsize)
-
-
-def _file(name: str) -> Path:
-    folders = (matrix_dir(), packaged_dir() / MATRIX)
-    own, packaged = (folder / "conformance" / FOLDER / name for folder in folders)
-    return own if own.is_file() or not packaged.is_file() else packaged
-
-
-def _sets(minor: str, raw: Any) -> UpstreamSets:
-    if str(raw["kubernetes"]) != minor:
-        raise ValueError(f"`kubernetes` is {raw['kubernetes']}, not {minor}")
-    sets = {suite: tuple(str(name) for name in raw.get(suite) or ()) for suite in (CERTIFICATION, E2E)}
-    for suite, names in sets.items():
-        if len(set(names)) < len(names):
-            raise ValueError(f"`{suite}` names a spec twice")
-    if not sets[CERTIFICATION]:
-        raise ValueError(f"`{CERTIFICATION}` is empty")
-    return UpstreamSets(minor, sets)
-
-
-DRY_RUN_SECONDS = 60.0  # a dry run takes one second
-SPEC = "It"  # ginkgo's word for a node that is a spec
-
-
 def listed_specs(e2e_test: Path) -> tuple[ListedSpec, ...]:
     """Return all specs of an e2e.test, by a dry run of ginkgo: no cluster is asked.
 
@@ -209,30 +208,9 @@ def listed_specs(e2e_test: Path) -> tuple[ListedSpec, ...]:
     with TemporaryDirectory() as folder:
         report = Path(folder) / "specs.json"
         argv = ["--ginkgo.dry-run", f"--ginkgo.json-report={report}", "--ginkgo.silence-skips"]
-        _asked(e2e_test, argv, folder, "specs")
+        _output_of(e2e_test, argv, folder, "specs")
         suites = json.loads(report.read_text(encoding="utf-8"))
     return tuple(_specs(suites))
-
-
-def listed_images(e2e_test: Path) -> frozenset[str]:
-    """Return the images that an e2e.test names, as repository:tag without the registry's host.
-
-    Raises:
-        InfraError: it does not run, or lists none.
-    """
-    with TemporaryDirectory() as folder:
-        output = _asked(e2e_test, ["--list-images"], folder, "images")
-    images = frozenset(line.partition("/")[2] for line in output.split() if "/" in line)
-    if not images:
-        raise InfraError(f"{e2e_test} --list-images lists none")
-    return images
-
-
-def _asked(e2e_test: Path, words: list[str], folder: str, what: str) -> str:
-    """Return what it prints; even while it lists, it writes folders of its own, and these lie in the folder."""
-    own = {"TMPDIR": folder, "HOME": folder, "KUBECACHEDIR": f"{folder}/kube"}
-    with proc.failing_as_infra(f"{e2e_test} does not list its {what}", hint="vmatrix artifacts build e2e.test"):
-        return proc.run([e2e_test, *words], timeout=DRY_RUN_SECONDS, cwd=Path(folder), env=own).stdout
 
 
 def _specs(report: list[dict[str, Any]]) -> Iterator[ListedSpec]:
@@ -244,20 +222,25 @@ def _specs(report: list[dict[str, Any]]) -> Iterator[ListedSpec]:
         yield ListedSpec(" ".join(texts), frozenset([*around, *(spec["LeafNodeLabels"] or ())]))
 
 
-PROCESSES = 8  # specs mostly wait
-TOLD = 10  # names in one message
+def listed_images(e2e_test: Path) -> frozenset[str]:
+    """Return the images that an e2e.test names, as repository:tag without the registry's host.
 
-
-@dataclass(frozen=True)
-class WholeRun:
-    """One run of a set.
-
-    verdicts: by name.  unpushed: images that vmatrix makes and the mirror lacks.  left: pods that are still there.
+    Raises:
+        InfraError: it does not run, or lists none.
     """
+    with TemporaryDirectory() as folder:
+        output = _output_of(e2e_test, ["--list-images"], folder, "images")
+    images = frozenset(line.partition("/")[2] for line in output.split() if "/" in line)
+    if not images:
+        raise InfraError(f"{e2e_test} --list-images lists none")
+    return images
 
-    verdicts: Mapping[str, SpecVerdict]
-    unpushed: tuple[str, ...]
-    left: str = ""
+
+def _output_of(e2e_test: Path, words: list[str], folder: str, what: str) -> str:
+    """Return what it prints; even while it lists, it writes folders of its own, and these lie in the folder."""
+    own = {"TMPDIR": folder, "HOME": folder, "KUBECACHEDIR": f"{folder}/kube"}
+    with proc.failing_as_infra(f"{e2e_test} does not list its {what}", hint="vmatrix artifacts build e2e.test"):
+        return proc.run([e2e_test, *words], timeout=DRY_RUN_SECONDS, cwd=Path(folder), env=own).stdout
 
 
 @dataclass(frozen=True)
@@ -282,6 +265,18 @@ class SpecSet:
         """Return the label that selects just the selected specs; "" where there is none."""
         whole = self.suite == CERTIFICATION and set(self.run) == set(self.listed)
         return CONFORMANCE if whole else ""
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """One run of a set.
+
+    verdicts: by name.  unpushed: images that vmatrix makes and the mirror lacks.  left: pods that are still there.
+    """
+
+    verdicts: Mapping[str, SpecVerdict]
+    unpushed: tuple[str, ...]
+    left: str = ""
 
 
 def run_whole(
@@ -321,12 +316,6 @@ def run_whole(
     )
 
 
-def differences(listed: Iterable[str], own: Iterable[str]) -> list[str]:
-    """Return how a set's file differs from what e2e.test lists itself, in lines; none, if they are the same."""
-    known, listed_now = set(listed), set(own)
-    return [*_told("not in the file", listed_now - known), *_told("not in e2e.test", known - listed_now)]
-
-
 def judged(verdict: SpecVerdict, missing: Mapping[str, str]) -> SpecVerdict:
     """Return a spec's verdict; one that failed without an image that is known to be missing was not run.
 
@@ -339,16 +328,6 @@ def judged(verdict: SpecVerdict, missing: Mapping[str, str]) -> SpecVerdict:
         return verdict
     text = "; ".join(f"image {image} is missing, because {missing[image]}" for image in lacks)
     return replace(verdict, outcome=SpecOutcome.NOT_RUN, text=text, lacks=lacks)
-
-
-def _told(what: str, names: set[str]) -> list[str]:
-    shown = [f"{what}: {name}" for name in sorted(names)[:TOLD]]
-    return [*shown, f"{what}: {len(names) - TOLD} more"] if len(names) > TOLD else shown
-
-
-OUTCOME = "spec"  # a check's property: how the spec ended, in e2e.test's words and ours
-SECONDS = "seconds"
-OWN_WORDS = "skipped by the spec itself: "
 
 
 def properties(verdict: SpecVerdict) -> Mapping[str, object]:
@@ -386,6 +365,17 @@ def other_images(e2e_test: Path, catalogue: Catalogue, version: str) -> list[str
 
     A release whose images nobody listed has that of none: its specs' images would be missing without a word.
     """
-    images = images_of(catalogue, version)
-    known = {*images.made, *images.missing} if version in load_images().lists else set()
+    images = e2e_images.listed(catalogue, version)
+    known = {*images.made, *images.missing} if version in e2e_images.load().lists else set()
     return differences(known, listed_images(e2e_test))
+
+
+def differences(listed: Iterable[str], own: Iterable[str]) -> list[str]:
+    """Return how a set's file differs from what e2e.test lists itself, in lines; none, if they are the same."""
+    known, listed_now = set(listed), set(own)
+    return [*_lines("not in the file", listed_now - known), *_lines("not in e2e.test", known - listed_now)]
+
+
+def _lines(what: str, names: set[str]) -> list[str]:
+    shown = [f"{what}: {name}" for name in sorted(names)[:TOLD]]
+    return [*shown, f"{what}: {len(names) - TOLD} more"] if len(names) > TOLD else shown

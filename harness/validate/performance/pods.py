@@ -23,7 +23,7 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
 from harness.validate.conformance.registry import missing_images
 from harness.validate.facts.cluster import Json
-from harness.validate.performance.figures import quantile
+from harness.validate.performance.comparison import quantile
 from harness.validate.pods import (
     INTERVAL,
     container,

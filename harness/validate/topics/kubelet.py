@@ -28,6 +28,16 @@ KUBELET_SETTINGS: Mapping[str, Any] = {
 SERVICE_ADDRESS = "service"  # of `dns.kubelet_address` in product.yml
 OK = 200
 OMITTED = {"readOnlyPort": 0}  # what /configz leaves out
+PRIORITY = "system-node-critical"
+# What patches may change that is judged here
+JUDGED = frozenset(("hostNetwork", "priorityClassName", "initContainers", "volumes", "env", "securityContext"))
+PROBES = ("livenessProbe", "startupProbe")  # that each of the four has, in Kubernetes 1.34 to 1.37
+# Folders that kubeadm lets them see: `kubeadm init phase control-plane all --dry-run`.
+FOLDERS = (
+    *("/etc/kubernetes", "/etc/ssl", "/etc/ca-certificates", "/etc/pki"),
+    *("/usr/share/ca-certificates", "/usr/local/share/ca-certificates"),
+    *("/usr/libexec/kubernetes/kubelet-plugins/volume/exec", "/var/lib/etcd"),
+)
 
 
 def kubelet_configurations(api: Cluster, expected: ExpectedGuest) -> dict[str, Mapping[str, Any]]:
@@ -79,22 +89,12 @@ def wrong_kubelet_settings(
         on_node = dns_setting is None and len(dns_servers) == 1 and ipaddress.ip_address(dns_servers[0]).is_link_local
         yield from [] if on_node else differs(f"{name} kubelet", "clusterDNS", [address], dns_servers)
 
-    why = silent or {}
-    said_why = [Mismatch(f"{name} kubelet", "its configuration", why[name]) for name in expected.nodes if name in why]
-    asked = tuple(name for name in expected.nodes if name not in why)
-    return said_why + (on_every(asked, settings, judge) if asked or not said_why else [])
-
-
-PRIORITY = "system-node-critical"
-# What patches may change that is judged here
-JUDGED = frozenset(("hostNetwork", "priorityClassName", "initContainers", "volumes", "env", "securityContext"))
-PROBES = ("livenessProbe", "startupProbe")  # that each of the four has, in Kubernetes 1.34 to 1.37
-# Folders that kubeadm lets them see: `kubeadm init phase control-plane all --dry-run`.
-FOLDERS = (
-    *("/etc/kubernetes", "/etc/ssl", "/etc/ca-certificates", "/etc/pki"),
-    *("/usr/share/ca-certificates", "/usr/local/share/ca-certificates"),
-    *("/usr/libexec/kubernetes/kubelet-plugins/volume/exec", "/var/lib/etcd"),
-)
+    reasons = silent or {}
+    unreported = [
+        Mismatch(f"{name} kubelet", "its configuration", reasons[name]) for name in expected.nodes if name in reasons
+    ]
+    asked = tuple(name for name in expected.nodes if name not in reasons)
+    return unreported + (on_every(asked, settings, judge) if asked or not unreported else [])
 
 
 def strange_static_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:

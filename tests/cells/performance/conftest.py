@@ -12,7 +12,7 @@ from harness.spec.models import Timeouts
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.inspection import Inspection
 from harness.validate.performance import pods
-from harness.validate.performance.calibration import Bench, Told
+from harness.validate.performance.bench import Bench, Told
 from harness.validate.performance.figures import PROPERTY, Figure, carried
 
 

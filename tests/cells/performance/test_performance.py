@@ -13,9 +13,9 @@ from harness.spec.models import Timeouts
 from harness.validate.commands import on_machine
 from harness.validate.facts import cluster
 from harness.validate.findings import Mismatch, NotRun, require
-from harness.validate.performance import calibration, control_plane, network, pods
-from harness.validate.performance.calibration import Bench, Told
-from harness.validate.performance.figures import compare
+from harness.validate.performance import control_plane, network, pods
+from harness.validate.performance.bench import Bench, Told, idle_usage
+from harness.validate.performance.comparison import compare
 from harness.validate.performance.pods import TOOLS_IMAGE, tools_image
 
 
@@ -30,7 +30,7 @@ def tools(mirror: Mirror, timeouts: Timeouts) -> str:
 
 def test_idle_programs(bench: Bench, tell: Told) -> None:
     hosts = bench.hosts(bench.expected.machines)
-    used, taken = bench.beside(lambda: calibration.idle_usage(hosts, bench.timeouts, bench.programs))
+    used, taken = bench.beside(lambda: idle_usage(hosts, bench.timeouts, bench.programs))
     require(
         [Mismatch(name, "programs of the cluster", "none") for name, one in used.items() if not one.programs],
         claim="the cluster's programs run on every machine",

@@ -16,7 +16,7 @@ from harness.artifacts.listening import free_port
 from harness.artifacts.recipe import silent
 from harness.artifacts.registry import command
 from harness.artifacts.store import Store
-from harness.operator.build import oci, signature
+from harness.operator.build import attestation, oci, signature
 from harness.operator.build.job import BuildReport
 from harness.operator.execute.objects import USER
 from harness.until import Deadline
@@ -97,7 +97,7 @@ def test_an_image_is_signed_and_described(host: BuildHost, repository: Repositor
         found = registry.manifest(entry["digest"])
         assert found is not None
         documents[entry["artifactType"]] = json.loads(registry.blob(found[0]["layers"][0]["digest"]))
-    statement, bom = documents[signature.STATEMENT], documents[signature.SBOM]
+    statement, bom = documents[attestation.STATEMENT], documents[attestation.SBOM]
     definition = statement["predicate"]["buildDefinition"]
     assert definition["resolvedDependencies"][0]["digest"] == {"gitCommit": revision}
     assert definition["resolvedDependencies"][1]["uri"].endswith("/busybox:1")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.cell import existing as module
-from harness.cell.existing import CellSelector, Existing, Found, InfraAccess, existing, find, machine_states
+from harness.cell.existing import CellSelector, Existing, ExistingCell, InfraAccess, existing, find, machine_states
 from harness.cell.place import cell_labels
 from harness.cell.teardown import reap
 from harness.errors import BadInput
@@ -82,7 +82,7 @@ def test_a_file_of_another_host_is_refused(found: Existing) -> None:
 
 
 def test_states_name_machines_without_an_instance_too(cluster: Cluster) -> None:
-    cell = cast(Found, SimpleNamespace(namespace="vmatrix-cell-run123-2", selector=""))
+    cell = cast(ExistingCell, SimpleNamespace(namespace="vmatrix-cell-run123-2", selector=""))
     states = [(one.name, one.status, one.address) for one in machine_states(cluster, cell)]
     assert states == [("cp-0", "Running", "10.1.2.3"), ("w-0", "", "-")]
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.existing import CellSelector, Found
+from harness.cell.existing import CellSelector, ExistingCell
 from harness.cell.finalizers import DECLARED_KINDS, stop_programs
 from harness.cell.teardown import reap
 from harness.kube.client import ApiFailure, Cluster, Json, Listing
@@ -70,7 +70,7 @@ def api() -> Api:
 
 def test_no_program_is_left_when_the_namespace_is_deleted(api: Api) -> None:
     (gone,) = reap(cast("Cluster", api), CellSelector(), seconds=SECONDS)
-    assert gone == Found("ns", "r", "c", 1, None, "Active", declared=True)
+    assert gone == ExistingCell("ns", "r", "c", 1, None, "Active", declared=True)
     assert api.deleted == [
         ("Deployment", "manager", None),
         ("ReplicaSet", "manager", None),

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from harness import providers
 from harness.artifacts.disk.cache import CachedImage, ImageCache
-from harness.cell.existing import Found, MachineState
+from harness.cell.existing import ExistingCell, MachineState
 from harness.cli import app, cells
 from harness.paths import PROJECT, packaged_dir
 from harness.spec.variables import GIVEN_BY_THE_RUN
@@ -36,7 +36,7 @@ def told(*words: str) -> Any:
 
 
 def test_existing_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Found("ns", "abcdef", "k1-aaaaaa", 2, 5.0, "Active")
+    found = ExistingCell("ns", "abcdef", "k1-aaaaaa", 2, 5.0, "Active")
     monkeypatch.setattr(providers, "open_cluster", lambda _: None)
     monkeypatch.setattr(cells, "find", lambda *_: [found])
     monkeypatch.setattr(cells, "machine_states", lambda *_: [MachineState("cp-0", "Running", "192.0.2.1")])
@@ -52,7 +52,7 @@ def test_a_cell_that_no_sweep_takes_never_expires(
     monkeypatch: pytest.MonkeyPatch, expires_at: float | None, words: str
 ) -> None:
     monkeypatch.setattr(providers, "open_cluster", lambda _: None)
-    monkeypatch.setattr(cells, "find", lambda *_: [Found("ns", "abcdef", "k1-aaaaaa", 2, expires_at, "Active")])
+    monkeypatch.setattr(cells, "find", lambda *_: [ExistingCell("ns", "abcdef", "k1-aaaaaa", 2, expires_at, "Active")])
     monkeypatch.setattr(cells, "machine_states", lambda *_: [])
     assert words in runner.invoke(app, ["status"], catch_exceptions=False).stdout
 

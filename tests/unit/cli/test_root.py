@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from harness import __version__
 from harness.cli import app
-from harness.cli.root import KNOWN, MODULES, PROGRAMS, late, loaded, program
+from harness.cli.root import KNOWN, MODULES, POD_COMMANDS, late, loaded, program
 from harness.spec.settings import Settings
 
 runner = CliRunner()
@@ -76,7 +76,7 @@ def command(whole: typer.Typer, name: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", POD_COMMANDS)
 def test_it_is_the_same_command_as_among_all_others(name: str) -> None:
     alone = program(["operator", name, "--whatever"])
     assert alone is not None
@@ -85,7 +85,7 @@ def test_it_is_the_same_command_as_among_all_others(name: str) -> None:
     assert mine.help == theirs.help
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", POD_COMMANDS)
 def test_it_loads_nothing_of_the_other_commands(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, name], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -16,7 +16,7 @@ from harness.kube.objects import quantity
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.schedule.placement import demand_of
-from harness.session.choice import choose
+from harness.session.selection import choose
 from harness.spec import load_spec
 from harness.spec.settings import Settings
 

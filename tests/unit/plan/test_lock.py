@@ -12,7 +12,7 @@ import pytest
 from harness.errors import BadInput
 from harness.paths import MATRIX, packaged_dir
 from harness.plan import lock
-from harness.plan.coverage import longest
+from harness.plan.build import longest
 from harness.plan.lock import FILE, Lock, load_lock, not_runnable, runnable
 from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.spec import Spec, lines, load_spec

@@ -12,12 +12,29 @@ from harness.validate.topics.hardening.benchmark import against
 from harness.validate.topics.hardening.facts import CP, ETCD, FILES, HEALTH, HIDDEN, NODE, HardeningFacts
 from harness.validate.variables import KEY, SUITES, TLS
 
-Seen = Mapping[str, HardeningFacts]
+FactsByNode = Mapping[str, HardeningFacts]
 OK, REFUSED = 200, 401
 NO_PROFILE = (404, 405)
+NOT_FOUND = 404
+COMPLETE, READ = "ResponseComplete", "get"
+OFFERED = {
+    "old": "TLS 1.1 and older",
+    "weak": "weak cipher suites of TLS 1.2",
+    "strong": "strong cipher suites of TLS 1.2",
+    "new": "TLS 1.3",
+}
+PROGRAMS = {
+    "kube-apiserver 6443": CP,
+    "kube-controller-manager 10257": CP,
+    "kube-scheduler 10259": CP,
+    "kubelet 10250": NODE,
+    "etcd 2379": ETCD,
+    "etcd 2380": ETCD,
+}
+PROFILED = {"kube-apiserver": "1.2.15", "kube-controller-manager": "1.3.2", "kube-scheduler": "1.4.1"}
 
 
-def open_to_others(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def open_to_others(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return files with more permissions than they may have, files of others than root, and missing ones."""
 
     def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
@@ -39,7 +56,7 @@ def _rights(where: str, mode: int, owner: tuple[int, int], allowed: int | str) -
         yield Mismatch(where, f"permissions {allowed:04o} or fewer", f"{mode:04o}")
 
 
-def weak_listeners(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def weak_listeners(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return listeners that accept older TLS or weaker cipher suites than asked for, or refuse others."""
     newest = expected.variables.get(TLS) == "VersionTLS13"
     acceptable = {"old": False, "weak": False, "strong": not newest, "new": True}
@@ -62,23 +79,7 @@ def weak_listeners(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatc
     return on_every(expected.machines, facts_by_node, judge)
 
 
-OFFERED = {
-    "old": "TLS 1.1 and older",
-    "weak": "weak cipher suites of TLS 1.2",
-    "strong": "strong cipher suites of TLS 1.2",
-    "new": "TLS 1.3",
-}
-PROGRAMS = {
-    "kube-apiserver 6443": CP,
-    "kube-controller-manager 10257": CP,
-    "kube-scheduler 10259": CP,
-    "kubelet 10250": NODE,
-    "etcd 2379": ETCD,
-    "etcd 2380": ETCD,
-}
-
-
-def served_strangers(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def served_strangers(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return what API servers tell strangers other than health, and health that they do not tell."""
 
     def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
@@ -90,25 +91,25 @@ def served_strangers(facts_by_node: Seen, expected: ExpectedGuest) -> list[Misma
     return list(against("1.2.1", on_every(expected.control_plane, facts_by_node, judge)))
 
 
-def kubelets_for_strangers(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def kubelets_for_strangers(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return kubelets that answer strangers."""
 
     def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
-        door = facts.kubelet
-        if door is None:
+        kubelet = facts.kubelet
+        if kubelet is None:
             yield from against("4.2.1 4.2.2", [Mismatch(f"{name} kubelet", "a running kubelet", "none")])
             return
-        for path, status in door.strangers.items():
+        for path, status in kubelet.strangers.items():
             if status != REFUSED:
                 where = f"{name} kubelet GET {path} without credentials"
                 yield from against("4.2.1 4.2.2", [Mismatch(where, str(REFUSED), str(status))])
-        if door.read_only:
+        if kubelet.read_only:
             yield from against("4.2.4", [Mismatch(f"{name} kubelet", "no read-only port", "port 10255 is open")])
 
     return on_every(expected.nodes, facts_by_node, judge)
 
 
-def unsigned_kubelets(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def unsigned_kubelets(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return kubelets that serve with a certificate that is not of the cluster, or not of their address."""
 
     def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
@@ -119,7 +120,7 @@ def unsigned_kubelets(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mism
     return list(against("1.2.5 4.2.9 4.2.11", on_every(expected.nodes, facts_by_node, judge)))
 
 
-def etcd_for_strangers(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def etcd_for_strangers(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return members of etcd that talk to clients without a certificate."""
 
     def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:
@@ -134,7 +135,7 @@ def etcd_for_strangers(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mis
     return on_every(expected.etcd, facts_by_node, judge)
 
 
-def shown_profiles(facts_by_node: Seen, kubelets: Mapping[str, int], expected: ExpectedGuest) -> list[Mismatch]:
+def shown_profiles(facts_by_node: FactsByNode, kubelets: Mapping[str, int], expected: ExpectedGuest) -> list[Mismatch]:
     """Return programs that show their profiles to an admin.
 
     Args:
@@ -155,19 +156,7 @@ def shown_profiles(facts_by_node: Seen, kubelets: Mapping[str, int], expected: E
     return [*on_every(expected.control_plane, facts_by_node, judge), *on_every(expected.nodes, kubelets, of_kubelet)]
 
 
-PROFILED = {"kube-apiserver": "1.2.15", "kube-controller-manager": "1.3.2", "kube-scheduler": "1.4.1"}
-
-
-COMPLETE, READ = "ResponseComplete", "get"
-NOT_FOUND = 404
-
-
-def key_name(secret: str) -> str:
-    """Return the name that the playbooks give to a key."""
-    return f"key-{hashlib.sha256(secret.encode()).hexdigest()[:10]}"
-
-
-def readable_secrets(facts_by_node: Seen, made: str, expected: ExpectedGuest) -> list[Mismatch]:
+def readable_secrets(facts_by_node: FactsByNode, made: str, expected: ExpectedGuest) -> list[Mismatch]:
     """Return Secrets that etcd holds as they are, or encrypted with another key than the cell's.
 
     Args:
@@ -191,7 +180,12 @@ def readable_secrets(facts_by_node: Seen, made: str, expected: ExpectedGuest) ->
     return list(against("1.2.27 1.2.28", on_every(expected.etcd, facts_by_node, judge)))
 
 
-def unaudited(facts_by_node: Seen, expected: ExpectedGuest) -> list[Mismatch]:
+def key_name(secret: str) -> str:
+    """Return the name that the playbooks give to a key."""
+    return f"key-{hashlib.sha256(secret.encode()).hexdigest()[:10]}"
+
+
+def unaudited(facts_by_node: FactsByNode, expected: ExpectedGuest) -> list[Mismatch]:
     """Return API servers whose audit log does not have the request that was just made, or has what a Secret holds."""
 
     def judge(name: str, facts: HardeningFacts) -> Iterator[Mismatch]:

@@ -1,4 +1,4 @@
-"""Pods on the host's Node that belong to nobody there."""
+"""The kubelet: pods that belong to nobody, logs that are read and followed, and its Summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from harness.embedded.cdi import claims
 from harness.embedded.context import Context
 from harness.embedded.machines.cgroups import Memory
-from harness.embedded.node.kubelet import MIB, ForeignPods, LogHandler, document, growth, of_pod, tail
+from harness.embedded.node.kubelet import MIB, ForeignPods, KubeletHandler, growth, pod_stats, summary_document, tail
 from harness.embedded.vmi.launcher import LAUNCHER
 from harness.infra.cluster.capacity import NodeUsage, PodUsage, read_summary
 from harness.kube.client import Cluster
@@ -91,7 +91,7 @@ def console(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(console: Path) -> Iterator[HttpsServer]:
     """The server without TLS, which its handler does not see."""
-    made = HttpsServer(("127.0.0.1", 0), partial(LogHandler, lambda *_: console, lambda: {"pods": []}))
+    made = HttpsServer(("127.0.0.1", 0), partial(KubeletHandler, lambda *_: console, lambda: {"pods": []}))
     thread = threading.Thread(target=made.serve_forever, daemon=True)
     thread.start()
     yield made
@@ -162,10 +162,10 @@ META = {"name": "p", "namespace": "ns", "uid": "pod-1", "creationTimestamp": "20
 
 def test_it_is_read_as_it_was_meant() -> None:
     memory = Memory(usage=2000 * MIB, working_set=900 * MIB, kept=600 * MIB)
-    pod = of_pod(META, memory, {"root": ("cp-0", 1500 * MIB)})
-    told = read_summary(document("n", 4096 * MIB, [pod]))
+    pod = pod_stats(META, memory, {"root": ("cp-0", 1500 * MIB)})
+    told = read_summary(summary_document("n", 4096 * MIB, [pod]))
     assert told == NodeUsage(4096, {"pod-1": PodUsage(memory=900, kept=600, disk=1500)})
 
 
 def test_a_pod_whose_machine_is_not_there_takes_nothing_that_is_known() -> None:
-    assert read_summary(document("n", MIB, [of_pod(META, None, {})])) == NodeUsage(1, {})
+    assert read_summary(summary_document("n", MIB, [pod_stats(META, None, {})])) == NodeUsage(1, {})

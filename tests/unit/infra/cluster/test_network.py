@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from harness.errors import BadInput
-from harness.infra.cluster import network
 from harness.infra.cluster.network import check_ipv6, check_networks, check_plugin, read_outer
-from harness.infra.guest_facts import VIRTUAL
-from harness.kube.client import ApiFailure, Listing
-from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, NODE, SERVICE, SERVICE_CIDR, Resource
+from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, NODE, SERVICE, SERVICE_CIDR
+from tests.unit.infra.cluster.networked import Cluster, any_of, config_map, named
 
-Json = dict[str, Any]
 GUESTS = {"pod network": "10.243.0.0/16", "service network": "10.95.0.0/16"}
-
-
-@dataclass
-class Cluster:
-    """Answers what it has, and 403 for all the rest (or 404, where `absent`)."""
-
-    lists: dict[str, list[Json]] = field(default_factory=dict)
-    objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
-    absent: bool = False
-
-    def _refuse(self) -> ApiFailure:
-        return ApiFailure(404 if self.absent else 403, "", "no", [], request="GET")
-
-    def get(self, resource: Resource, name: str, namespace: str = "") -> Json | None:
-        found = self.objects.get((resource.kind, namespace, name))
-        if found is None and not self.absent:
-            raise self._refuse()
-        return found
-
-    def list(self, resource: Resource) -> Listing:
-        if resource.kind not in self.lists:
-            raise self._refuse()
-        return Listing(self.lists[resource.kind], "1")
-
-
-def any_of(cluster: Cluster) -> Any:
-    return cluster
-
-
-def named(name: str, **spec: Any) -> Json:
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def config_map(**data: str) -> Json:
-    return {"data": data}
 
 
 def test_every_source_is_read_and_none_is_needed() -> None:
@@ -118,55 +77,6 @@ def test_an_overlap_is_refused_with_a_network_that_is_free() -> None:
 )
 def test_the_network_plugin_is_judged_for_bridged_machines(group: str, fatal: list[bool]) -> None:
     assert [f.fatal for f in check_plugin(any_of(Cluster(absent=False)), [group])] == fatal
-
-
-def test_guests_get_a_port_beside_the_cluster_s_and_what_the_user_says() -> None:
-    cluster = any_of(Cluster())
-    facts = VIRTUAL.variables()
-    assert network.variables(cluster, {}) == {**facts, "cluster_vxlan_port": 8473}
-    given = {"cluster_vxlan_port": 5000, "x": 1, "guest_swap": True}
-    assert network.variables(cluster, given) == {**facts, **given}
-
-
-def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> None:
-    (tmp_path / "group_vars").mkdir()
-    (tmp_path / "group_vars" / "all.yml").write_text(
-        "cluster_pod_cidr: 10.1.0.0/16\ncluster_service_cidr: 10.2.0.0/16\n"
-    )
-    found = network.networks(tmp_path, {"cluster_pod_cidr": "10.3.0.0/16"})
-    assert found == {"pod network": "10.3.0.0/16", "service network": "10.2.0.0/16"}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("- a\n", "1: not `name: value` pairs"),
-        ("a: [\n", "malformed YAML"),
-        ("x: 1\ncluster_pod_cidr: 10.0.0.1/16\n", ":2: cluster_pod_cidr: 10.0.0.1/16 has host bits set"),
-    ],
-)
-def test_a_file_of_variables_that_cannot_be_used_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "guests.yml"
-    file.write_text(text)
-    with pytest.raises(BadInput) as refused:
-        network.read_vars(file)
-    assert str(file) in refused.value.summary
-    assert said in refused.value.summary
-    with pytest.raises(BadInput):
-        network.read_vars(tmp_path / "none.yml")
-
-
-@pytest.mark.parametrize("text", ["$ANSIBLE_VAULT;1.1;AES256\n6162\n", "a: [\n", "[1]\n", "\u00e9: {{ x }}\n", ""])
-def test_a_product_s_file_that_only_ansible_can_read_names_no_networks(tmp_path: Path, text: str) -> None:
-    (tmp_path / "group_vars").mkdir()
-    (tmp_path / "group_vars" / "all.yml").write_text(text, encoding="utf-8")
-    assert network.networks(tmp_path, {}) == {}
-
-
-def test_tags_of_ansible_s_do_not_hide_a_product_s_networks(tmp_path: Path) -> None:
-    (tmp_path / "group_vars").mkdir()
-    (tmp_path / "group_vars" / "all.yml").write_text("a: !vault x\nb: !unsafe y\ncluster_pod_cidr: 10.1.0.0/16\n")
-    assert network.networks(tmp_path, {}) == {"pod network": "10.1.0.0/16"}
 
 
 class Pods:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from harness.history.record import Record
 from harness.report.analysis.story import figures_of, of_record
-from harness.validate.performance.figures import NOW, PAST, Figure
+from harness.validate.performance.comparison import NOW, PAST
+from harness.validate.performance.figures import Figure
 from tests.unit.history.make import record
 
 

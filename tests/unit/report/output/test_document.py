@@ -13,8 +13,8 @@ from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output import note
 from harness.report.output.document import document
-from harness.validate.performance.figures import NOW as NOW_RUNS
-from harness.validate.performance.figures import PAST as PAST_RUNS
+from harness.validate.performance.comparison import NOW as NOW_RUNS
+from harness.validate.performance.comparison import PAST as PAST_RUNS
 from tests.unit.history import synthetic
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import NOW

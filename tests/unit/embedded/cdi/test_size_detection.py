@@ -1,4 +1,4 @@
-"""A claim for each DataVolume; a clone that asks for no size: a pod beside the source reads it, once."""
+"""A clone that asks for no size: a pod beside the source reads it, once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import cast
 
 import pytest
 
-from harness.embedded.cdi.datavolumes import OWNED_BY, SOURCE_CAPACITY, VIRTUAL_SIZE, SizeDetection, asks, owner_of
 from harness.embedded.cdi.population import CloneSources
 from harness.embedded.cdi.provisioner import disk_path
+from harness.embedded.cdi.size_detection import (
+    OWNED_BY,
+    SOURCE_CAPACITY,
+    VIRTUAL_SIZE,
+    SizeDetection,
+    asks_no_size,
+    volume_of,
+)
 from harness.embedded.context import Context
 from harness.kube.client import Json
 from harness.kube.events import Events
@@ -94,7 +101,7 @@ def schedule(cluster: FakeCluster) -> None:
 )
 def test_a_size_is_looked_for_where_none_is_asked_for(storage: Json | None, asked: bool) -> None:
     spec = {"pvc": {}} if storage is None else {"storage": storage}
-    assert asks({"spec": spec}) is asked
+    assert asks_no_size({"spec": spec}) is asked
 
 
 def test_a_pod_beside_the_source_reads_the_size_and_the_source_keeps_it(
@@ -144,7 +151,7 @@ def test_in_one_namespace_the_data_volume_owns_the_pod(cluster: FakeCluster, siz
     sizes.size(clone("golden"), source())
     (pod,) = cluster.all(POD)
     assert pod["metadata"]["ownerReferences"][0]["uid"] == "d1"
-    assert owner_of(pod) == ("golden", "disk-0")
+    assert volume_of(pod) == ("golden", "disk-0")
 
 
 @pytest.mark.parametrize(("permissive", "ready"), [("true", True), ("false", False)])

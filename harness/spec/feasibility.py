@@ -1,4 +1,4 @@
-"""Whether a well-formed matrix makes sense: values without cells or support, rules without effect, long ids.
+"""Feasibility of a well-formed matrix: values that no cell can have, rules without effect, ids that are too long.
 
 Every judgement is made over all infra profiles: what one of them can run is possible.
 
@@ -10,9 +10,8 @@ the project's own, or that it changes, and that could never be is a mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,9 +22,207 @@ from harness.spec import lines
 from harness.spec.declared import EACH, Wild, field, find, parsed
 from harness.spec.layers import is_packaged
 from harness.spec.lines import Document, Finding, Problem, below
-from harness.spec.models import Axis, AxisValue, DiskImage, QuarantineEntry, Space, Support, Tier
-from harness.spec.models.axes import ID_LENGTH, completed, counted
+from harness.spec.models import DiskImage, Space, Tier
+from harness.spec.models.axes import ID_LENGTH, completed, id_length
 from harness.spec.rules import Rule, Rulebook, conflict, earlier, lacking, matching, possible, rules, words
+
+Narrow = Mapping[str, frozenset[str]]
+
+
+def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
+    """Return what can never be in a matrix, with the remedy. Its space of cells is well-formed; tiers may not be."""
+    by_infra = {infra: possible(space, infra) for infra in space.infras}
+    known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
+    findings: dict[str, Iterator[Finding]] = {
+        "axes.yml": _axes(known),
+        "constraints.yml": _constraints(known, documents["constraints.yml"]),
+        "tiers.yml": _tiers(known, documents["tiers.yml"].content),
+        "topologies.yml": _disks(known, documents["images.yml"].content),
+    }
+    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
+
+
+@dataclass(frozen=True)
+class Possibilities:
+    """The values that each infra profile can run, and the rules that cells obey."""
+
+    space: Space
+    book: Rulebook
+    by_infra: Mapping[str, Narrow]
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rules that cells obey."""
+        return self.book.rules
+
+    def why_not(self, narrow: Narrow, book: Rulebook | None = None) -> str:
+        """Say why no cell can have its values in some sets, on any infra profile; nothing when one can."""
+        obeyed = self.book if book is None else book
+        reasons: dict[str, list[str]] = {}
+        for infra, values in self.by_infra.items():
+            domains = {axis: ids & narrow.get(axis, ids) for axis, ids in values.items()}
+            if obeyed.feasible(domains):
+                return ""
+            reasons.setdefault(self._reason(infra, domains, narrow, obeyed.rules), []).append(infra)
+        if len(reasons) == 1:
+            return next(iter(reasons))
+        return "; ".join(f"on {' and '.join(infras)}: {reason}" for reason, infras in reasons.items())
+
+    def _reason(self, infra: str, domains: Narrow, narrow: Narrow, obeyed: Sequence[Rule]) -> str:
+        for axis, ids in domains.items():
+            if not ids and not narrow.get(axis, True):
+                return f"no {axis} is left"
+            if not ids:
+                allowed = sorted(narrow.get(axis, ())) or [value.id for value in self.space.axis(axis).values]
+                lacks = dict.fromkeys(f for v in allowed for f in lacking(self.space, infra, axis, v))
+                return f"{axis} {' and '.join(allowed)} needs {' and '.join(lacks)}" if lacks else f"no {axis} is left"
+        return "; ".join(dict.fromkeys(rule.why for rule in conflict(domains, obeyed)))
+
+
+def _axes(known: Possibilities) -> Iterator[Finding]:
+    without = left_out(known.space)
+    for a, axis in enumerate(known.space.axes):
+        for v, value in enumerate(axis.values):
+            if axis.name == "scenario" and value.id in without:
+                continue
+            why = known.why_not({axis.name: frozenset({value.id})})
+            if why:
+                at = ("axes", a, "values", v, "id")
+                yield at, f"no cell can have {value.id}: {why}; change that, or remove the value"
+    longest = _too_long(known)
+    if longest:
+        slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
+        message = f"a cell's id can be {id_length(longest)} characters long, the limit is {ID_LENGTH}"
+        yield ("axes",), f"{message}; use shorter slugs than {slugs}"
+
+
+def _too_long(known: Possibilities) -> dict[str, str]:
+    """Return the slugs by axis of a cell that can be and whose id is too long, the longest one; nothing without one.
+
+    Of axes without a default: the slugs of others are left out of an id that has no room for them.
+    """
+    axes = [axis for axis in known.space.axes if axis.default is None]
+    by_length: list[dict[int, str]] = [{len(axis.in_ids(v)): axis.in_ids(v) for v in axis.values} for axis in axes]
+    lengths = (
+        dict(zip((axis.name for axis in axes), slugs, strict=True)) for slugs in product(*map(dict.values, by_length))
+    )
+    for slugs in sorted(lengths, key=id_length, reverse=True):
+        if id_length(slugs) <= ID_LENGTH:
+            break
+        narrow = {
+            axis.name: frozenset(v.id for v in axis.values if len(axis.in_ids(v)) == len(slugs[axis.name]))
+            for axis in axes
+        }
+        if not known.why_not(narrow):
+            return slugs
+    return {}
+
+
+def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
+    """Find machines whose disk is smaller than the image of a system that they can have."""
+    sizes = {
+        image.name: image.size_gib
+        for _, image_entry in find(images, "images", EACH)
+        if (image := parsed(DiskImage, image_entry))
+    }
+    for topology, topology_entry in known.space.topologies.items():
+        for number, machine in enumerate(topology_entry.machines):
+            larger = (v for v in known.space.axis("os").values if sizes.get(v.image or "", 0) * 1024 > machine.disk_mib)
+            for value in larger:
+                if not known.why_not({"topology": frozenset({topology}), "os": frozenset({value.id})}):
+                    need = f"{sizes[value.image or '']}Gi"
+                    message = f"is smaller than the disk image of {value.id}, which has {need}; use {need} or more"
+                    yield ("topologies", topology, "machines", number, "disk"), message
+                    break
+
+
+def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
+    everything = _all(known.space)
+    fewer = _fewer_than_ship(known.space)
+    for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
+        at = ("constraints", c)
+        if fewer and is_packaged(document.place_of(at)[0]):
+            continue
+        without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
+        others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))
+        empty = [axis for axis, ids in rule.then.items() if not ids]
+        if empty:
+            message = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"
+            yield (*at, "then", empty[0]), message
+            continue
+        if all(ids == everything[axis] for axis, ids in rule.then.items()):
+            yield (*at, "then"), "has no effect: it allows every value; remove the constraint"
+            continue
+        why = known.why_not(rule.when, others)
+        if why:
+            yield (*at, "if"), f"can never apply: {why}; remove the constraint"
+            continue
+        both = {axis: rule.when.get(axis, ids) & rule.then.get(axis, ids) for axis, ids in everything.items()}
+        why = known.why_not(both, others)
+        if why:
+            yield (*at, "then"), f"no cell of its `if` can satisfy it: {why}; change one of them"
+
+
+def _fewer_than_ship(space: Space) -> bool:
+    """Return whether an axis lacks a value that ships with vmatrix."""
+    here = {axis.name: {value.id for value in axis.values} for axis in space.axes}
+    shipped = ((field(axis, "name"), axis) for _, axis in find(_shipped("axes.yml"), "axes", EACH))
+    return any(
+        field(value, "id") not in here.get(name or "", ())
+        for name, axis in shipped
+        for _, value in find(axis, "values", EACH)
+    )
+
+
+def _all(space: Space) -> dict[str, frozenset[str]]:
+    return {axis.name: frozenset(value.id for value in axis.values) for axis in space.axes}
+
+
+def _tiers(known: Possibilities, content: Any) -> Iterator[Finding]:
+    for at, raw in find(content, "tiers", EACH):
+        tier = parsed(Tier, raw)
+        if tier is not None:
+            yield from below(at, _tier(known, tier))
+
+
+def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
+    values = _all(known.space)
+    if tier.where and set(tier.where) <= set(values):
+        narrow = {axis: matching(known.space, axis, condition) for axis, condition in tier.where.items()}
+        why = known.why_not(narrow)
+        if why and all(narrow.values()):
+            yield ("where",), f"no cell can be planned: {why}; allow more values"
+    pinned = tuple(completed(known.space.axes, cell) for cell in tier.pinned)
+    for infra, can in known.by_infra.items():
+        there = [cell for cell in pinned if all(cell.get(axis) in ids for axis, ids in can.items())]
+        if len(there) > tier.budget.cells:
+            remedy = "raise it, or pin fewer"
+            yield ("pinned",), f"{len(there)} cells for {infra}, the tier's budget is {tier.budget.cells}; {remedy}"
+    first: dict[tuple[tuple[str, str], ...], int] = {}
+    for p, cell in enumerate(pinned):
+        if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
+            continue  # said by crossref
+        if cell["scenario"] in left_out(known.space) or pinned_lacking(known.space, cell):
+            continue
+        at = ("pinned", p)
+        same = first.setdefault(tuple(sorted(cell.items())), p)
+        if same != p:
+            yield at, f"duplicates pinned[{same}]; remove one"
+        yield from ((at, message) for message in _pinned(known, tier, cell))
+
+
+def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterator[str]:
+    broken = [rule.why for rule in known.rules if rule.broken_by(cell)]
+    if broken:
+        yield f"the cell breaks a rule: {'; '.join(dict.fromkeys(broken))}; change one of its values"
+    else:
+        why = known.why_not({axis: frozenset({value}) for axis, value in cell.items()})
+        if why:
+            yield f"no infra profile can run the cell: {why}; change one of its values"
+    machines = sum(machine.count for machine in known.space.topologies[cell["topology"]].machines)
+    if machines > tier.budget.machines:
+        remedy = "raise it, or pin a smaller topology"
+        yield f"the cell needs {machines} machines, the tier's budget is {tier.budget.machines}; {remedy}"
 
 
 def axis_lacking(space: Space, scenario: str) -> str:
@@ -44,7 +241,7 @@ def left_out(space: Space) -> frozenset[str]:
     return frozenset(axes) & _names("scenarios.yml", "scenarios", EACH) if axes else frozenset()
 
 
-def lost(space: Space, cell: Mapping[str, str]) -> str:
+def pinned_lacking(space: Space, cell: Mapping[str, str]) -> str:
     """Return why a project's own axes leave out a pinned cell that ships; nothing where they do not.
 
     Only what starts from earlier values of the axes that ship is left out: a mistake in what ships stays one.
@@ -102,264 +299,3 @@ def _shipped(file: str) -> Any:
 @cache
 def _read(file: Path) -> Any:
     return lines.read(file)[0].content
-
-
-Narrow = Mapping[str, frozenset[str]]
-
-
-@dataclass(frozen=True)
-class Possibilities:
-    """The values that each infra profile can run, and the rules that cells obey."""
-
-    space: Space
-    book: Rulebook
-    by_infra: Mapping[str, Narrow]
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the rules that cells obey."""
-        return self.book.rules
-
-    def why_not(self, narrow: Narrow, book: Rulebook | None = None) -> str:
-        """Say why no cell can have its values in some sets, on any infra profile; nothing when one can."""
-        obeyed = self.book if book is None else book
-        reasons: dict[str, list[str]] = {}
-        for infra, values in self.by_infra.items():
-            domains = {axis: ids & narrow.get(axis, ids) for axis, ids in values.items()}
-            if obeyed.feasible(domains):
-                return ""
-            reasons.setdefault(self._reason(infra, domains, narrow, obeyed.rules), []).append(infra)
-        if len(reasons) == 1:
-            return next(iter(reasons))
-        return "; ".join(f"on {' and '.join(infras)}: {reason}" for reason, infras in reasons.items())
-
-    def _reason(self, infra: str, domains: Narrow, narrow: Narrow, obeyed: Sequence[Rule]) -> str:
-        for axis, ids in domains.items():
-            if not ids and not narrow.get(axis, True):
-                return f"no {axis} is left"
-            if not ids:
-                allowed = sorted(narrow.get(axis, ())) or [value.id for value in self.space.axis(axis).values]
-                lacks = dict.fromkeys(f for v in allowed for f in lacking(self.space, infra, axis, v))
-                return f"{axis} {' and '.join(allowed)} needs {' and '.join(lacks)}" if lacks else f"no {axis} is left"
-        return "; ".join(dict.fromkeys(rule.why for rule in conflict(domains, obeyed)))
-
-
-def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
-    by_infra = {infra: possible(space, infra) for infra in space.infras}
-    known = Possibilities(space, Rulebook.of(rules(space)), by_infra)
-    findings: dict[str, Iterator[Finding]] = {
-        "axes.yml": _axes(known),
-        "constraints.yml": _constraints(known, documents["constraints.yml"]),
-        "tiers.yml": _tiers(known, documents["tiers.yml"].content),
-        "topologies.yml": _disks(known, documents["images.yml"].content),
-    }
-    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
-
-
-def _axes(known: Possibilities) -> Iterator[Finding]:
-    without = left_out(known.space)
-    for a, axis in enumerate(known.space.axes):
-        for v, value in enumerate(axis.values):
-            if axis.name == "scenario" and value.id in without:
-                continue
-            why = known.why_not({axis.name: frozenset({value.id})})
-            if why:
-                at = ("axes", a, "values", v, "id")
-                yield at, f"no cell can have {value.id}: {why}; change that, or remove the value"
-    longest = _too_long(known)
-    if longest:
-        slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
-        message = f"a cell's id can be {counted(longest)} characters long, the limit is {ID_LENGTH}"
-        yield ("axes",), f"{message}; use shorter slugs than {slugs}"
-
-
-def _too_long(known: Possibilities) -> dict[str, str]:
-    """Return the slugs by axis of a cell that can be and whose id is too long, the longest one; nothing without one.
-
-    Of axes without a default: the slugs of others are left out of an id that has no room for them.
-    """
-    axes = [axis for axis in known.space.axes if axis.default is None]
-    by_length: list[dict[int, str]] = [{len(axis.in_ids(v)): axis.in_ids(v) for v in axis.values} for axis in axes]
-    lengths = (
-        dict(zip((axis.name for axis in axes), slugs, strict=True)) for slugs in product(*map(dict.values, by_length))
-    )
-    for slugs in sorted(lengths, key=counted, reverse=True):
-        if counted(slugs) <= ID_LENGTH:
-            break
-        narrow = {
-            axis.name: frozenset(v.id for v in axis.values if len(axis.in_ids(v)) == len(slugs[axis.name]))
-            for axis in axes
-        }
-        if not known.why_not(narrow):
-            return slugs
-    return {}
-
-
-def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
-    """Find machines whose disk is smaller than the image of a system that they can have."""
-    sizes = {
-        image.name: image.size_gib
-        for _, image_entry in find(images, "images", EACH)
-        if (image := parsed(DiskImage, image_entry))
-    }
-    for topology, topology_entry in known.space.topologies.items():
-        for number, machine in enumerate(topology_entry.machines):
-            larger = (v for v in known.space.axis("os").values if sizes.get(v.image or "", 0) * 1024 > machine.disk_mib)
-            for value in larger:
-                if not known.why_not({"topology": frozenset({topology}), "os": frozenset({value.id})}):
-                    need = f"{sizes[value.image or '']}Gi"
-                    message = f"is smaller than the disk image of {value.id}, which has {need}; use {need} or more"
-                    yield ("topologies", topology, "machines", number, "disk"), message
-                    break
-
-
-def _fewer_than_ship(space: Space) -> bool:
-    """Return whether an axis lacks a value that ships with vmatrix."""
-    here = {axis.name: {value.id for value in axis.values} for axis in space.axes}
-    shipped = ((field(axis, "name"), axis) for _, axis in find(_shipped("axes.yml"), "axes", EACH))
-    return any(
-        field(value, "id") not in here.get(name or "", ())
-        for name, axis in shipped
-        for _, value in find(axis, "values", EACH)
-    )
-
-
-def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
-    everything = _all(known.space)
-    fewer = _fewer_than_ship(known.space)
-    for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
-        at = ("constraints", c)
-        if fewer and is_packaged(document.place_of(at)[0]):
-            continue
-        without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
-        others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))
-        empty = [axis for axis, ids in rule.then.items() if not ids]
-        if empty:
-            message = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"
-            yield (*at, "then", empty[0]), message
-            continue
-        if all(ids == everything[axis] for axis, ids in rule.then.items()):
-            yield (*at, "then"), "has no effect: it allows every value; remove the constraint"
-            continue
-        why = known.why_not(rule.when, others)
-        if why:
-            yield (*at, "if"), f"can never apply: {why}; remove the constraint"
-            continue
-        both = {axis: rule.when.get(axis, ids) & rule.then.get(axis, ids) for axis, ids in everything.items()}
-        why = known.why_not(both, others)
-        if why:
-            yield (*at, "then"), f"no cell of its `if` can satisfy it: {why}; change one of them"
-
-
-def _all(space: Space) -> dict[str, frozenset[str]]:
-    return {axis.name: frozenset(value.id for value in axis.values) for axis in space.axes}
-
-
-def _tiers(known: Possibilities, content: Any) -> Iterator[Finding]:
-    for at, raw in find(content, "tiers", EACH):
-        tier = parsed(Tier, raw)
-        if tier is not None:
-            yield from below(at, _tier(known, tier))
-
-
-def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
-    values = _all(known.space)
-    if tier.where and set(tier.where) <= set(values):
-        narrow = {axis: matching(known.space, axis, condition) for axis, condition in tier.where.items()}
-        why = known.why_not(narrow)
-        if why and all(narrow.values()):
-            yield ("where",), f"no cell can be planned: {why}; allow more values"
-    pinned = tuple(completed(known.space.axes, cell) for cell in tier.pinned)
-    for infra, can in known.by_infra.items():
-        there = [cell for cell in pinned if all(cell.get(axis) in ids for axis, ids in can.items())]
-        if len(there) > tier.budget.cells:
-            remedy = "raise it, or pin fewer"
-            yield ("pinned",), f"{len(there)} cells for {infra}, the tier's budget is {tier.budget.cells}; {remedy}"
-    first: dict[tuple[tuple[str, str], ...], int] = {}
-    for p, cell in enumerate(pinned):
-        if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
-            continue  # said by crossref
-        if cell["scenario"] in left_out(known.space) or lost(known.space, cell):
-            continue
-        at = ("pinned", p)
-        same = first.setdefault(tuple(sorted(cell.items())), p)
-        if same != p:
-            yield at, f"duplicates pinned[{same}]; remove one"
-        yield from ((at, message) for message in _pinned(known, tier, cell))
-
-
-def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterator[str]:
-    broken = [rule.why for rule in known.rules if rule.broken_by(cell)]
-    if broken:
-        yield f"the cell breaks a rule: {'; '.join(dict.fromkeys(broken))}; change one of its values"
-    else:
-        why = known.why_not({axis: frozenset({value}) for axis, value in cell.items()})
-        if why:
-            yield f"no infra profile can run the cell: {why}; change one of its values"
-    machines = sum(machine.count for machine in known.space.topologies[cell["topology"]].machines)
-    if machines > tier.budget.machines:
-        remedy = "raise it, or pin a smaller topology"
-        yield f"the cell needs {machines} machines, the tier's budget is {tier.budget.machines}; {remedy}"
-
-
-LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobody looks any more
-
-
-def check_dates(documents: Mapping[str, Document], today: date) -> list[Problem]:
-    """Return everything whose day has passed."""
-    axes = documents["axes.yml"].content
-    findings: dict[str, Iterator[Finding]] = {
-        "axes.yml": _values(axes, today),
-        "images.yml": _images(documents["images.yml"].content, axes, today),
-        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, today),
-    }
-    return [documents[name].problem(at, message) for name, all_ in findings.items() for at, message in all_]
-
-
-def _values(content: Any, today: date) -> Iterator[Finding]:
-    for at, value in find(content, "axes", EACH, "values", EACH, "support"):
-        support = parsed(Support, value)
-        if support is None or support.ends >= today:
-            continue
-        remedy = "add `extended` with a date and a reason" if support.extended is None else "extend it again"
-        yield at, f"out of support since {support.ends}; remove the value, or {remedy}"
-
-
-def _images(content: Any, axes: Any, today: date) -> Iterator[Finding]:
-    kept = {
-        field(value, "image")
-        for _, value in find(axes, "axes", EACH, "values", EACH)
-        if (full := parsed(AxisValue, value)) is not None and _extended(full, today)
-    }
-    for at, entry in find(content, "images", EACH):
-        image = parsed(DiskImage, entry)
-        if image is not None and image.end_of_life < today and image.name not in kept:
-            message = f"out of support since {image.end_of_life}; remove it, or extend the value that uses it"
-            yield (*at, "end_of_life"), message
-
-
-def _extended(value: AxisValue, today: date) -> bool:
-    return value.support is not None and value.support.extended is not None and value.support.ends >= today
-
-
-def _quarantine(content: Any, today: date) -> Iterator[Finding]:
-    latest = today + LONGEST_QUARANTINE
-    for at, value in find(content, "quarantine", EACH):
-        entry = parsed(QuarantineEntry, value)
-        if entry is None:
-            continue
-        if entry.until < today:
-            message = f"expired on {entry.until}; remove the entry, or set a later `until` ({entry.issue})"
-            yield (*at, "until"), message
-        elif entry.until > latest:
-            message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
-            yield (*at, "until"), message
-
-
-def ending(axes: Iterable[Axis], until: date) -> Iterator[tuple[str, str, date]]:
-    """Yield axis, value and last day of each value whose support by its makers has ended or ends until a day."""
-    for axis in axes:
-        for value in axis.values:
-            if value.support is not None and value.support.until <= until:
-                yield axis.name, value.id, value.support.until

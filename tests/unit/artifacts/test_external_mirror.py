@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts import mirror, serving
+from harness.artifacts import external_mirror, mirror
 from harness.artifacts.disk.cache import CachedImage
 from harness.artifacts.recipe import Ref
 from harness.model import Mirror
+from tests.unit.artifacts.served import served_by
 
 MADE = CachedImage("debian-13", "debian-13-0123456789ab.qcow2", "recipe:one", "0123456789ab" * 5, 10, 20, 1.0)
 NOWHERE = "127.0.0.1:1"
@@ -35,15 +35,6 @@ def cache(tmp_path: Path) -> Path:
     (images / MADE.file).write_bytes(b"q" * 10)
     (images / "debian-13-0123456789ab.json").write_text(json.dumps(asdict(MADE)), encoding="utf-8")
     return tmp_path
-
-
-def served_by(server: ThreadingHTTPServer) -> Iterator[str]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 @pytest.fixture
@@ -70,17 +61,17 @@ def registry() -> Iterator[str]:
 
 
 def test_only_what_they_lack_is_left(address: str, registry: str) -> None:
-    assert serving.missing_artifacts(Mirror(f"http://{address}", registry), EVERYTHING) == [OTHER, OTHER_IMAGE]
+    assert external_mirror.missing_artifacts(Mirror(f"http://{address}", registry), EVERYTHING) == [OTHER, OTHER_IMAGE]
 
 
 def test_those_that_do_not_answer_have_nothing(address: str, registry: str) -> None:
-    assert serving.missing_artifacts(Mirror(f"http://{NOWHERE}", NOWHERE), EVERYTHING) == EVERYTHING
-    assert serving.missing_artifacts(Mirror(f"http://{address}", NOWHERE), EVERYTHING) == [
+    assert external_mirror.missing_artifacts(Mirror(f"http://{NOWHERE}", NOWHERE), EVERYTHING) == EVERYTHING
+    assert external_mirror.missing_artifacts(Mirror(f"http://{address}", NOWHERE), EVERYTHING) == [
         OTHER,
         IMAGE,
         OTHER_IMAGE,
     ]
-    assert serving.missing_artifacts(Mirror(f"http://{NOWHERE}", registry), EVERYTHING) == [
+    assert external_mirror.missing_artifacts(Mirror(f"http://{NOWHERE}", registry), EVERYTHING) == [
         PROGRAM,
         OTHER,
         OTHER_IMAGE,
@@ -89,12 +80,12 @@ def test_those_that_do_not_answer_have_nothing(address: str, registry: str) -> N
 
 def test_a_disk_image_counts_if_it_was_made_of_the_same_recipe(address: str) -> None:
     images = f"http://{address}/images"
-    assert serving.disk_image(images, "debian-13", "recipe:one") == MADE
-    assert serving.disk_image(images, "debian-13", "recipe:two") is None
-    assert serving.disk_image(images, "debian-12", "recipe:one") is None
-    assert serving.disk_image(f"http://{NOWHERE}/images", "debian-13", "recipe:one") is None
+    assert external_mirror.disk_image(images, "debian-13", "recipe:one") == MADE
+    assert external_mirror.disk_image(images, "debian-13", "recipe:two") is None
+    assert external_mirror.disk_image(images, "debian-12", "recipe:one") is None
+    assert external_mirror.disk_image(f"http://{NOWHERE}/images", "debian-13", "recipe:one") is None
 
 
 def test_a_site_without_records_has_no_disk_image(address: str, cache: Path) -> None:
     (cache / "images" / "debian-13-0123456789ab.json").write_text("[]", encoding="utf-8")
-    assert serving.disk_image(f"http://{address}/images", "debian-13", "recipe:one") is None
+    assert external_mirror.disk_image(f"http://{address}/images", "debian-13", "recipe:one") is None

@@ -18,7 +18,7 @@ from harness.errors import ProductError
 from harness.events import Recorder
 from harness.history.file import FileStore
 from harness.plugin.state import message
-from harness.report import outputs, terminal
+from harness.report import run_reports, terminal
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.live import Live
@@ -70,8 +70,8 @@ def judge(folder: Path, text: str) -> None:
     """Write every report of that run, and read it again."""
     written(folder, text)
     result = load(folder)
-    assert outputs.write_all(result, RunDir(folder)) == {}
-    summary, junit = (path.read_bytes() for path in outputs.paths(RunDir(folder)))
+    assert run_reports.write_all(result, RunDir(folder)) == {}
+    summary, junit = (path.read_bytes() for path in run_reports.paths(RunDir(folder)))
     assert CELL in summary.decode()
     assert len(Xml.fromstring(junit).findall(".//testcase")) >= 2
     for line in (folder / "results.jsonl").read_bytes().splitlines():
@@ -135,7 +135,7 @@ def test_every_report_of_any_text_is_written(text: str) -> None:
 
 def test_no_text_becomes_markup_of_the_summary(tmp_path: Path) -> None:
     written(tmp_path, "<img src=x> & &lt; [a](https://example.org) | `x` ``` end")
-    outputs.write_all(load(tmp_path), RunDir(tmp_path))
+    run_reports.write_all(load(tmp_path), RunDir(tmp_path))
     fence, outside = "", list[str]()
     for line in (tmp_path / "summary.md").read_text().splitlines():
         if line.startswith("```"):
@@ -154,8 +154,8 @@ def test_a_report_that_fails_keeps_no_other_from_being_written(tmp_path: Path, m
     def broken(_: object) -> str:
         raise ValueError("no")
 
-    monkeypatch.setattr(outputs, "OUTPUTS", {"broken.md": broken, **outputs.OUTPUTS})
-    failed = outputs.write_all(load(tmp_path), RunDir(tmp_path))
+    monkeypatch.setattr(run_reports, "OUTPUTS", {"broken.md": broken, **run_reports.OUTPUTS})
+    failed = run_reports.write_all(load(tmp_path), RunDir(tmp_path))
     assert {path.name: type(error) for path, error in failed.items()} == {
         "broken.md": ValueError,
         "junit.xml": IsADirectoryError,

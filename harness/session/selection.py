@@ -33,9 +33,9 @@ MOST_CELLS = 20  # whose checks are looked at before a run: conditions differ by
 LOADING_SECONDS = 300.0  # against hanging: a file of checks may do anything when it is loaded
 
 
-def project_of(given: Mapping[str, Any], resolved: Sourced | None = None) -> Project:
+def project_of(values: Mapping[str, Any], resolved: Sourced | None = None) -> Project:
     """Return the project with the settings that were given as options, unless they are resolved already."""
-    return Project.load(RunRequest.of(given, resolved=resolved).sourced().settings)
+    return Project.load(RunRequest.of(values, resolved=resolved).sourced().settings)
 
 
 def choose(
@@ -88,7 +88,7 @@ def refuse_wrong_checks(project: Project, chosen: Sequence[Selected], tier: str 
     if not words or not chosen:
         return
     words += ["-p", "no:cacheprovider", "--collect-only", "-q", "--own-checks", *(["--tier", tier] if tier else [])]
-    words += [word for one in chosen[:MOST_CELLS] for word in ("--cell", one.cell.id)]
+    words += [word for selected in chosen[:MOST_CELLS] for word in ("--cell", selected.cell.id)]
     words += ["--provider", project.settings.provider]
     words += ["--infra-profile", profile_of(project.spec, project.settings)]
     done = proc.run(call(PYTEST, *words), timeout=LOADING_SECONDS, check=False)
@@ -106,13 +106,13 @@ def profile_of(spec: Spec, settings: Settings) -> str:
     if settings.infra_profile is not None:
         return settings.infra_profile
     provider = providers.machines_like(settings)
-    found = [name for name, infra in spec.infras.items() if infra.provider == provider]
-    if not found:
+    profiles = [name for name, infra in spec.infras.items() if infra.provider == provider]
+    if not profiles:
         raise BadInput(
             f"matrix/infras.yml has no infra profile for provider {settings.provider}",
             hint="set `provider` of one of them, or choose one with --infra-profile",
         )
-    return found[0]
+    return profiles[0]
 
 
 def measured_memory(spec: Spec, settings: Settings) -> MeasuredMemory | None:
@@ -123,8 +123,8 @@ def measured_memory(spec: Spec, settings: Settings) -> MeasuredMemory | None:
 
 def sizes_of(spec: Spec, settings: Settings) -> Sizes:
     """Return what the history says that the machines of cells take, where that counts."""
-    found = Sizes.load(settings, os.environ, measured_memory(spec, settings))
-    return replace(found, others=lambda cell: spec.product_of(cell.values).makes_machines)
+    sizes = Sizes.load(settings, os.environ, measured_memory(spec, settings))
+    return replace(sizes, others=lambda cell: spec.product_of(cell.values).makes_machines)
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:
@@ -144,10 +144,10 @@ def find_run(runs: Path, run: str) -> RunResult:
     from harness.report.results import load
 
     if run == LAST:
-        found = max(RunDir.all_in(runs), key=lambda run: run.results.stat().st_mtime, default=None)
-        if found is None:
+        newest = max(RunDir.all_in(runs), key=lambda run: run.results.stat().st_mtime, default=None)
+        if newest is None:
             raise BadInput(f"there is no run in {runs}", hint="give the directory of run results with --runs")
-        return load(found.path.resolve())
+        return load(newest.path.resolve())
     named = RunDir.of(runs, run)
     if not named.results.is_file():
         raise BadInput(

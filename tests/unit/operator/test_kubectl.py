@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
-from harness.operator.usual import usual_kubeconfig, usual_namespace
+from harness.operator.kubectl import usual_kubeconfig, usual_namespace
 
 
 def written(path: Path, **context: str) -> Path:

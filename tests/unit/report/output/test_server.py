@@ -10,8 +10,8 @@ from http.client import HTTPConnection, HTTPResponse
 import pytest
 
 from harness.errors import BadInput
-from harness.report.output import files
-from harness.report.output.files import Contents, server
+from harness.report.output import server as served
+from harness.report.output.server import Contents, server
 
 FILES = {"index.html": b"<p>report</p>", "report.json": b"{}", "badge-coverage.svg": b"<svg/>"}
 
@@ -72,7 +72,7 @@ def test_a_name_that_another_site_lets_point_here_is_refused(host: str, status: 
 
 
 def test_it_is_made_anew_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(served, "FRESH_SECONDS", 0.0)
     with serving([{"index.html": b"one"}, {"index.html": b"two"}]) as connection:
         assert [ask(connection, "/")[1] for _ in range(2)] == [b"one", b"two"]
 

@@ -10,7 +10,7 @@ import yaml
 
 from harness.errors import BadInput
 from harness.events import Recorder
-from harness.report.junit import REQUIRED, Submission, read_product, write_submission
+from harness.report.submission import REQUIRED, Submission, read_product, write_submission
 from harness.rundir import RunDir
 from harness.validate.conformance.upstream import load_upstream
 

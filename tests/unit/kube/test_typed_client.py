@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiException, CoreV1Api, V1ConfigMap, V1ObjectMeta
 
-from harness.kube.client import Cluster, typed_client
+from harness.kube.client import Cluster
+from harness.kube.typed_client import typed_client
 
 Seen = list[tuple[str, str, dict[str, str], Any]]
 

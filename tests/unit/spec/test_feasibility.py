@@ -1,8 +1,7 @@
-"""A well-formed matrix that makes no sense: rules in every phase, infra profiles, the length of ids, dates."""
+"""A well-formed matrix that can never be: rules in every phase, infra profiles, the length of ids."""
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from harness.paths import PROJECT
 from harness.plan.build import plan_tier
 from harness.plan.coverage import coverage_text
 from harness.plan.lock import runnable
-from harness.spec import Spec, load_spec, sense
+from harness.spec import Spec, feasibility, load_spec
 from tests.unit.spec.conftest import edit, mistakes
 
 
@@ -143,7 +142,7 @@ HOPS = {"upgrade-hops", "workers-behind"}  # over two minor releases
 )
 def test_a_scenario_that_ships_is_left_out_where_no_value_is_late_enough(own: Path, text: str, gone: set[str]) -> None:
     spec = with_axes(own, text)
-    assert sense.left_out(spec) == gone
+    assert feasibility.left_out(spec) == gone
     for infra in spec.infras:
         plan = plan_tier(spec, "lifecycle", infra)
         assert {out.value for out in plan.goal.left_out if out.by == "matrix"} == gone
@@ -159,7 +158,7 @@ def test_a_scenario_that_ships_is_left_out_where_no_value_is_late_enough(own: Pa
 
 def test_a_pinned_cell_that_ships_is_left_out_where_its_own_value_is_not_late_enough(own: Path) -> None:
     spec = with_axes(own, FEWER)
-    assert sense.left_out(spec) == set()
+    assert feasibility.left_out(spec) == set()
     assert "upgrade-hops" not in {cell["scenario"] for cell in runnable(spec, "operator-lifecycle", "embedded")}
     absent = plan_tier(spec, "operator-lifecycle", "embedded").absent
     said = "scenario upgrade-hops starts from an earlier kubernetes (minor, minor), which 1.36.3 does not have"
@@ -180,7 +179,7 @@ def test_a_pinned_cell_of_ones_own_that_has_nothing_before_it_is_a_mistake(own: 
 
 
 def test_the_packaged_matrix_leaves_nothing_out(own: Path) -> None:
-    assert sense.left_out(load_spec(own)) == frozenset()
+    assert feasibility.left_out(load_spec(own)) == frozenset()
 
 
 def test_a_scenario_of_ones_own_that_cannot_be_is_a_mistake(own: Path) -> None:
@@ -231,29 +230,3 @@ def test_a_word_that_no_axis_has_is_a_mistake_also_in_a_scenario_that_ships(own:
     (own / "scenarios.yml").write_text(text, encoding="utf-8")
     with pytest.raises(BadInput, match="unknown word of `before` on axis kubernetes 'minr'"):
         with_axes(own, NONE)
-
-
-def test_support_counts_until_its_last_day(matrix: Path) -> None:
-    assert mistakes(matrix, date(2026, 12, 31)) == []
-    assert [line.split(": ", 2)[1] for line in mistakes(matrix, date(2027, 7, 1))] == [
-        "axes[0].values[2].support",
-        "quarantine[0].until",
-    ]
-
-
-def test_a_value_may_stay_longer_with_a_reason(matrix: Path) -> None:
-    extended = "until: 2026-06-30, extended: {until: 2027-01-31, why: customers have it}"
-    edit(matrix / "axes.yml", "until: 2027-06-30", extended)
-    assert mistakes(matrix) == []
-    (matrix / "quarantine.yml").write_text("quarantine: []\n", encoding="utf-8")
-    (said,) = mistakes(matrix, date(2027, 2, 1))
-    assert said.endswith("out of support since 2027-01-31; remove the value, or extend it again")
-
-
-def test_an_extended_value_keeps_its_image(matrix: Path) -> None:
-    edit(matrix / "images.yml", "2029-05-31", "2026-05-31")
-    (said,) = mistakes(matrix)
-    assert "images[1].end_of_life: out of support since 2026-05-31" in said
-    support = "{from: 2020-01-01, until: 2026-05-31, extended: {until: 2027-01-31, why: customers have it}}"
-    edit(matrix / "axes.yml", "needs: [internet]", f"needs: [internet], support: {support}")
-    assert mistakes(matrix) == []
