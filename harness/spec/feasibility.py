@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,11 @@ class Possibilities:
         """Return the rules that cells obey."""
         return self.book.rules
 
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """Return the scenarios that no cell can have because a project's own axes lack what they start from."""
+        return left_out(self.space)
+
     def why_not(self, narrow: Narrow, book: Rulebook | None = None) -> str:
         """Say why no cell can have its values in some sets, on any infra profile; nothing when one can."""
         obeyed = self.book if book is None else book
@@ -80,7 +85,7 @@ class Possibilities:
 
 
 def _axes(known: Possibilities) -> Iterator[Finding]:
-    without = left_out(known.space)
+    without = known.left_out
     for a, axis in enumerate(known.space.axes):
         for v, value in enumerate(axis.values):
             if axis.name == "scenario" and value.id in without:
@@ -143,8 +148,7 @@ def _constraints(known: Possibilities, document: Document) -> Iterator[Finding]:
         at = ("constraints", c)
         if fewer and is_packaged(document.place_of(at)[0]):
             continue
-        without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
-        others = Rulebook.of(rules(known.space.model_copy(update={"constraints": without})))
+        others = Rulebook.of([other for other in known.rules if other is not rule and other.origin is not rule])
         empty = [axis for axis, ids in rule.then.items() if not ids]
         if empty:
             message = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"
@@ -202,7 +206,7 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
     for p, cell in enumerate(pinned):
         if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
             continue  # said by crossref
-        if cell["scenario"] in left_out(known.space) or pinned_lacking(known.space, cell):
+        if cell["scenario"] in known.left_out or pinned_lacking(known.space, cell):
             continue
         at = ("pinned", p)
         same = first.setdefault(tuple(sorted(cell.items())), p)
@@ -215,10 +219,9 @@ def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterat
     broken = [rule.why for rule in known.rules if rule.broken_by(cell)]
     if broken:
         yield f"the cell breaks a rule: {'; '.join(dict.fromkeys(broken))}; change one of its values"
-    else:
+    elif not any(all(value in can[axis] for axis, value in cell.items()) for can in known.by_infra.values()):
         why = known.why_not({axis: frozenset({value}) for axis, value in cell.items()})
-        if why:
-            yield f"no infra profile can run the cell: {why}; change one of its values"
+        yield f"no infra profile can run the cell: {why}; change one of its values"
     machines = sum(machine.count for machine in known.space.topologies[cell["topology"]].machines)
     if machines > tier.budget.machines:
         remedy = "raise it, or pin a smaller topology"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +89,24 @@ def patterns(playbook: Path, sources: str, depth: int = 0) -> Iterator[list[str]
 
 
 def read_plays(playbook: Path, of: type = list) -> Any:
-    """Return the content of a file of plays or tasks, or of another type. Raises Unclear where it has none such."""
+    """Return the content of a file of plays or tasks, or of another type, to be read only.
+
+    Raises:
+        Unclear: it has none such.
+    """
     try:
-        content = yaml_text.document(read_text(playbook), playbook, loader=_Loader)
+        content = _content(read_text(playbook))
     except BadInput as error:
         raise Unclear from error
     if not isinstance(content, of):
         raise Unclear
     return content
+
+
+@lru_cache(maxsize=512)
+def _content(text: str) -> Any:
+    """Return what a text says: phases of a product share most of their playbooks, and products most of their phases."""
+    return yaml_text.document(text, "a playbook", loader=_Loader)
 
 
 def plain(word: Any, sources: str) -> str:

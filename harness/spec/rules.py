@@ -18,11 +18,15 @@ TO_RESTART_ONE_BY_ONE = 2  # nodes: one restarts, another looks on
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a cell's values are all in `when`, they are all in `then`; both map axes to sets of value ids."""
+    """Where a cell's values are all in `when`, they are all in `then`; both map axes to sets of value ids.
+
+    origin: the rule of constraints.yml that it follows from, for the values of a phase.
+    """
 
     when: Mapping[str, frozenset[str]]
     then: Mapping[str, frozenset[str]]
     why: str
+    origin: Rule | None = field(default=None, compare=False, repr=False)
 
     def broken_by(self, values: Mapping[str, str]) -> bool:
         """Tell whether a cell (a value id on every axis) contradicts the rule."""
@@ -120,7 +124,7 @@ def _on_the_way(spec: Space, scenario: str, phase: ScenarioPhase, written: tuple
         when = {axis: ending(axis, wanted) for axis, wanted in rule.when.items()}
         then = {axis: ending(axis, wanted) for axis, wanted in rule.then.items()}
         why = f"{rule.why} (in phase {phase.phase} of {scenario})"
-        yield Rule({**when, "scenario": frozenset({scenario})}, then, why)
+        yield Rule({**when, "scenario": frozenset({scenario})}, then, why, rule)
 
 
 def earlier(spec: Space, axis: str, value: AxisValue, steps: tuple[str, ...]) -> AxisValue | None:

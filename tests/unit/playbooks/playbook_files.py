@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +22,7 @@ from harness import proc
 from harness.yaml_text import LOADER
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
+MODULE_PYTHON = Path(__file__).with_name("module_python.py")
 PLAYBOOKS = Path(__file__).resolve().parents[3] / "playbooks"
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir() if path.is_dir())
 ENTRIES = sorted(path for path in PLAYBOOKS.glob("*.yml") if path.name not in {"cluster.yml", "galaxy.yml"})
@@ -52,13 +57,31 @@ def tasks(path: Path) -> Iterator[dict[str, Any]]:
         yield task
 
 
+@cache
+def module_server() -> Path:
+    """Return the socket of a server that runs modules for all tests of this process; it ends with its input."""
+    library = Path(str(find_spec("ansible").origin)).parents[1]  # type: ignore[union-attr] # it is installed
+    place = mkdtemp()
+    atexit.register(shutil.rmtree, place)
+    path = Path(place) / "modules"
+    server = subprocess.Popen(
+        [sys.executable, "-I", "-S", MODULE_PYTHON, path, library],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    atexit.register(server.communicate)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    return path
+
+
 def module_python(place: Path) -> Path:
     """Return a program for `ansible_python_interpreter`, written into a folder, which runs modules quickly."""
-    library = Path(str(find_spec("ansible").origin)).parents[1]  # type: ignore[union-attr] # it is installed
     program = place / "module-python"
     program.write_text(
         f'#!/bin/sh\n[ $# = 0 ] || exec {sys.executable} "$@"\n'
-        f"exec {sys.executable} -I -S {Path(__file__).with_name('module_python.py')} {library}\n",
+        f"exec {sys.executable} -I -S {MODULE_PYTHON} {module_server()}\n",
         encoding="utf-8",
     )
     program.chmod(0o755)
@@ -152,6 +175,7 @@ def run_here(
             "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_ROLES_PATH": str(PLAYBOOKS / "roles"),
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(PLAYBOOKS / "callback_plugins"),
         },
     )
     return done.stdout

@@ -2,7 +2,9 @@
 
 Files of variables are read once. Each request gets the variables that a task of a play on a host would have: those of
 the inventory, Ansible's own, and `--extra-vars` over them. https://docs.ansible.com/ansible/latest/api/index.html
-No template changes a variable, so the lookup of templates need not copy all of them, deeply, for each.
+No template changes a variable, so the lookup of templates need not copy all of them, deeply, for each. A text is
+compiled once: Ansible compiles the text of a variable each time that another one asks for it, hundreds of times in a
+request.
 """
 
 from __future__ import annotations
@@ -21,8 +23,36 @@ from ansible.plugins.loader import init_plugin_loader, lookup_loader
 from ansible.template import Templar
 from ansible.utils import vars as ansible_vars
 from ansible.vars.manager import VariableManager
+from jinja2 import Environment
 
 PLAY = Path(__file__).with_name("render.yml")
+# What the text of a template may choose for itself: docs/templates of Ansible, `#jinja2:`.
+SYNTAX = (
+    *(f"{part}_{end}_string" for part in ("block", "variable", "comment") for end in ("start", "end")),
+    *("line_statement_prefix", "line_comment_prefix"),
+    *("trim_blocks", "lstrip_blocks", "newline_sequence", "keep_trailing_newline"),
+)
+
+
+def compile_once() -> None:
+    """Have every Jinja environment of this process keep the code of each text, by all that the code hangs on.
+
+    Since ansible-core 2.19, that is also whether backslashes in expressions are escaped, which is ambient.
+    """
+    plain, code = Environment.compile, {}
+    escaping = getattr(sys.modules.get("ansible._internal._templating._jinja_bits"), "_TemplateCompileContext", None)
+
+    def compiled(self: Environment, source: Any, name: Any = None, filename: Any = None, *more: Any) -> Any:
+        if not isinstance(source, str):
+            return plain(self, source, name, filename, *more)
+        ambient = escaping.current(optional=True) if escaping else None
+        syntax = tuple(getattr(self, field) for field in SYNTAX)
+        key = (source, name, filename, more, type(self), syntax, ambient and ambient.escape_backslashes)
+        if key not in code:
+            code[key] = plain(self, source, name, filename, *more)
+        return code[key]
+
+    Environment.compile = compiled  # type: ignore[method-assign,assignment]
 
 
 class Renderer:
@@ -32,6 +62,7 @@ class Renderer:
         init_plugin_loader([])
         lookup = lookup_loader.get("ansible.builtin.template", class_only=True)
         vars(sys.modules[lookup.__module__])["deepcopy"] = dict
+        compile_once()
         self._loader = DataLoader()
         self._known = self._extra_vars(*(f"@{source}" for source in sources))
         self._inventories: dict[str, InventoryManager] = {}

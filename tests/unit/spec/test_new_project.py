@@ -18,6 +18,7 @@ from harness.spec import load_spec
 from harness.spec import new_project as packaged
 from harness.spec.new_project import NewProject, TeamPlaybooks, look, named
 from harness.spec.plays import GROUPS, PHASES
+from tests.unit.playbooks.playbook_files import module_python
 
 GITLAB = "group/vmatrix"
 PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
@@ -152,13 +153,14 @@ def test_the_playbook_that_hands_out_a_kubeconfig(tmp_path: Path) -> None:
     written(NewProject(tmp_path, "ours", named(tmp_path, ".", {"deploy": "site.yml"}), ""))
     text = (tmp_path / "vmatrix-deploy.yml").read_text(encoding="utf-8")
     assert text.count("hosts: control_plane[0]") == 1
-    hosts, playbooks, local = {}, [], {"ansible_connection": "local", "ansible_become": False}
+    local = {"ansible_connection": "local", "ansible_become": False, "ansible_pipelining": True}
+    hosts, playbooks, python = {}, [], str(module_python(tmp_path))
     for number, (server, address) in enumerate(PLACES.items()):
         admin, playbook = tmp_path / f"admin-{number}.conf", tmp_path / f"deploy-{number}.yml"
         admin.write_text(f"    server: {server}\n    token: x\n", encoding="utf-8")
         of_one = text.replace("control_plane[0]", f"control_plane[{number}]")
         playbook.write_text(of_one.replace("/etc/kubernetes/admin.conf", str(admin)), encoding="utf-8")
-        hosts[f"cp-{number}"] = {**local, "ansible_host": address, "ansible_python_interpreter": sys.executable}
+        hosts[f"cp-{number}"] = {**local, "ansible_host": address, "ansible_python_interpreter": python}
         playbooks.append(playbook)
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"control_plane": {"hosts": hosts}}), encoding="utf-8")
     program = Path(sys.executable).with_name("ansible-playbook")

@@ -1,4 +1,4 @@
-"""What cells need of an infra cluster, by their values."""
+"""What cells need of an infra cluster, by their values; which rules follow from a constraint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from harness.model import Cell, Phase
 from harness.paths import packaged_dir
 from harness.spec import Spec, load_spec
 from harness.spec.models import AxisValue
-from harness.spec.rules import lacking, needed, needs_of
+from harness.spec.rules import lacking, needed, needs_of, rules
 
 
 def a_cell(values: dict[str, str], before: dict[str, str] | None = None) -> Cell:
@@ -40,3 +40,13 @@ def test_the_value_that_a_cell_starts_from_counts() -> None:
 def test_every_infra_profile_offers_pods() -> None:
     for infra in SPEC.infras:
         assert lacking(SPEC, infra, "runtime", "in-pods") == ()
+
+
+def test_without_a_constraint_the_rules_are_those_that_do_not_follow_from_it() -> None:
+    whole = rules(SPEC)
+    following = [rule for rule in whole if rule.origin is not None]
+    assert len(following) > len(SPEC.constraints)
+    for number, written in enumerate(whole[: len(SPEC.constraints)]):
+        others = SPEC.constraints[:number] + SPEC.constraints[number + 1 :]
+        left = tuple(rule for rule in whole if rule is not written and rule.origin is not written)
+        assert left == rules(SPEC.model_copy(update={"constraints": others})), written.why
