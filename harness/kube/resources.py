@@ -90,6 +90,9 @@ VOLUME_SNAPSHOT = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "
 INGRESS = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 INGRESS_CLASS = Resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False)
 NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+# As far as their groups and names go; which version an API serves is found out.
+GATEWAY = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway")
+TLS_ROUTE = Resource("gateway.networking.k8s.io", "v1", "tlsroutes", "TLSRoute")
 SERVICE_CIDR = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 CALICO_POOL = Resource("crd.projectcalico.org", "v1", "ippools", "IPPool", namespaced=False)
 CALICO_FELIX = Resource("crd.projectcalico.org", "v1", "felixconfigurations", "FelixConfiguration", namespaced=False)

@@ -124,6 +124,8 @@ OWNED = (
     "/etc/crio/crio.conf.d/*",
     "/etc/crio/policy.json",
     "/etc/api-endpoint/haproxy.cfg",
+    "/etc/virtual-address/keepalived.conf",
+    "/etc/systemd/system/virtual-address.service",
     "/etc/modules-load.d/kubernetes.conf",
     "/etc/sysctl.d/90-kubernetes.conf",
     *(

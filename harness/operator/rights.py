@@ -16,7 +16,9 @@ from harness.kube.resources import (
     DEPLOYMENT,
     ENDPOINT_SLICE,
     EVENT,
+    GATEWAY,
     INGRESS,
+    INGRESS_CLASS,
     JOB,
     LEASE,
     MUTATING_WEBHOOK,
@@ -30,6 +32,7 @@ from harness.kube.resources import (
     SERVICE_ACCOUNT,
     STORAGE_CLASS,
     SUBJECT_ACCESS_REVIEW,
+    TLS_ROUTE,
     VALIDATING_WEBHOOK,
     VM,
     VMI,
@@ -65,6 +68,8 @@ MANAGER = (
 _OURS = tuple(f"{kind.resource.plural}.{kind.resource.group}" for kind in KINDS)
 DEFINITIONS = (
     Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
+    Right(INGRESS_CLASS, ("list",), "whether an Ingress can pass TLS through"),
+    Right(GATEWAY, ("get",), "whether a Gateway, which may be in another namespace, passes TLS through"),
     Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),
     Right(SUBJECT_ACCESS_REVIEW, ("create",), "a namespace says whose Deliveries may deploy into it"),
 )
@@ -166,8 +171,12 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SWITCH, ("update",), "a machine that is hung is restarted", "restart"),
     ),
     "endpoint": (
-        Right(SERVICE, ("create", "get", "patch"), "CLUSTER-api"),
-        Right(ENDPOINT_SLICE, ("create", "get", "patch"), "the control planes behind it"),
+        Right(SERVICE, ("create", "delete", "get", "patch"), "CLUSTER-api"),
+        Right(ENDPOINT_SLICE, ("create", "delete", "get", "patch"), "the control planes behind it"),
+        Right(INGRESS, ("create", "delete", "get", "patch"), "CLUSTER-api"),
+        Right(TLS_ROUTE, ("create", "delete", "get", "patch"), "CLUSTER-api"),
+        Right(SECRET, ("create", "delete", "get", "patch"), "CLUSTER-user-kubeconfig"),
+        Right(CLUSTER, ("patch",), "where the API is", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
     "authority": (

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,13 @@ def _mapping(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
+def _an_address(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(ip_address(value))
+    except ValueError:
+        return False
+
+
 def _key(value: Any) -> bool:
     try:
         return len(base64.b64decode(str(value), validate=True)) == KEY_BYTES
@@ -143,6 +151,7 @@ FORMS: Mapping[str, Form] = {
     "cluster_etcd_defragment_mebibytes": Form("a number of MiB", "100", _number(0, 1 << 31)),
     "cluster_certificates_renew_before_days": Form("a number of days", "90", _number(0, 1 << 31)),
     "cluster_ca_rotation": Form("a name such as 2026-11", "2026-11", _matching(ROTATION), empty=True),
+    "cluster_api_virtual_address": Form("an IP address", "192.0.2.50", _an_address, empty=True),
     "cluster_kubeconfig_server": Form("a server's URL", "https://10.0.0.5:6443", _matching(SERVER), empty=True),
     "cluster_encryption_key": Form("32 bytes in base64", "`head -c 32 /dev/urandom | base64`", _key, empty=True),
     "cluster_tls_minimum": Form(

@@ -24,6 +24,7 @@ NODE_PREFIX = {4: 24, 6: 64}  # by IP version; kubeadm's node-cidr-mask-size-ipv
 # kubeadm: a pod network has 16 bits more than a node's at most. API server: a Service network has 20 bits at most.
 LARGEST = {PODS: (48, "kubeadm"), SERVICES: (108, "the API server")}
 FEWEST_SERVICES = 10  # addresses: kubeadm's constants.MinimumAddressesInServiceSubnet
+VIRTUAL = "cluster_api_virtual_address"
 BALANCED = "cluster_load_balancer_addresses"
 FORMS = "give addresses as 192.0.2.240-192.0.2.250 or 192.0.2.240/28"
 
@@ -33,7 +34,8 @@ def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Any], machines: S
 
     Args:
         given: the variables of EXAMPLES, those of IPv6 "" without it; `cluster_load_balancer_addresses`, None where no
-            MetalLB hands them out; and `outside`: further addresses that machines have to reach.
+            MetalLB hands them out; `cluster_api_virtual_address`, if there is one;
+            and `outside`: further addresses that machines have to reach.
         hosts: cluster_hosts, which has to name every machine.
         machines: names of the inventory.  nodes: how many of them need a network of the pods' network.
     """
@@ -48,6 +50,8 @@ def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Any], machines: S
     taken = {str(each[key]): f"machine {each.get('name')}" for each in hosts for key in _keys(each)}
     taken |= dict.fromkeys(map(str, given["outside"]), "the mirror")
     wrong += [*_families(given, networks), *_sizes(networks, nodes), *_meetings(networks, taken)]
+    if given.get(VIRTUAL):
+        wrong += _virtual(given[VIRTUAL], networks, taken)
     if given[BALANCED] is not None:
         wrong += _balanced(given[BALANCED], networks, taken)
     return wrong
@@ -130,6 +134,21 @@ def _meetings(networks: Mapping[str, Network], taken: Mapping[str, str]) -> Iter
                     f"{name} {network} contains {text}, the address of {whose}, which would become unreachable:"
                     " choose a network without machines"
                 )
+
+
+def _virtual(text: Any, networks: Mapping[str, Network], taken: Mapping[str, str]) -> Iterator[str]:
+    address = _address(text)
+    if address is None:
+        yield f"{VIRTUAL} {text} is not an IP address: use one such as 192.0.2.50, or leave it out"
+        return
+    if PODS in networks and address.version != networks[PODS].version:
+        yield f"{VIRTUAL} {text} is not of IPv{networks[PODS].version}, as {PODS} is: use one of the same IP family"
+    for name, network in networks.items():
+        if address in network:
+            yield f"{VIRTUAL} {text} is in {name} {network}: use a free address of the machines' network"
+    for other, whose in taken.items():
+        if _address(other) == address:
+            yield f"{VIRTUAL} {text} is the address of {whose}: use one that nobody has"
 
 
 def _range(text: str) -> Range:

@@ -248,6 +248,7 @@ OTHER_READERS = {
     "infra/kind/kubevirt.py": "a kubeconfig that kind wrote",
     "infra/kind/releases.py": "looks for places in a file that was read already",
     "infra/pods.py": "a file of the package",
+    "operator/controllers/guest.py": "a kubeconfig that the operator keeps",
     "operator/decide/users.py": "a kubeconfig that the operator keeps",
     "operator/decide/variables.py": "a file of the package",
     "operator/execute/operation_run.py": "looks for credentials; text that is not YAML is one",

@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import ObjectModel, StatusModel, listed
 from harness.operator.api.addons import AddonStatus
+from harness.operator.api.endpoint import EndpointState
 from harness.operator.api.etcd import BackupScheduleState, Moment, OperationSnapshot, TakenSnapshot
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import FreeForm, Line, ObjectName
@@ -173,6 +174,7 @@ class DeclaredClusterStatus(StatusModel):
     approval: PendingApproval | None = Field(default=None, description="The operation that waits for an approval.")
     authority: AuthorityState | None = Field(default=None, description="The CAs that the cluster is begun with.")
     networks: NetworksState | None = Field(default=None, description="Its networks, where it names a pool.")
+    endpoint: EndpointState | None = Field(default=None, description="The way to its API, where it asks for one.")
     addons: tuple[AddonStatus, ...] = listed(
         "What became of each add-on in the cluster.", key="name", default=(), max_length=40
     )

@@ -21,6 +21,7 @@ from harness.operator.api.components import (
     MaintenanceSettings,
 )
 from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.endpoint import LOCAL, SERVICE_TYPE, VIRTUAL, ApiEndpoint
 from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings, SecretName
 from harness.operator.api.networks import ClusterNetwork
 from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
@@ -157,10 +158,29 @@ CRIO_FROM_MIRROR = Cel(
 )
 
 
+ONE_ENDPOINT = Cel(
+    f"self.loadBalancer.type == '{LOCAL}' || self.endpoint.type in ['{LOCAL}', '{SERVICE_TYPE}']",
+    "endpoint and loadBalancer ask for different ways to the API",
+    "remove loadBalancer",
+    ".loadBalancer.type",
+    holds=lambda spec: spec.load_balancer.type == LOCAL or spec.endpoint.type in (LOCAL, SERVICE_TYPE),
+)
+OWN_ADDRESS = Cel(
+    f"self.endpoint.type != '{VIRTUAL}' || !has(self.playbooks.product)",
+    "other playbooks keep no virtual address on control planes",
+    "choose another type",
+    ".endpoint.type",
+    holds=lambda spec: spec.endpoint.type != VIRTUAL or spec.playbooks.product is None,
+)
+
+
 class ClusterDeploymentSpec(ApiModel):
     """The wanted cluster."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY, CRIO_FROM_MIRROR)
+    cel: ClassVar[tuple[Cel, ...]] = (
+        *(*ETCD_RULES, *ADOPTION_RULES, OWN_AUTHORITY, CRIO_FROM_MIRROR),
+        *(ONE_ENDPOINT, OWN_ADDRESS),
+    )
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
     adopt: bool = Field(
@@ -181,6 +201,7 @@ class ClusterDeploymentSpec(ApiModel):
     machine_sets: tuple[WantedSet, ...] = listed(
         "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
     )
+    endpoint: ApiEndpoint = part(ApiEndpoint, "The way to the cluster's API.")
     load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
     authentication: Authentication = part(Authentication, "Who may log in with tokens of other issuers.")
     hardening: Hardening = part(Hardening, "What makes the cluster harder to break into.")
@@ -200,6 +221,12 @@ class ClusterDeploymentSpec(ApiModel):
     playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
     jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
     deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")
+
+    @property
+    def way(self) -> ApiEndpoint:
+        """Return the endpoint, also of an object that says it by `loadBalancer`."""
+        old = self.endpoint.type == LOCAL and self.load_balancer.type == SERVICE_TYPE
+        return self.endpoint.model_copy(update={"type": SERVICE_TYPE}) if old else self.endpoint
 
 
 class ClusterDeploymentStatus(StatusModel):

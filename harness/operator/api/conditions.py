@@ -19,6 +19,7 @@ RESTORED = "Restored"  # of an EtcdRestore
 ADDONS_READY = "AddonsReady"
 BACKUP_FRESH = "BackupFresh"
 ETCD_HEALTHY = "EtcdHealthy"
+ENDPOINT_READY = "EndpointReady"
 AUTHORITY_VALID, NETWORKS_ALLOCATED = "AuthorityValid", "NetworksAllocated"
 SPREAD = "Spread"  # of a MachineSet, and of a ClusterDeployment with such sets
 AVAILABLE = "Available"  # of a ClusterNetworkPool

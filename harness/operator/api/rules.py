@@ -43,6 +43,7 @@ from harness.spec.variables import known_variables
 Part = Literal["version", "source", "settings", "machines", "addons"]
 HOSTS = "cluster_hosts"
 API_NAMES = "cluster_api_extra_sans"
+VIRTUAL_ADDRESS = "cluster_api_virtual_address"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets itself, whatever spec.variables says, and what people use instead.
 OPERATORS_OWN: Mapping[str, str] = {
@@ -178,7 +179,8 @@ VERSIONS = (
     *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
     *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in BUILT_IN),
 )
-KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
+OF_ITS_OWN = (SpecField("machineSets", HOSTS, "machines"), SpecField("endpoint.address", VIRTUAL_ADDRESS))
+KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, *OF_ITS_OWN)}
 
 
 # The four networks by the names of their fields, and the variables by which the matrix and the playbooks know them.

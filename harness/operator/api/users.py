@@ -73,6 +73,16 @@ class ClusterUserSpec(ApiModel):
     )
 
 
+OTHER_SECRET = Cel(
+    "self.metadata.name != 'kubeconfig'",
+    "the Secret of that name has the kubeconfig of the cluster's endpoint",
+    "choose another name",
+    ".metadata.name",
+    creating=True,
+    holds=lambda user: user.metadata.name != "kubeconfig",
+)
+
+
 class ClusterUserStatus(StatusModel):
     """What the user has."""
 
@@ -85,5 +95,6 @@ class ClusterUserStatus(StatusModel):
 class ClusterUser(ObjectModel):
     """A user of a cluster: the operator makes its kubeconfig, renews it, and binds its roles."""
 
+    cel: ClassVar[tuple[Cel, ...]] = (OTHER_SECRET,)
     spec: ClusterUserSpec = Field(description="Who opens a cluster, and what it may do there.")
     status: ClusterUserStatus = Field(default_factory=ClusterUserStatus, description="What the user has.")

@@ -19,7 +19,6 @@ from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.addons import BUILT_IN, AddonStatus
 from harness.operator.api.cluster import AppliedHost, CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import service_names
 from harness.operator.api.conditions import (
     ACCEPTED,
     ADDONS_READY,
@@ -27,6 +26,7 @@ from harness.operator.api.conditions import (
     BACKUP_FRESH,
     CONTROL_PLANE_READY,
     DEGRADED,
+    ENDPOINT_READY,
     ETCD_HEALTHY,
     MACHINES_READY,
     NETWORKS_ALLOCATED,
@@ -39,6 +39,7 @@ from harness.operator.api.conditions import (
     new,
     with_conditions,
 )
+from harness.operator.api.endpoint import api_url, url_of
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import (
     CANCEL_ANNOTATION,
@@ -49,6 +50,7 @@ from harness.operator.api.resources import (
     RESET_FINALIZER,
     UID_LABEL,
 )
+from harness.operator.api.rules import API_NAMES
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS, set_name
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.addons import source_digest
@@ -65,6 +67,8 @@ from harness.operator.controllers.machine_phase import follow_claims
 from harness.operator.decide.authority import EXPIRES_SOON, is_wanted
 from harness.operator.decide.backups import BackupFreshness, freshness
 from harness.operator.decide.due import Wait, WaitReason
+from harness.operator.decide.endpoint import is_named
+from harness.operator.decide.endpoint import told as told_of_endpoint
 from harness.operator.decide.etcd import health
 from harness.operator.decide.networks import NOT_YET
 from harness.operator.decide.observed import RESET, RESTORING
@@ -219,6 +223,7 @@ BY_ITSELF = frozenset(
     {
         *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
         *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
+        WaitReason.WAITING_FOR_ENDPOINT,
     }
 )
 # Waits that only a person ends, because something went wrong or cannot be.
@@ -228,7 +233,6 @@ NO_HELP = frozenset(
         *(WaitReason.RESTORE_NOT_NAMED, WaitReason.RESTORE_NOT_CONFIRMED),
     }
 )
-API_PORT = 6443
 FORMER_SECONDS = 1.0  # pacing: what is left of an earlier object goes in the background
 
 
@@ -240,6 +244,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
     """
     machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
     addons, degraded, found = addons_ready(view), _degraded(view, moment), health(view.observed)
+    endpoint = _endpoint_ready(view)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
@@ -251,8 +256,9 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
         AUTHORITY_VALID: _authority_valid(view),
         NETWORKS_ALLOCATED: _networks_allocated(view),
+        ENDPOINT_READY: endpoint,
         SPREAD: _spread(sets),
-        READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons)),
+        READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons, endpoint)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
     wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
@@ -294,6 +300,19 @@ def _networks_allocated(view: DeclaredView) -> Said:
         return True, "NoPool", ""
     state = view.observed.networks
     return (None, "NotYet", NOT_YET) if state is None else (state.allocated, state.reason, state.message)
+
+
+def _endpoint_ready(view: DeclaredView) -> Said:
+    """Return whether the endpoint leads to the API."""
+    if view.wish is None:
+        return None, "NotAccepted", ""
+    return told_of_endpoint(view.observed.endpoint, view.wish.spec.way, usable=_named(view))
+
+
+def _named(view: DeclaredView) -> bool:
+    """Tell whether certificates have the names of the endpoint."""
+    applied = view.observed.applied
+    return applied is not None and view.wish is not None and is_named(view.wish, applied.variables, API_NAMES)
 
 
 def _spread(sets: Sequence[Json]) -> Said:
@@ -419,13 +438,14 @@ def _planes(view: DeclaredView) -> list[AppliedHost]:
 
 
 def _endpoint(view: DeclaredView) -> str | None:
-    """Return the URL of the Service, or else of the first control plane's API server: nothing is in front of all."""
-    if view.wish is not None and view.wish.spec.load_balancer.type == "Service":
-        names = service_names(view.wish.metadata.name, view.wish.metadata.namespace)
-        return f"https://{names[-1]}:{API_PORT}"
+    """Return the URL of the endpoint, or of the first control plane's API server while certificates do not name it."""
+    if view.wish is not None and _named(view):
+        meta, state = view.wish.metadata, view.observed.endpoint
+        url = api_url(view.wish.spec.way, meta.name, meta.namespace, state.port if state is not None else None)
+        if url is not None:
+            return url
     first = next((host.address for host in _planes(view)), None)
-    address = f"[{first}]" if first is not None and ":" in first else first
-    return f"https://{address}:{API_PORT}" if address else None
+    return url_of(first) if first else None
 
 
 def _word(operation: str) -> str:

@@ -1,59 +1,49 @@
-"""Endpoints: a Service in front of the control planes of a cluster that asks for one, put back where it is changed."""
+"""Endpoints: what leads to the control planes of a cluster in its infra cluster, put back where it is changed.
+
+A Service without a selector and its EndpointSlice are behind every type but VIP: the slice follows the control planes,
+and an Ingress, a TLSRoute or a load balancer follows the Service. The kubeconfig for people names the endpoint. That of
+the operator never does: it has to open a cluster whose endpoint does not work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from harness.errors import InfraRetriable
-from harness.kube.client import Json
+from pydantic import ValidationError
+
+from harness.kube.client import ApiFailure, Json, ServedKinds
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import deleting, dig, ensure, holds, owner_reference
+from harness.kube.objects import deleting, dig, holds
 from harness.kube.reconcile import Controller, follow, follow_children
-from harness.kube.resources import ENDPOINT_SLICE, SERVICE
-from harness.model import LABEL_MANAGED, MANAGED_BY
-from harness.operator.api.components import service_name
+from harness.kube.resources import ENDPOINT_SLICE, INGRESS, INGRESS_CLASS, SERVICE, TLS_ROUTE, Resource
+from harness.kube.resources import GATEWAY as GATEWAY_KIND
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.endpoint import (
+    BALANCER,
+    GATEWAY,
+    INGRESS_TYPE,
+    LOCAL,
+    SERVED,
+    SERVICE_TYPE,
+    VIRTUAL,
+    ApiEndpoint,
+    EndpointState,
+    api_url,
+    service_name,
+)
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
+from harness.operator.api.rules import API_NAMES
 from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
-from harness.operator.controllers.machine_phase import claimed_by, follow_claims
+from harness.operator.controllers.guest import for_people, take_from_people
+from harness.operator.controllers.machine_phase import claimed_by, follow_claims, is_down, own_address
+from harness.operator.decide import endpoint as decide
+from harness.operator.decide.endpoint import Backend, EndpointRefused, EndpointSeen
 
-PORT_NAME, API_PORT = "https", 6443
-SERVICE_LABEL = "kubernetes.io/service-name"  # which Service a slice belongs to
-MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"  # so that nobody else's controller touches it
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A control plane. down: its node is known not to be ready; not knowing is not a reason to leave it out."""
-
-    address: str
-    down: bool = False
-
-
-def objects_of(deployment: Json, planes: Sequence[Backend]) -> list[Json]:
-    """Return the Service and the EndpointSlice of a cluster with these control planes.
-
-    Where all are down all are asked, as on the machines: else a cluster that comes back stays cut off.
-    """
-    namespace, cluster = deployment["metadata"]["namespace"], deployment["metadata"]["name"]
-    name = service_name(cluster)
-    labels = {CLUSTER_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
-    port = {"name": PORT_NAME, "port": API_PORT, "protocol": "TCP"}
-    service = SERVICE.manifest(name, namespace, labels=labels, spec={"ports": [{**port, "targetPort": API_PORT}]})
-    all_down = all(plane.down for plane in planes)
-    endpoints = [
-        {"addresses": [plane.address], "conditions": {"ready": all_down or not plane.down}}
-        for plane in sorted(planes, key=lambda one: one.address)
-    ]
-    ours = {**labels, SERVICE_LABEL: name, MANAGER_LABEL: MANAGED_BY}
-    family = "IPv6" if any(":" in plane.address for plane in planes) else "IPv4"
-    parts = {"addressType": family, "endpoints": endpoints, "ports": [port]}
-    made = [service, ENDPOINT_SLICE.manifest(name, namespace, labels=ours, **parts)]
-    for one in made:
-        one["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
-    return made
+LOOK_SECONDS = 5.0  # pacing: while something is missing of which no event comes, such as an IngressClass
+AGAIN_SECONDS = 30.0  # pacing: TLSRoutes are not watched, because most infra clusters do not serve them
+REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object does
 
 
 class EndpointController:
@@ -61,52 +51,184 @@ class EndpointController:
 
     def __init__(self, context: OperatorContext) -> None:
         self._cluster = context.cluster
+        self._served = ServedKinds(context.cluster)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
         self._clusters = context.informers.of(CLUSTER)
         self._machines = context.informers.of(MACHINE)
-        self._kinds = (SERVICE, ENDPOINT_SLICE)
-        self._made = [context.informers.of(kind, labels=CLUSTER_LABEL) for kind in self._kinds]
+        kinds = (SERVICE, ENDPOINT_SLICE, INGRESS)
+        self._made = {kind: context.informers.of(kind, labels=CLUSTER_LABEL) for kind in kinds}
         self.controller = Controller("endpoint", self.reconcile, workers=1)
         for informer in (self._deployments, self._clusters):
             follow(informer, self.controller.queue)
-        for informer in self._made:
+        for informer in self._made.values():
             follow_children(informer, CLUSTER_DEPLOYMENT, self.controller.queue)
         follow_claims(self._machines, self.controller.queue)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one cluster."""
         deployment = self._deployments.get(*key)
-        if deployment is None or deleting(deployment) or dig(deployment, "spec", "loadBalancer", "type") != "Service":
+        if deployment is None or deleting(deployment):
             return None  # what was made goes with its owner
-        planes = self._planes(key)
-        if not planes:
+        try:
+            wish = ClusterDeployment.model_validate(deployment)
+        except ValidationError:
             return None
-        for kind, informer, body in zip(self._kinds, self._made, objects_of(deployment, planes), strict=True):
-            found = informer.get(*key_of(body))
-            if found is not None and holds(found, body):
-                continue
-            there = self._cluster.get(kind, body["metadata"]["name"], key[0])
-            if there is not None and (deleting(there) or not owned_by(there, deployment)):
-                raise InfraRetriable(
-                    f"{kind.kind} {body['metadata']['name']} is another's, or still being deleted",
-                    hint="delete it, or give the ClusterDeployment another name",
-                )
-            ensure(self._cluster, kind, body)
-        return None
+        endpoint, cluster = wish.spec.way, self._clusters.get(*key)
+        if any(endpoint.broken(creating=False)):
+            return None  # definitions older than these rules; the object is not accepted
+        if cluster is not None and (deleting(cluster) or not owned_by(cluster, deployment)):
+            cluster = None
+        told = dig(cluster, "status", "endpoint")
+        before = EndpointState.model_validate(told) if told else None
+        if endpoint.type == GATEWAY and (before is None or before.type != GATEWAY):
+            before = decide.settled(before, GATEWAY, EndpointSeen(None, "NotYet", decide.NOT_YET), datetime.now(UTC))
+            self._write(cluster, before)  # so that whoever takes the type back knows of the route
+        seen = self._lead(deployment, endpoint, before)
+        after = decide.settled(before, endpoint.type, seen, datetime.now(UTC)) if seen is not None else None
+        after = self._hand_out(deployment, wish, cluster, before, after)
+        self._write(cluster, after)
+        if after is None or (after.ready and after.type != GATEWAY):
+            return None
+        return AGAIN_SECONDS if after.ready else LOOK_SECONDS
+
+    def _lead(self, deployment: Json, endpoint: ApiEndpoint, before: EndpointState | None) -> EndpointSeen | None:
+        """Have what leads to the API servers, and nothing else; return what is seen of it, None for nothing."""
+        try:
+            self._remove(deployment, endpoint, before)
+            if endpoint.type == LOCAL:
+                return None
+            if refused := decide.taken(deployment, self._deployments.list()):
+                raise refused
+            if endpoint.type == VIRTUAL:
+                return EndpointSeen(True, "OnControlPlanes", f"a control plane that serves has {endpoint.address}")
+            return self._published(deployment, endpoint)
+        except EndpointRefused as refused:
+            return EndpointSeen(False, refused.reason, str(refused))
+        except ApiFailure as failure:
+            if failure.code not in REFUSALS:
+                raise
+            return EndpointSeen(False, "Refused", f"the infra cluster refuses it: {failure.summary}")
+
+    def _published(self, deployment: Json, endpoint: ApiEndpoint) -> EndpointSeen:
+        service = self._put(SERVICE, decide.service(deployment, endpoint), deployment)
+        if planes := self._planes(key_of(deployment)):
+            self._put(ENDPOINT_SLICE, decide.endpoint_slice(deployment, planes), deployment)
+        if endpoint.type == SERVICE_TYPE:
+            return EndpointSeen(True, "Ready", "")
+        if endpoint.type == BALANCER:
+            return decide.balancer_seen(service, endpoint)
+        if endpoint.type == INGRESS_TYPE:
+            classes = self._cluster.list(INGRESS_CLASS).items
+            return decide.ingress_seen(self._put(INGRESS, decide.ingress(deployment, endpoint, classes), deployment))
+        return self._routed(deployment, endpoint)
+
+    def _routed(self, deployment: Json, endpoint: ApiEndpoint) -> EndpointSeen:
+        """Attach a TLSRoute to the Gateway."""
+        route, kind = (self._served.preferred(one.group, one.kind) for one in (TLS_ROUTE, GATEWAY_KIND))
+        if route is None or kind is None:
+            lacking = (TLS_ROUTE if route is None else GATEWAY_KIND).kind
+            raise EndpointRefused(
+                "NoGatewayAPI",
+                f"the infra cluster has no kind {lacking} of {TLS_ROUTE.group}: install the Gateway API with a "
+                "controller that has TLSRoutes, or choose another type",
+            )
+        ref, namespace = endpoint.gateway_ref, deployment["metadata"]["namespace"]
+        gateway = self._cluster.get(kind, ref.name, ref.namespace or namespace) if ref is not None else None
+        listener = decide.listener_of(gateway, endpoint, namespace)
+        return decide.route_seen(self._put(route, decide.tls_route(deployment, endpoint, route), deployment), listener)
+
+    def _put(self, kind: Resource, body: Json, deployment: Json) -> Json:
+        """Have an object as it is to be; return it.
+
+        Raises:
+            EndpointRefused: another object has its name, or it is still being deleted.
+        """
+        namespace, name = key_of(body)
+        known = self._made[kind].get(namespace, name) if kind in self._made else None
+        if known is not None and _as_wanted(known, body) and owned_by(known, deployment) and not deleting(known):
+            return known
+        there = self._cluster.get(kind, name, namespace)
+        if there is None:
+            return self._cluster.create(kind, body)
+        if deleting(there) or not owned_by(there, deployment):
+            raise EndpointRefused(
+                "NameInUse",
+                f"{kind.kind} {name} is another's, or still being deleted: delete it, "
+                "or give the ClusterDeployment another name",
+            )
+        if _as_wanted(there, body):
+            return there
+        if decide.must_be_new(there, body):
+            self._cluster.delete(kind, name, namespace)
+            raise EndpointRefused("Replaced", f"{kind.kind} {name} is made anew: the class of a load balancer is fixed")
+        meta = {**body["metadata"], "annotations": _annotations(there, body)}
+        return self._cluster.merge(kind, name, {**body, "metadata": meta}, namespace)
+
+    def _remove(self, deployment: Json, endpoint: ApiEndpoint, before: EndpointState | None) -> None:
+        """Delete what another type had."""
+        namespace, name = deployment["metadata"]["namespace"], service_name(deployment["metadata"]["name"])
+        kinds = [] if endpoint.type == INGRESS_TYPE else [INGRESS]
+        kinds += [] if endpoint.type in SERVED else [ENDPOINT_SLICE, SERVICE]
+        for kind in kinds:
+            found = self._made[kind].get(namespace, name)
+            if found is not None and owned_by(found, deployment) and not deleting(found):
+                self._cluster.delete(kind, name, namespace)
+        if before is None or before.type != GATEWAY or endpoint.type == GATEWAY:
+            return
+        route = self._served.preferred(TLS_ROUTE.group, TLS_ROUTE.kind)
+        found = self._cluster.get(route, name, namespace) if route is not None else None
+        if route is not None and found is not None and owned_by(found, deployment):
+            self._cluster.delete(route, name, namespace)
+
+    def _hand_out(
+        self,
+        deployment: Json,
+        wish: ClusterDeployment,
+        cluster: Json | None,
+        before: EndpointState | None,
+        after: EndpointState | None,
+    ) -> EndpointState | None:
+        """Give people a kubeconfig of the endpoint once certificates name it; return the state with its URL."""
+        whole = ClusterDeployment.model_validate(decide.filled_endpoint(deployment, after))
+        variables = dig(cluster, "status", "applied", "variables") or {}
+        url = None
+        if after is not None and decide.is_named(whole, variables, API_NAMES):
+            meta = wish.metadata
+            url = api_url(whole.spec.way, meta.name, meta.namespace, after.port)
+        if cluster is not None and url is not None:
+            for_people(self._cluster, cluster, url)
+        elif cluster is not None and before is not None and before.url is not None:
+            take_from_people(self._cluster, cluster)
+        return after.model_copy(update={"url": url}) if after is not None else None
+
+    def _write(self, cluster: Json | None, state: EndpointState | None) -> None:
+        """Write the state, if it is another one."""
+        told = state.model_dump(mode="json", by_alias=True) if state is not None else None
+        before = dig(cluster, "status", "endpoint")
+        known = EndpointState.model_validate(before).model_dump(mode="json", by_alias=True) if before else None
+        if cluster is not None and told != known:
+            self._clusters.merge_status(cluster, {"endpoint": told})
 
     def _planes(self, key: Key) -> list[Backend]:
         """Return the control planes that were deployed."""
         applied = dig(self._clusters.get(*key), "status", "applied", "machines") or ()
         return [
-            Backend(address, dig(machine, "status", "phase") == "NotReady")
+            Backend(address, is_down(machine))
             for machine in claimed_by(self._machines, key)
             if machine["metadata"]["name"] in applied and CONTROL_PLANE in (dig(machine, "status", "roles") or ())
-            if (address := _address(machine))
+            if (address := own_address(machine))
         ]
 
 
-def _address(machine: Json) -> str:
-    return str(dig(machine, "spec", "address") or dig(machine, "status", "infrastructure", "address") or "")
+def _as_wanted(found: Json, body: Json) -> bool:
+    """Tell whether an object has all that is wanted, and nothing that is to be absent."""
+    wanted, spec = body.get("spec") or {}, found.get("spec") or {}
+    absent = all(spec.get(name) is None for name, value in wanted.items() if value is None)
+    return absent and holds(found, body) and not decide.surplus(found, body) and not decide.must_be_new(found, body)
+
+
+def _annotations(found: Json, body: Json) -> Json:
+    return {**decide.surplus(found, body), **(dig(body, "metadata", "annotations") or {})}
 
 
 def start(context: OperatorContext) -> None:

@@ -9,24 +9,29 @@ import base64
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import yaml
 
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Key
-from harness.kube.objects import dig, owner_reference
+from harness.kube.objects import controller_of, dig, ensure, owner_reference
 from harness.kube.resources import NODE, SECRET
 from harness.machines.keys import PrivateFiles
 from harness.machines.reach.portforward import forwarding
 from harness.machines.reach.ssh import through
 from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.endpoint import url_of
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, MACHINE
+from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_phase import claimed_by
+from harness.operator.controllers.machine_phase import claimed_by, is_down, own_address
 from harness.operator.controllers.ssh import InfraApi
 from harness.operator.execute.inputs import KUBECONFIG, state_name
 from harness.until import grown
@@ -140,6 +145,62 @@ def take_back(api: Cluster, cluster: Json) -> None:
     api.delete(SECRET, secret_name(cluster["metadata"]["name"]), cluster["metadata"]["namespace"])
 
 
+def people_secret_name(cluster: str) -> str:
+    """Return the name of the Secret with the kubeconfig that names the endpoint, as Cluster API's providers call it."""
+    return f"{cluster}-user-kubeconfig"
+
+
+def at_server(kubeconfig: bytes, url: str) -> bytes:
+    """Return a kubeconfig whose clusters are all reached at a URL."""
+    whole = yaml.safe_load(kubeconfig)
+    for one in whole["clusters"]:
+        one["cluster"]["server"] = url
+    return yaml.safe_dump(whole, sort_keys=False).encode()
+
+
+def for_people(api: Cluster, cluster: Json, url: str) -> bool:
+    """Make the Secret for people hold the administrator's kubeconfig with the endpoint's URL.
+
+    Returns: whether there is one. Writes only what is different.
+    """
+    name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    own = dig(api.get(SECRET, secret_name(name), namespace), "data", KEY)
+    if not own:
+        return False
+    data = {KEY: base64.b64encode(at_server(base64.b64decode(own), url)).decode()}
+    labels = {CLUSTER_LABEL: name, NAME_LABEL: name, LABEL_MANAGED: MANAGED_BY}
+    body = SECRET.manifest(people_secret_name(name), namespace, labels=labels, type=SECRET_TYPE, data=data)
+    body["metadata"]["ownerReferences"] = [owner_reference(cluster, CLUSTER)]
+    there = api.get(SECRET, people_secret_name(name), namespace)
+    if there is not None and (controller_of(there) or {}).get("uid") != cluster["metadata"]["uid"]:
+        return False  # of a ClusterUser that is called kubeconfig
+    ensure(api, SECRET, body)
+    return True
+
+
+def take_from_people(api: Cluster, cluster: Json) -> None:
+    """Delete the Secret for people: the cluster has no endpoint that it could name."""
+    api.delete(SECRET, people_secret_name(cluster["metadata"]["name"]), cluster["metadata"]["namespace"])
+
+
+def another_server(kubeconfig: bytes, machines: Sequence[Json]) -> str | None:
+    """Return the URL of another control plane where the one that a kubeconfig names is down, None where it need not be.
+
+    Args:
+        machines: of the cluster.
+    """
+    try:
+        named = urlsplit(yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"]).hostname
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        return None  # whoever opens it says what is wrong
+    planes = {
+        own_address(one): is_down(one) for one in machines if CONTROL_PLANE in (dig(one, "status", "roles") or ())
+    }
+    if not planes.get(named or "", False):
+        return None
+    return next((url_of(address) for address, down in sorted(planes.items()) if address and not down), None)
+
+
 class NoKubeconfig(InfraError):
     """There is no Secret with a kubeconfig of the guest cluster."""
 
@@ -173,10 +234,13 @@ class GuestAccess:
             for address in (machine.address, machine.ipv6_address)
             if machine.instance and address
         }
+        kubeconfig = base64.b64decode(encoded)
+        if (instead := another_server(kubeconfig, claimed_by(self._machines, key))) is not None:
+            kubeconfig = at_server(kubeconfig, instead)
         with ExitStack() as held:
             with self._files.use() as folder:  # which holds a key, only until it was read
                 path = folder / "kubeconfig"
-                write_atomically(path, base64.b64decode(encoded), mode=0o600)
+                write_atomically(path, kubeconfig, mode=0o600)
                 if instances and self._api is not None:
                     tunnels = self._api.tunnels(key[0], instances, self._stretch)
                     path = through(path, held.enter_context(forwarding(tunnels)).url, folder / "proxied")

@@ -53,6 +53,8 @@ PUT_BACK = (
     "/etc/containers/registries.conf.d/*",
     "/etc/crictl.yaml",
     "/etc/crio/*",
+    "/etc/virtual-address/*",
+    "/etc/systemd/system/virtual-address.service",
     "/etc/systemd/system/containerd.service",
     "/etc/systemd/system/crio.service",
     "/etc/systemd/system/etcd.service",

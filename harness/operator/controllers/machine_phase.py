@@ -11,9 +11,9 @@ from enum import StrEnum
 from harness.kube.client import Json
 from harness.kube.informer import Informer, Key, key_of, labels_of
 from harness.kube.kinds.page import SpecMistake
-from harness.kube.objects import condition, controller_of, deleting, dig, is_condition
+from harness.kube.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.kube.reconcile import Queue
-from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE
+from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE
 from harness.operator.api.resources import REPLACE_ANNOTATION, UID_LABEL
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, MachineRole
 from harness.operator.controllers.ssh import TroubleReason
@@ -108,6 +108,17 @@ def made(machine: Json) -> bool:
 def lost(machine: Json) -> bool:
     """Tell whether the infrastructure says that a machine is gone for good."""
     return is_condition(machine, INFRASTRUCTURE_READY, "False", LOST)
+
+
+def is_down(machine: Json) -> bool:
+    """Tell whether a machine is known not to serve: by its node, by its infrastructure, or by logins that fail."""
+    gone = is_condition(machine, INFRASTRUCTURE_READY, "False") or is_condition(machine, ANSWERING, "False")
+    return gone or phase(machine) in ("NotReady", LOST)
+
+
+def own_address(machine: Json) -> str:
+    """Return the address at which others reach a machine, "" while it has none."""
+    return str(dig(machine, "spec", "address") or dig(machine, "status", "infrastructure", "address") or "")
 
 
 def going(machine: Json) -> str:

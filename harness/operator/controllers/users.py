@@ -131,7 +131,8 @@ class Users:
         admin = dig(self._cluster.get(SECRET, admin_secret(user.spec.cluster), namespace), "data", ADMIN)
         if not admin:
             raise NoKubeconfig(f"there is no Secret {admin_secret(user.spec.cluster)} with a kubeconfig as {ADMIN}")
-        endpoint = endpoint_of(base64.b64decode(admin))
+        url = dig(self._clusters.get(namespace, user.spec.cluster), "status", "endpoint", "url")
+        endpoint = endpoint_of(base64.b64decode(admin), url or "")
         authority = base64.b64decode(endpoint.get("certificate-authority-data") or "")
         secret = self._cluster.get(SECRET, secret_name(user), namespace)
         if secret is not None and (controller_of(secret) or {}).get("uid") != user.metadata.uid:

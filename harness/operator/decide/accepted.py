@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from harness.kube.failures import Json
 from harness.kube.kinds.models import ANEW
 from harness.kube.kinds.page import SpecMistake
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import PKI, service_names
+from harness.operator.api.components import PKI
 from harness.operator.api.etcd import SAME_PLACE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.networks import IPV6
 from harness.operator.api.resources import REMOVE_SETS_ANNOTATION
-from harness.operator.api.rules import API_NAMES, own_playbooks, read, variable
+from harness.operator.api.rules import own_playbooks, read, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
 from harness.operator.decide.desired import desired, groups_of
 from harness.operator.decide.due import Situation
+from harness.operator.decide.endpoint import address_mistakes, filled_endpoint
 from harness.operator.decide.membership import majority_in_doubt, most_at_once
 from harness.operator.decide.networks import filled
 from harness.operator.decide.observed import Observed
@@ -78,14 +78,6 @@ def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake
         if applied.variables.get(name, UNNAMED.get(name, after)) != after:
             field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
             yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
-    if _has_service(cd, applied.variables) != _has_service(cd, wanted):
-        yield SpecMistake("spec.loadBalancer.type", "type cannot change", ANEW)
-
-
-def _has_service(cd: ClusterDeployment, variables: Mapping[str, Any]) -> bool:
-    """Tell by the names in the API servers' certificate whether a Service leads to them."""
-    names = variables.get(API_NAMES)
-    return isinstance(names, list) and set(service_names(cd.metadata.name, cd.metadata.namespace)) <= set(names)
 
 
 def _sets(cd: ClusterDeployment, applied: AppliedState, *, lost: bool) -> Iterator[SpecMistake]:
@@ -167,13 +159,14 @@ def judged(
     """
     known = (text for m in machines for text in (m.address, m.ipv6_address) if text)
     addresses = [f"{text}/{128 if ':' in text else 32}" for text in known]
-    deployment = filled(deployment, world.networks)
+    deployment = filled_endpoint(filled(deployment, world.networks), world.endpoint)
     wish, found = read(deployment, load_releases().kubernetes, addresses, creating=not world.sequence)
     if wish is None:
         return None, found
     if not (wish.spec.playbooks.image or image):
         found = [*found, NO_IMAGE]
-    return wish, [*found, *_families(wish, machines), *against(wish, machines, world)]
+    found += [*_families(wish, machines), *address_mistakes(wish, machines)]
+    return wish, [*found, *against(wish, machines, world)]
 
 
 def _families(wish: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> Iterator[SpecMistake]:

@@ -11,9 +11,10 @@ from typing import Any
 
 from harness.operator.api.cluster import AppliedHost, AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
+from harness.operator.api.endpoint import api_names
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.api.resources import DELETE_ANNOTATION, RETRY_ANNOTATION
-from harness.operator.api.rules import HOSTS, Part, variable
+from harness.operator.api.rules import API_NAMES, HOSTS, VIRTUAL_ADDRESS, Part, variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
 from harness.operator.decide.product_file import KnownProduct
 from harness.operator.decide.spread import Spreading, leaving_in_order
@@ -225,6 +226,10 @@ def desired(
     hosts = hosts_of(cd, known)
     variables = variables_of(cd, versions_of(cd, releases, applied))
     variables[HOSTS] = inventory_of(variables, hosts)
+    known_names = api_names(cd.spec.way, cd.metadata.name, cd.metadata.namespace) is not None
+    if not known_names and applied is not None:  # machines change once it is known to what
+        kept = (name for name in (API_NAMES, VIRTUAL_ADDRESS) if name in applied.variables)
+        variables |= {name: applied.variables[name] for name in kept}
     inputs = {  # with variables and machines all that decides how an operation ends, and what asks for it again
         "image": cd.spec.playbooks.image,
         **({"product": product.digest} if product is not None else {}),
@@ -331,6 +336,9 @@ def _addresses(variables: Mapping[str, Any], host: Host) -> tuple[str, str, str]
 
 def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     old, new = before.get(name), after.get(name)
+    if name == API_NAMES:
+        lost, more = [[one for one in a or () if one not in (b or ())] for a, b in ((old, new), (new, old))]
+        return f"names of the API servers: {', '.join([*(f'+{one}' for one in more), *(f'-{one}' for one in lost)])}"
     if all(value is None or isinstance(value, str | int | float) for value in (old, new)):
         return f"{path_of(name)}: {_short(old)} -> {_short(new)}"
     return f"{path_of(name)} changed"

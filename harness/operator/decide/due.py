@@ -34,6 +34,7 @@ class WaitReason(StrEnum):
     WAITING_FOR_MACHINES = "WaitingForMachines"
     WAITING_FOR_NETWORKS = "WaitingForNetworks"
     WAITING_FOR_AUTHORITY = "WaitingForAuthority"
+    WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
     BACKUP_FIRST = "BackupFirst"
     RETRY_LATER = "RetryLater"
     FAILED = "Failed"

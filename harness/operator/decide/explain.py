@@ -15,7 +15,7 @@ from harness.kube.kinds.models import Metadata
 from harness.kube.kinds.page import SpecMistake
 from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP
-from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, PlannedStep
+from harness.operator.api.cluster import CurrentOperation, DeclaredCluster, DeclaredClusterStatus, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore
 from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
@@ -25,6 +25,7 @@ from harness.operator.api.sets import WantedSet
 from harness.operator.decide.accepted import against
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait
+from harness.operator.decide.endpoint import address_mistakes, filled_endpoint
 from harness.operator.decide.networks import filled
 from harness.operator.decide.observed import observed, trouble_of
 from harness.operator.decide.operations import Verdict, next_operation, plan
@@ -332,9 +333,11 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
             said = unknown("ClusterDeployment", against.name, names)
             raise BadInput(said, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
-        networks = live.state.status.networks if live.state is not None else None
+        known = live.state.status if live.state is not None else DeclaredClusterStatus()
         documents = [
-            replace(one, content=filled(one.content, networks)) if _kind(one) == CLUSTER_DEPLOYMENT.kind else one
+            replace(one, content=filled_endpoint(filled(one.content, known.networks), known.endpoint))
+            if _kind(one) == CLUSTER_DEPLOYMENT.kind
+            else one
             for one in documents
         ]
     deployments, machines = judged(documents, creating=live.new)
@@ -356,7 +359,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
     known = load_releases()
     around = [one.address for one in machines if one.spec.claim is not None and one.address]
     wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new)]
-    wrong += against(cd, machines, world)
+    wrong += [*address_mistakes(cd, machines), *against(cd, machines, world)]
     product, unusable = products(cd)
     said = [mistake.text for mistake in (*wrong, *unusable)]
     wanted = desired(cd, machines, known, world.applied, said, product)

@@ -20,6 +20,7 @@ from harness.operator.api.cluster import (
     UnsettledState,
 )
 from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
+from harness.operator.api.endpoint import EndpointState
 from harness.operator.api.etcd import SUCCEEDED as RESTORED
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore, RestoreWay
 from harness.operator.api.machine import DeclaredMachine, MachineEtcd
@@ -136,7 +137,7 @@ class Observed:
     etcd: what members of etcd say of themselves since the last operation.
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     authority: the CAs that it is begun with; None where machines have made their own.
-    networks: those that it has of a pool.
+    networks: those that it has of a pool.  endpoint: the way to its API, as the infra cluster has it.
     """
 
     now: datetime
@@ -161,6 +162,7 @@ class Observed:
     approval: PendingApproval | None = None
     authority: AuthorityState | None = None
     networks: NetworksState | None = None
+    endpoint: EndpointState | None = None
 
     @property
     def touched(self) -> bool:
@@ -213,6 +215,7 @@ def observed(
         unsettled=of.unsettled,
         approval=of.approval,
         networks=of.networks,
+        endpoint=of.endpoint,
         authority=of.authority or (None if of.sequence else AuthorityState()),
         backups=seen_backups(cluster, backups, now),
         restore=_restore(cluster, restores),

@@ -33,6 +33,7 @@ from harness.operator.decide.duties import (
     unsettled,
     upgrade,
 )
+from harness.operator.decide.endpoint import endpoint_missing
 from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
@@ -234,7 +235,13 @@ class Nothing:
 Verdict = CurrentOperation | Wait | Nothing
 DUTIES = (  # in the order in which they are done; the first three are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
-    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=(machines_missing, networks_missing, authority_missing)),
+    Duty(
+        DEPLOY,
+        "cluster.yml",
+        False,
+        duties.deploy,
+        holds=(machines_missing, networks_missing, authority_missing, endpoint_missing),
+    ),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty(REBUILD, "rebuild.yml", True, duties.rebuild, holds=(restorable, replacement_missing)),

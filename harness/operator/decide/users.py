@@ -91,12 +91,16 @@ def expiry_of(found: Credentials) -> datetime:
     return x509.load_pem_x509_certificate(found.certificate).not_valid_after_utc
 
 
-def endpoint_of(kubeconfig: bytes) -> Json:
-    """Return the cluster of the administrator's kubeconfig: its server and its CAs."""
+def endpoint_of(kubeconfig: bytes, url: str = "") -> Json:
+    """Return the cluster of the administrator's kubeconfig: its server and its CAs.
+
+    Args:
+        url: of the endpoint, which is the server then; "" for none.
+    """
     whole: Any = yaml.safe_load(kubeconfig)
     context = next(one["context"] for one in whole["contexts"] if one["name"] == whole["current-context"])
     found: Json = next(one["cluster"] for one in whole["clusters"] if one["name"] == context["cluster"])
-    return found
+    return {**found, "server": url} if url else found
 
 
 def kubeconfig_of(user: ClusterUser, endpoint: Json, credentials: Credentials) -> bytes:

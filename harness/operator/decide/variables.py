@@ -19,8 +19,9 @@ import yaml
 from harness.kube.objects import dig
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.components import GATES_FLAG, service_names
-from harness.operator.api.rules import API_NAMES, GATED, KNOWN, OPERATORS_OWN, SETTINGS, Part, variable
+from harness.operator.api.components import GATES_FLAG
+from harness.operator.api.endpoint import VIRTUAL, api_names
+from harness.operator.api.rules import API_NAMES, GATED, KNOWN, OPERATORS_OWN, SETTINGS, VIRTUAL_ADDRESS, Part, variable
 from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
 from harness.spec.models import FILES, Axis
@@ -142,8 +143,10 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str]) -> dict[str
     made["cluster_artifact_source"] = cd.spec.source.type.lower()
     made |= {variable(name): version for name, version in versions.items()}
     made = merged({name: value for name, value in made.items() if value is not None}, _gates(cd))
-    if cd.spec.load_balancer.type == "Service":  # in the certificate that the deployment makes; it is not made again
-        names = service_names(cd.metadata.name, cd.metadata.namespace)
+    endpoint = cd.spec.way
+    if endpoint.type == VIRTUAL:
+        made[VIRTUAL_ADDRESS] = endpoint.address
+    if names := api_names(endpoint, cd.metadata.name, cd.metadata.namespace):
         made[API_NAMES] = [*names, *(name for name in made.get(API_NAMES, ()) if name not in names)]
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
     if API_NAMES in made and isinstance(further := own.get(API_NAMES), list):

@@ -1,13 +1,31 @@
-"""A Service in front of the control planes of a declared cluster, on a real API server."""
+"""Ways to the API of a declared cluster, on a real API server; what load balancers and Gateways answer is played."""
 
 from __future__ import annotations
 
-import pytest
+import base64
+from collections.abc import Iterator
+from typing import Any
 
-from harness.kube.client import Json
+import pytest
+import yaml
+
+from harness.kube.client import Cluster, Json
+from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig
-from harness.kube.resources import ENDPOINT_SLICE, SERVICE, Resource
-from harness.operator.api.resources import MACHINE
+from harness.kube.resources import (
+    CRD,
+    ENDPOINT_SLICE,
+    GATEWAY,
+    INGRESS,
+    INGRESS_CLASS,
+    SECRET,
+    SERVICE,
+    TLS_ROUTE,
+    Resource,
+)
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.controllers import endpoint as controller_of_endpoints
+from harness.operator.decide import endpoint as decide
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
@@ -99,3 +117,229 @@ def test_an_idle_manager_writes_nothing(published: Declared, manager: StartManag
         interval=INTERVAL,
     )
     assert client.writes() == []
+
+
+# --- other types -------------------------------------------------------------------------------------------------
+KUBECONFIG: Json = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "one", "cluster": {"server": "https://192.0.2.10:6443"}}],
+}
+NAMES = ["one-api", "one-api.{0}", "one-api.{0}.svc"]
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what no event tells of looked at soon."""
+    monkeypatch.setattr(controller_of_endpoints, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(controller_of_endpoints, "AGAIN_SECONDS", 0.2)
+
+
+@pytest.fixture
+def led(declared: Declared, manager: StartManager, soon: None) -> Declared:
+    """Return objects with a cluster of one control plane that asks for no endpoint yet."""
+    made = declared.deployment("one", wanted_set("cp", "control-plane"))
+    declared.machine("m-0", address="192.0.2.10", claim={"cluster": "one", "set": "cp", "uid": made["metadata"]["uid"]})
+    phase(declared, "m-0", "Ready")
+    declared.worked("one", "deploy", "m-0")
+    data = {"value": base64.b64encode(yaml.safe_dump(KUBECONFIG).encode()).decode()}
+    declared.api.create(SECRET, SECRET.manifest("one-kubeconfig", declared.namespace, labels={}, data=data))
+    manager("endpoint")
+    return declared
+
+
+def edit(declared: Declared, **endpoint: Any) -> None:
+    """Have another endpoint."""
+    body = declared.api.get(CLUSTER_DEPLOYMENT, "one", declared.namespace)
+    assert body is not None
+    declared.api.replace(CLUSTER_DEPLOYMENT, {**body, "spec": {**body["spec"], "endpoint": endpoint}})
+
+
+def sign(declared: Declared, *names: str) -> None:
+    """Have certificates name what is inside of the infra cluster, and more."""
+    inside = [name.format(declared.namespace) for name in NAMES]
+    applied = {"variables": {"cluster_api_extra_sans": [*inside, *names]}}
+    declared.api.merge(CLUSTER, "one", {"status": {"applied": applied}}, declared.namespace, subresource="status")
+
+
+def state(declared: Declared, reason: str) -> Json:
+    """Return the state of the endpoint once it has a reason."""
+
+    def probe() -> Json | NotYet:
+        found = dig(declared.api.get(CLUSTER, "one", declared.namespace), "status", "endpoint") or {}
+        return found if found.get("reason") == reason else NotYet(f"{found}")
+
+    return until(probe, deadline=Deadline.after(WAIT_SECONDS), what=f"the endpoint to be {reason}", interval=INTERVAL)
+
+
+def server(declared: Declared, url: str | None) -> None:
+    """Wait until the kubeconfig for people names a server; None: until there is no such kubeconfig."""
+
+    def probe() -> bool | NotYet:
+        found = declared.api.get(SECRET, "one-user-kubeconfig", declared.namespace)
+        if found is None:
+            return url is None or NotYet("there is none")
+        named = yaml.safe_load(base64.b64decode(found["data"]["value"]))["clusters"][0]["cluster"]["server"]
+        return named == url or NotYet(f"it names {named}")
+
+    until(probe, deadline=Deadline.after(WAIT_SECONDS), what=f"a kubeconfig of {url}", interval=INTERVAL)
+    own = declared.api.get(SECRET, "one-kubeconfig", declared.namespace)
+    assert yaml.safe_load(base64.b64decode(dig(own, "data", "value"))) == KUBECONFIG, "the operator's stays"
+
+
+def gone(declared: Declared, *kinds: Resource) -> None:
+    for kind in kinds:
+        until(
+            lambda kind=kind: declared.api.get(kind, "one-api", declared.namespace) is None or NotYet("it is there"),  # type: ignore[misc]
+            deadline=Deadline.after(WAIT_SECONDS),
+            what=f"no {kind.kind}",
+            interval=INTERVAL,
+        )
+
+
+def answer(declared: Declared, kind: Resource, status: Json) -> None:
+    declared.api.merge(kind, "one-api", {"status": status}, declared.namespace, subresource="status")
+
+
+def test_a_load_balancer_gives_the_address(led: Declared) -> None:
+    edit(led, type="LoadBalancer", className="example.com/lb", annotations={"example.com/pool": "a"}, port=443)
+    state(led, "WaitingForAddress")
+    service = there(led, SERVICE)
+    assert (service["spec"]["type"], service["spec"]["loadBalancerClass"]) == ("LoadBalancer", "example.com/lb")
+    assert service["metadata"]["annotations"]["example.com/pool"] == "a"
+    answer(led, SERVICE, {"loadBalancer": {"ingress": [{"ip": "192.0.2.70"}]}})
+    found = state(led, "Ready")
+    assert (found["ready"], found["address"], found.get("url")) == (True, "192.0.2.70", None)
+    sign(led, "192.0.2.70")
+    server(led, "https://192.0.2.70:443")
+    edit(led, type="LoadBalancer", className="example.com/other")  # the class of a Service is fixed
+    until(
+        lambda: there(led, SERVICE)["spec"].get("loadBalancerClass") == "example.com/other" or NotYet("the old one"),
+        deadline=Deadline.after(WAIT_SECONDS),
+        what="another Service",
+        interval=INTERVAL,
+    )
+    found = state(led, "WaitingForAddress")
+    assert found["address"] == "192.0.2.70", "until there is another one"
+    edit(led, type="Service")
+    server(led, f"https://one-api.{led.namespace}.svc:6443")
+    service = there(led, SERVICE)
+    assert service["spec"]["type"] == "ClusterIP"
+    assert service["spec"]["ports"][0]["port"] == 6443
+    assert "example.com/pool" not in (service["metadata"].get("annotations") or {})
+    edit(led, type="Local")
+    gone(led, SERVICE, ENDPOINT_SLICE)
+    server(led, None)
+
+
+def test_no_load_balancer_is_said_after_a_while(led: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "WAIT_SECONDS", 0.5)
+    edit(led, type="LoadBalancer")
+    found = state(led, "NoLoadBalancer")
+    assert found["ready"] is False
+    assert "choose another type" in found["message"]
+
+
+def test_what_the_infra_cluster_refuses_is_said(led: Declared) -> None:
+    edit(led, type="LoadBalancer", address="192.0.2.70", annotations={f"example.com/{'a' * 64}": "c"})
+    assert "the infra cluster refuses it" in state(led, "Refused")["message"]
+    edit(led, type="Service")
+    state(led, "Ready")
+
+
+@pytest.fixture
+def ingress_class(api: Cluster) -> Iterator[str]:
+    spec = {"controller": "k8s.io/ingress-nginx"}
+    api.create(INGRESS_CLASS, INGRESS_CLASS.manifest("edge-of-test", "", labels={}, spec=spec))
+    yield "edge-of-test"
+    api.delete(INGRESS_CLASS, "edge-of-test")
+
+
+def test_an_ingress_passes_tls_through(led: Declared, ingress_class: str) -> None:
+    edit(led, type="Ingress", host="api.example.com")
+    assert "set spec.endpoint.className" in state(led, "NoIngressClass")["message"]
+    edit(led, type="Ingress", host="api.example.com", className=ingress_class)
+    state(led, "WaitingForAddress")
+    notes = there(led, INGRESS)["metadata"]["annotations"]
+    assert notes["nginx.ingress.kubernetes.io/ssl-passthrough"] == "true"
+    answer(led, INGRESS, {"loadBalancer": {"ingress": [{"hostname": "edge.example.com"}]}})
+    state(led, "Ready")
+    sign(led, "api.example.com")
+    server(led, "https://api.example.com:443")
+    led.api.delete(INGRESS, "one-api", led.namespace)
+    there(led, INGRESS)
+    edit(led, type="VIP", address="192.0.2.50")
+    state(led, "OnControlPlanes")
+    gone(led, INGRESS, SERVICE, ENDPOINT_SLICE)
+    server(led, None)
+    sign(led, "192.0.2.50")
+    server(led, "https://192.0.2.50:6443")
+
+
+@pytest.fixture
+def gateway_api(api: Cluster) -> Iterator[None]:
+    """Serve the two kinds, with any content; TLSRoutes in a version of their own, as releases of the project do."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    kinds = ((GATEWAY, "v1"), (TLS_ROUTE, "v1alpha2"))
+    bodies = []
+    for kind, version in kinds:
+        one = {
+            "name": version,
+            "served": True,
+            "storage": True,
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": schema},
+        }
+        names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
+        spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [one]}
+        body = CRD.manifest(f"{kind.plural}.{kind.group}", "", labels={}, spec=spec)
+        body["metadata"]["annotations"] = {
+            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api"
+        }
+        bodies.append(body)
+        api.create(CRD, body)
+    for kind, version in kinds:
+
+        def served(kind: Resource = kind, version: str = version) -> bool | NotYet:
+            try:
+                api.list(Resource(kind.group, version, kind.plural, kind.kind))
+            except ApiFailure as failure:
+                return NotYet(failure.summary)
+            return True
+
+        until(served, deadline=Deadline.after(WAIT_SECONDS), what=f"{kind.plural} to be served", interval=INTERVAL)
+    yield
+    for body in bodies:
+        api.delete(CRD, body["metadata"]["name"])
+
+
+LISTENER = {"name": "tls", "protocol": "TLS", "port": 8443, "tls": {"mode": "Passthrough"}}
+
+
+def test_without_the_gateway_api_a_gateway_is_refused(led: Declared) -> None:
+    edit(led, type="Gateway", host="api.example.com", gatewayRef={"name": "edge"})
+    assert "install the Gateway API" in state(led, "NoGatewayAPI")["message"]
+
+
+def test_a_gateway_has_a_route(gateway_api: None, led: Declared) -> None:
+    route = Resource(TLS_ROUTE.group, "v1alpha2", TLS_ROUTE.plural, TLS_ROUTE.kind)
+    edit(led, type="Gateway", host="api.example.com", gatewayRef={"name": "edge"})
+    state(led, "NoGateway")
+    led.api.create(GATEWAY, GATEWAY.manifest("edge", led.namespace, labels={}, spec={"listeners": [LISTENER]}))
+    assert state(led, "WaitingForGateway")["port"] == 8443
+    found = there(led, route)
+    assert (found["spec"]["hostnames"], found["spec"]["parentRefs"]) == (["api.example.com"], [{"name": "edge"}])
+    accepted = {"type": "Accepted", "status": "True", "reason": "Accepted", "message": ""}
+    answer(led, route, {"parents": [{"conditions": [accepted]}]})
+    state(led, "Ready")
+    sign(led, "api.example.com")
+    server(led, "https://api.example.com:8443")
+    led.api.merge(route, "one-api", {"spec": {"hostnames": ["other.example.com"]}}, led.namespace)
+    until(
+        lambda: there(led, route)["spec"]["hostnames"] == ["api.example.com"] or NotYet("the other name"),
+        deadline=Deadline.after(WAIT_SECONDS),
+        what="the name to be put back",
+        interval=INTERVAL,
+    )
+    edit(led, type="Local")
+    gone(led, route, SERVICE)

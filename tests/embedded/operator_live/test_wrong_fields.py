@@ -304,7 +304,36 @@ WRONG = (
         "not accepted",
         "taint",
     ),
-    value("loadBalancer.type", "Service", "not accepted", "cannot change"),
+    several(
+        "loadBalancer.type",
+        {"loadBalancer.type": "Service", "endpoint.type": "VIP", "endpoint.address": "192.0.2.250"},
+        "not accepted",
+        "different ways to the API",
+    ),
+    several(
+        "endpoint",
+        {
+            "endpoint.type": "LoadBalancer",
+            "endpoint.className": "no-such",
+            "endpoint.annotations": {"example.com/pool": "no-such"},
+        },
+        "nothing to do",  # EndpointReady says that nobody gives it an address; certificates stay
+    ),
+    value("endpoint.host", "api.example.com", "not accepted", "has no host"),
+    value("endpoint.port", 443, "not accepted", "has no port"),
+    several(
+        "endpoint.address",
+        {"endpoint.type": "VIP", "endpoint.address": "192.0.2"},
+        "not accepted",
+        "not an IP address",
+    ),
+    several(
+        "endpoint.gatewayRef",
+        {"endpoint.gatewayRef": {"name": "no-such", "namespace": "no-such", "sectionName": "no-such"}},
+        "not accepted",
+        "has no gatewayRef",
+        *(f"endpoint.gatewayRef.{name}" for name in ("name", "namespace", "sectionName")),
+    ),
     WrongField(
         "health",
         ("health.remediation", "health.afterSeconds", "health.maxUnhealthy"),

@@ -82,8 +82,18 @@ ELSEWHERE: dict[str, set[Ask]] = {
     },
     # It publishes no API and has no add-on: tests/embedded/operator/test_endpoint.py and test_addons.py.
     "endpoint": {
-        *(Ask(verb, "", "services") for verb in ("create", "get", "patch")),
-        *(Ask(verb, "discovery.k8s.io", "endpointslices") for verb in ("create", "get", "patch")),
+        *(
+            Ask(verb, group, kind)
+            for group, kind in (
+                ("", "services"),
+                ("", "secrets"),
+                ("discovery.k8s.io", "endpointslices"),
+                ("networking.k8s.io", "ingresses"),
+                ("gateway.networking.k8s.io", "tlsroutes"),
+            )
+            for verb in ("create", "delete", "get", "patch")
+        ),
+        Ask("patch", GROUP, "clusters/status"),
     },
     "addons": {
         Ask("create", "", "events"),
@@ -164,8 +174,10 @@ ELSEWHERE: dict[str, set[Ask]] = {
 }
 # Kinds that every manager watches from its start: virtual machines only once a Machine is one, as in `live`.
 FROM_THE_START = tuple(dict.fromkeys(kind for part in PARTS for kind in part.watches if kind not in (VM, VMI)))
-# There is no claim for backups, and no Delivery into another namespace.
+# There is no claim for backups, no Delivery into another namespace, and no endpoint.
 NOT_HERE = {
+    Ask("list", "networking.k8s.io", "ingressclasses"),
+    Ask("get", "gateway.networking.k8s.io", "gateways"),
     Ask("get", "storage.k8s.io", "storageclasses"),
     Ask("create", "authorization.k8s.io", "subjectaccessreviews"),
 }

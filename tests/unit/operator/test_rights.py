@@ -41,8 +41,8 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
         (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
         # Who begins an operation, who ends it, and who tells of what is in the guest, of times of a schedule, of CAs,
-        # and of networks.
-        (CLUSTER, {"clusterinstall", "executions", "addons", "backups", "authority", "networks"}),
+        # of networks, and of the way to the API.
+        (CLUSTER, {"clusterinstall", "executions", "addons", "backups", "authority", "networks", "endpoint"}),
         (DELIVERY, {"builds", "rollouts"}),
     ],
 )
@@ -83,7 +83,7 @@ def test_nobody_but_who_opens_machines_reads_secrets() -> None:
     }
     assert readers == {
         *("machine", "nodehealth", "inspection", "infrastructure", "addons"),
-        *("clusterinstall", "executions", "authority", "users"),
+        *("clusterinstall", "executions", "authority", "users", "endpoint"),
         *("builds", "rollouts", "gitwebhooks"),  # of a repository, of a guest cluster, and of git servers
     }
     listers = [right for part in PARTS for right in rights.rights_of(part) if right.resource == SECRET]

@@ -285,6 +285,7 @@ RIGHT = {
     "outside": ["10.0.0.1", "mirror.example"],
 }
 SHORT = {"pods": "cluster_pod_cidr", "services": "cluster_service_cidr", "balanced": BALANCED}
+SHORT |= {"virtual": "cluster_api_virtual_address"}
 SHORT |= {"pods6": "cluster_ipv6_pod_cidr", "services6": "cluster_ipv6_service_cidr"}
 DUAL = {
     "pods6": "fd10:243::/56",
@@ -347,6 +348,12 @@ def test_addresses_that_are_apart_from_each_other_pass(given: dict[str, Any]) ->
         ({"balanced": ["10.0.0.9-10.0.0.8"]}, "10.0.0.9 is above 10.0.0.8): give addresses as"),
         ({"balanced": ["10.0.0.241/28"]}, "has host bits set"),
         ({"balanced": ["fd00::/120"]}, "cluster_load_balancer_addresses[0] fd00::/120"),
+        ({"virtual": "10.0.0.3"}, "10.0.0.3 is the address of machine w: use one that nobody has"),
+        ({"virtual": "10.0.0.1"}, "is the address of the mirror"),
+        ({"virtual": "10.243.0.9"}, "is in cluster_pod_cidr 10.243.0.0/16: use a free address"),
+        ({"virtual": "10.95.0.9"}, "is in cluster_service_cidr 10.95.0.0/16"),
+        ({"virtual": "fd00::9"}, "is not of IPv4, as cluster_pod_cidr is"),
+        ({"virtual": "10.0.0"}, "is not an IP address: use one such as 192.0.2.50"),
         ({"balanced": ["10.0.0.3-10.0.0.9"]}, "contains 10.0.0.3, the address of machine w: choose addresses"),
         ({"balanced": ["10.0.0.1-10.0.0.1"]}, "contains 10.0.0.1, the address of the mirror"),
         ({"balanced": ["10.243.9.0/24"]}, "overlaps cluster_pod_cidr 10.243.0.0/16: choose addresses"),

@@ -354,7 +354,7 @@ def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
 
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
 # why no module of ansible-core does it.
-PYTHON = 975  # lines
+PYTHON = 1075  # lines
 DECISION = PLAYBOOKS.parent / "docs/decisions/playbooks-idiomatic.md"
 
 

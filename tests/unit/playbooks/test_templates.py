@@ -31,6 +31,7 @@ TEMPLATES = {
     "kubeadm.yml": "control_plane/templates/kubeadm.yml.j2",
     "kubeadm-join-control-plane.yml": "control_plane_join/templates/kubeadm-join-control-plane.yml.j2",
     "haproxy.cfg": "api_endpoint/templates/haproxy.cfg.j2",
+    "keepalived.conf": "virtual_address/templates/keepalived.conf.j2",
     "audit.yml": "hardening/templates/audit.yml.j2",
     "authentication.yml": "hardening/templates/authentication.yml.j2",
     "admission.yml": "hardening/templates/admission.yml.j2",
@@ -94,6 +95,7 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
         "roles": str(PLAYBOOKS / "roles"),
         "encryption_key_new": ["b25l", "dHdv"],
         "static_pods_differing": ["etcd"],
+        "virtual_address_links": {"stdout": json.dumps([{}, {"ifname": "eth0", "addr_info": []}])},
         **more,
     }
     for name, text in answered(topology, given).items():

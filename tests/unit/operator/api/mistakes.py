@@ -387,6 +387,65 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.etcd.backup.destination.s3.bucket",
         "should match",
     ),
+    **{
+        f"a way to the API: {name}": (deployment(endpoint=endpoint), f"spec.endpoint.{field}", words)
+        for name, endpoint, field, words in (
+            ("a host of Local", {"host": "a.example"}, "host", "an endpoint of this type has no host: remove it"),
+            (
+                "an address of an Ingress",
+                {"type": "Ingress", "host": "a.example", "address": "192.0.2.5"},
+                "address",
+                "LoadBalancer or VIP",
+            ),
+            ("a port of a VIP", {"type": "VIP", "address": "192.0.2.5", "port": 443}, "port", "has no port"),
+            (
+                "a class of a Gateway",
+                {"type": "Gateway", "host": "a.b", "gatewayRef": {"name": "g"}, "className": "c"},
+                "className",
+                "no className",
+            ),
+            (
+                "annotations of a VIP",
+                {"type": "VIP", "address": "192.0.2.5", "annotations": {"a": "b"}},
+                "annotations",
+                "no annotations",
+            ),
+            ("a Gateway of a Service", {"type": "Service", "gatewayRef": {"name": "g"}}, "gatewayRef", "no gatewayRef"),
+            ("an Ingress without a host", {"type": "Ingress"}, "host", "of type Ingress needs host: set it"),
+            (
+                "a Gateway without a host",
+                {"type": "Gateway", "gatewayRef": {"name": "g"}},
+                "host",
+                "of type Gateway needs host",
+            ),
+            (
+                "no Gateway",
+                {"type": "Gateway", "host": "a.example"},
+                "gatewayRef",
+                "needs gatewayRef: set it, such as {name",
+            ),
+            ("a VIP without an address", {"type": "VIP"}, "address", "of type VIP needs address: set it, such as 192"),
+            ("an address as a host", {"type": "Ingress", "host": "192.0.2.5"}, "host", "host is an address"),
+            ("half an address", {"type": "VIP", "address": "192.0.2"}, "address", "not an IP address: write one"),
+            (
+                "a key with a blank",
+                {"type": "Service", "annotations": {"a b": "c"}},
+                "annotations",
+                "not one of annotations",
+            ),
+            ("an unknown type", {"type": "NodePort"}, "type", "Unsupported value"),
+        )
+    },
+    "two ways to the API": (
+        deployment(endpoint={"type": "VIP", "address": "192.0.2.5"}, loadBalancer={"type": "Service"}),
+        "spec.loadBalancer.type",
+        "different ways to the API: remove loadBalancer",
+    ),
+    "a virtual address with playbooks of others": (
+        deployment(endpoint={"type": "VIP", "address": "192.0.2.5"}, playbooks={"product": {"configMap": "ours"}}),
+        "spec.endpoint.type",
+        "choose another type",
+    ),
     "an endpoint with a path": (
         deployment(etcd={"backup": {"destination": {"s3": {**S3, "endpoint": "https://s3.test/backups"}}}}),
         "spec.etcd.backup.destination.s3.endpoint",

@@ -333,7 +333,7 @@ def test_a_number_that_may_be_negative_is_taken(name: str, least: int) -> None:
 # What is refused because of the object as it was, or of other objects.
 BY_OTHERS = {
     *("version-older", "components.etcd-older", "network.plugin", "network.pods", "network.services"),
-    *("network.dnsDomain", "network.pool", "network.vxlan.vni", "certificates.folder", "loadBalancer.type"),
+    *("network.dnsDomain", "network.pool", "network.vxlan.vni", "certificates.folder"),
     *("machineSets.0.name", "machineSets.0.roles", "machineSets.0.replicas", "playbooks.product.configMap"),
 }
 NEW = deployment()

@@ -1,47 +1,68 @@
-"""What stands in front of control planes."""
+"""Which control planes an endpoint leads to."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from harness.operator.controllers.endpoint import Backend, objects_of
-from tests.unit.operator.api.objects import deployment
+import pytest
+
+from harness.operator.controllers.guest import another_server
+from harness.operator.controllers.machine_phase import is_down
+from tests.unit.operator.controllers.looks import given
 
 Json = dict[str, Any]
 
 
-def made(*planes: Backend) -> tuple[Json, Json]:
-    owner = deployment(name="guest", namespace="ns")
-    owner["metadata"]["uid"] = "u"
-    service, endpoints = objects_of(owner, planes)
-    return service, endpoints
+def said(kind: str, status: str) -> Json:
+    return {"type": kind, "status": status, "reason": "x"}
 
 
-def ready(*planes: Backend) -> dict[str, bool]:
-    return {one["addresses"][0]: one["conditions"]["ready"] for one in made(*planes)[1]["endpoints"]}
+@pytest.mark.parametrize(
+    ("phase", "conditions", "down"),
+    [
+        ("Ready", [], False),
+        ("Deployed", [], False),  # nothing is known of its node
+        ("NotReady", [], True),
+        ("Lost", [], True),
+        ("Deployed", [said("Answering", "False")], True),
+        ("Deployed", [said("Answering", "Unknown")], False),
+        ("Ready", [said("InfrastructureReady", "False")], True),
+        ("Ready", [said("InfrastructureReady", "Unknown")], False),
+    ],
+)
+def test_a_control_plane_is_down_by_what_is_known_of_it(phase: str, conditions: list[Json], down: bool) -> None:
+    machine = given("m-0", phase)
+    machine["status"]["conditions"] = conditions
+    assert is_down(machine) is down
 
 
-def test_a_service_without_a_selector_and_a_slice_of_its_name() -> None:
-    service, endpoints = made(Backend("192.0.2.11"))
-    assert service["metadata"]["name"] == endpoints["metadata"]["name"] == "guest-api"
-    assert service["spec"] == {"ports": [{"name": "https", "port": 6443, "protocol": "TCP", "targetPort": 6443}]}
-    assert endpoints["metadata"]["labels"]["kubernetes.io/service-name"] == "guest-api"
-    assert endpoints["ports"] == [{"name": "https", "port": 6443, "protocol": "TCP"}]
-    for one in (service, endpoints):
-        assert [owner["uid"] for owner in one["metadata"]["ownerReferences"]] == ["u"]
+def plane(name: str, address: str, phase: str, role: str = "control-plane") -> Json:
+    made = given(name, phase)
+    made["spec"]["address"], made["status"]["roles"] = address, [role]
+    return made
 
 
-def test_a_control_plane_that_is_down_is_not_asked() -> None:
-    assert ready(Backend("192.0.2.12", down=True), Backend("192.0.2.11")) == {"192.0.2.11": True, "192.0.2.12": False}
+KUBECONFIG = b"clusters: [{name: a, cluster: {server: 'https://192.0.2.10:6443'}}]"
 
 
-def test_where_all_are_down_all_are_asked() -> None:
-    assert ready(Backend("192.0.2.12", down=True), Backend("192.0.2.11", down=True)) == {
-        "192.0.2.11": True,
-        "192.0.2.12": True,
-    }
+@pytest.mark.parametrize(
+    ("first", "second", "server"),
+    [
+        ("Ready", "Ready", None),
+        ("Deployed", "Ready", None),  # nobody knows that it is down
+        ("NotReady", "Ready", "https://192.0.2.11:6443"),
+        ("Lost", "Deployed", "https://192.0.2.11:6443"),
+        ("NotReady", "NotReady", None),
+    ],
+)
+def test_the_operator_goes_to_another_control_plane_where_its_own_is_down(
+    first: str, second: str, server: str | None
+) -> None:
+    machines = [plane("m-0", "192.0.2.10", first), plane("m-1", "192.0.2.11", second)]
+    workers = [plane("m-2", "192.0.2.9", "Ready", "worker")]
+    assert another_server(KUBECONFIG, [*workers, *machines]) == server
 
 
-def test_addresses_are_of_one_family() -> None:
-    assert made(Backend("192.0.2.11"))[1]["addressType"] == "IPv4"
-    assert made(Backend("2001:db8::1"))[1]["addressType"] == "IPv6"
+@pytest.mark.parametrize("text", [b"", b"{", b"clusters: []", b"clusters: [{name: a}]"])
+def test_a_kubeconfig_that_cannot_be_read_is_left_to_who_opens_it(text: bytes) -> None:
+    assert another_server(text, [plane("m-0", "192.0.2.10", "Lost")]) is None

@@ -279,3 +279,15 @@ def test_a_guest_that_does_not_sign_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert world.ready() == ("False", "NotSigned")
     assert "not by this signer" in (condition(world.user(), "Ready") or {})["message"]
     assert world.guest.all(CSR) == []
+
+
+def test_a_kubeconfig_names_the_endpoint_once_certificates_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.look()
+    (cluster,) = world.api.all(CLUSTER)
+    for url, server in (("https://api.example.com:443", "https://api.example.com:443"), (None, "https://192.0.2.9")):
+        status = {**cluster["status"], "endpoint": {"type": "Ingress", "url": url}}
+        world.see(CLUSTER, world.api.put(CLUSTER, {**cluster, "status": status}))
+        world.look()
+        assert world.kubeconfig()["clusters"][0]["cluster"]["server"] == server
+    assert len(world.guest.asked_for) == 1, "the certificate stays"

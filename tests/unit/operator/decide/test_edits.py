@@ -143,7 +143,13 @@ EDITS = dict(
         field("kubernetes.kubeProxy.config", {"mode": "nftables"}, "reconfigure"),
         field("addons", [{"name": "metrics-server"}], "addons"),
         field("source.checksums", None, NOTHING),
-        field("loadBalancer.type", "Service", REFUSED),
+        field("loadBalancer.type", "Service", "reconfigure"),
+        field("endpoint.type", "Service", "reconfigure"),  # the other types: test_endpoint.py
+        field("endpoint.host", "api.example.com", REFUSED),  # of the type Local
+        field("endpoint.address", "192.0.2.50", REFUSED),
+        field("endpoint.port", 443, REFUSED),
+        field("endpoint.className", "metallb", REFUSED),
+        field("endpoint.annotations", {"example.com/a": "b"}, REFUSED),
         field("health.remediation", "Restart", NOTHING),
         field("health.afterSeconds", 60, NOTHING),
         field("health.maxUnhealthy", 2, NOTHING),
@@ -193,6 +199,7 @@ ELSEWHERE = {
     "kubernetes.kubeadm.ignorePreflightErrors.0": "by `ignorePreflightErrors`",
     "kubernetes.kubeadm.skipPhases.0": "by `skipPhases`",
     "network.ipFamilies.0": "by `ipFamilies`",
+    "endpoint.gatewayRef": "of the type Gateway; test_endpoint.py",
     "certificates.extraSans.0": "by `extraSans`",
     "network.loadBalancerAddresses.0": "by `loadBalancerAddresses`",
     "authentication.jwt.0": "by `jwt`",

@@ -33,6 +33,7 @@ OTHERS = {
     "paused",
     "approval",
     "adopt",
+    "endpoint",
     "health",
     "loadBalancer",
     "machineSets",
@@ -170,6 +171,8 @@ def made_of(**spec: Any) -> dict[str, Any]:
             ["guest-api", "guest-api.default", "guest-api.default.svc", "a.example"],
         ),
         ({"variables": {"cluster_vxlan_port": 4789}}, "cluster_vxlan_port", 4789),
+        ({"endpoint": {"type": "VIP", "address": "192.0.2.50"}}, "cluster_api_virtual_address", "192.0.2.50"),
+        ({"endpoint": {"type": "VIP", "address": "192.0.2.50"}}, "cluster_api_extra_sans", ["192.0.2.50"]),
     ],
 )
 def test_a_field_becomes_a_variable(spec: dict[str, Any], name: str, value: Any) -> None:

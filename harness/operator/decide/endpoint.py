@@ -1,0 +1,417 @@
+"""Endpoint of a cluster's API: objects of the infra cluster that lead to it, what is wrong, what is waited for; pure.
+
+The infra cluster's answer, such as the address of a load balancer, is in the Cluster's status. It stays there until
+there is another one, so that certificates keep their names while a Service is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Any
+
+from harness.kube.failures import Json
+from harness.kube.kinds.page import SpecMistake
+from harness.kube.objects import condition, dig, owner_reference, parse_time, stamp
+from harness.kube.resources import ENDPOINT_SLICE, INGRESS, SERVICE, Resource
+from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.endpoint import (
+    API_PORT,
+    BALANCER,
+    GATEWAY,
+    INGRESS_TYPE,
+    LOCAL,
+    SERVICE_TYPE,
+    VIRTUAL,
+    ApiEndpoint,
+    EndpointState,
+    api_names,
+    service_name,
+)
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.networks import VERSIONS, ip_version, network_of
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, GROUP
+from harness.operator.decide.due import Situation, Wait, WaitReason
+
+PORT_NAME = "https"
+SERVICE_LABEL = "kubernetes.io/service-name"  # which Service a slice belongs to
+MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"  # so that nobody else's controller touches it
+OWN_ANNOTATIONS = f"{GROUP}/annotations"  # annotation: the keys of those that the endpoint's fields ask for
+WAIT_SECONDS = 120.0  # policy: a load balancer of a cloud takes a minute
+DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
+# By spec.controller of an IngressClass, or what that begins with: the annotations with which it passes TLS through.
+PASSTHROUGH: Mapping[str, Mapping[str, str]] = {
+    "k8s.io/ingress-nginx": {"nginx.ingress.kubernetes.io/ssl-passthrough": "true"},
+    "haproxy.org/ingress-controller": {"haproxy.org/ssl-passthrough": "true"},
+    "haproxy-ingress.github.io/controller": {"haproxy-ingress.github.io/ssl-passthrough": "true"},
+    "openshift.io/ingress-to-route": {"route.openshift.io/termination": "passthrough"},
+}
+# Controllers whose Ingresses never pass TLS through: they have kinds of their own for that, or TLSRoutes.
+ENDS_TLS = (
+    *("traefik.io/ingress-controller", "nginx.org/ingress-controller", "projectcontour.io/ingress-controller"),
+    *("istio.io/ingress-controller", "ingress.k8s.aws/alb", "ingress-controllers.konghq.com/kong"),
+)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A control plane. down: its node is known not to be ready; not knowing is not a reason to leave it out."""
+
+    address: str
+    down: bool = False
+
+
+class EndpointRefused(ValueError):
+    """The infra cluster lacks what an endpoint needs. reason: one word for programs."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class EndpointSeen:
+    """What is seen of an endpoint now.
+
+    ready: None: not known.  address: that it was given, "" for none.  port: of a Gateway's listener.
+    late: status, reason and message if that lasts longer than WAIT_SECONDS.
+    """
+
+    ready: bool | None
+    reason: str
+    message: str
+    address: str = ""
+    port: int | None = None
+    late: tuple[bool | None, str, str] | None = None
+
+
+def settled(before: EndpointState | None, kind: str, seen: EndpointSeen, moment: datetime) -> EndpointState:
+    """Return what is known of an endpoint of a type from now on.
+
+    Args:
+        before: what was known.
+    """
+    same = before if before is not None and before.type == kind else None
+    ready, reason, message = seen.ready, seen.reason, seen.message
+    if seen.late is not None and same is not None and same.since is not None:
+        waited = (moment - parse_time(same.since)).total_seconds()
+        if same.reason == seen.late[1] or (same.reason == reason and waited >= WAIT_SECONDS):
+            ready, reason, message = seen.late
+    return EndpointState(
+        type=kind,
+        ready=ready,
+        reason=reason,
+        message=message,
+        address=seen.address or (same.address if same is not None else ""),
+        port=seen.port,
+        url=same.url if same is not None else None,
+        since=same.since if same is not None and same.since and same.reason == reason else stamp(moment),
+    )
+
+
+def labels_of_cluster(cluster: str) -> dict[str, str]:
+    """Return the labels of what leads to a cluster's API."""
+    return {CLUSTER_LABEL: cluster, LABEL_MANAGED: MANAGED_BY}
+
+
+def service(deployment: Json, endpoint: ApiEndpoint) -> Json:
+    """Return the Service; a value that is None is to be absent."""
+    port = endpoint.port if endpoint.type == BALANCER and endpoint.port else API_PORT
+    spec: dict[str, Any] = {
+        "type": "LoadBalancer" if endpoint.type == BALANCER else "ClusterIP",
+        "ports": [{"name": PORT_NAME, "port": port, "protocol": "TCP", "targetPort": API_PORT}],
+        "loadBalancerIP": endpoint.address if endpoint.type == BALANCER else None,
+    }
+    if endpoint.type == BALANCER and endpoint.class_name:
+        spec["loadBalancerClass"] = endpoint.class_name
+    own = endpoint.annotations if endpoint.type in (SERVICE_TYPE, BALANCER) else {}
+    return _made(deployment, SERVICE, own, spec=spec)
+
+
+def endpoint_slice(deployment: Json, planes: Sequence[Backend]) -> Json:
+    """Return the EndpointSlice of a cluster with these control planes.
+
+    Where all are down all are asked, as on the machines: else a cluster that comes back stays cut off.
+    """
+    all_down = all(plane.down for plane in planes)
+    endpoints = [
+        {"addresses": [plane.address], "conditions": {"ready": all_down or not plane.down}}
+        for plane in sorted(planes, key=lambda one: one.address)
+    ]
+    family = "IPv6" if any(":" in plane.address for plane in planes) else "IPv4"
+    ports = [{"name": PORT_NAME, "port": API_PORT, "protocol": "TCP"}]
+    made = _made(deployment, ENDPOINT_SLICE, {}, addressType=family, endpoints=endpoints, ports=ports)
+    made["metadata"]["labels"] |= {SERVICE_LABEL: made["metadata"]["name"], MANAGER_LABEL: MANAGED_BY}
+    return made
+
+
+def ingress(deployment: Json, endpoint: ApiEndpoint, classes: Sequence[Json]) -> Json:
+    """Return the Ingress.
+
+    Args:
+        classes: the IngressClasses of the infra cluster.
+
+    Raises:
+        EndpointRefused: there is no such class, or it is not known to pass TLS through.
+    """
+    chosen = _class_of(endpoint, classes)
+    name, controller = chosen["metadata"]["name"], str(dig(chosen, "spec", "controller") or "")
+    if any(_same(controller, one) for one in ENDS_TLS):
+        raise EndpointRefused(
+            "NoPassthrough",
+            f"IngressClass {name} ({controller}) ends TLS itself: name another class, or set type to {GATEWAY}",
+        )
+    known = next((given for one, given in PASSTHROUGH.items() if _same(controller, one)), None)
+    if known is None and not endpoint.annotations:
+        raise EndpointRefused(
+            "PassthroughUnknown",
+            f"how IngressClass {name} ({controller}) passes TLS through is not known: "
+            "set spec.endpoint.annotations to the annotations that ask for it",
+        )
+    backend = {"service": {"name": service_name(deployment["metadata"]["name"]), "port": {"number": API_PORT}}}
+    paths = [{"pathType": "ImplementationSpecific", "backend": backend}]
+    spec = {"ingressClassName": name, "rules": [{"host": endpoint.host, "http": {"paths": paths}}]}
+    return _made(deployment, INGRESS, {**(known or {}), **endpoint.annotations}, spec=spec)
+
+
+def _same(controller: str, known: str) -> bool:
+    """Tell whether a controller is a known one; several of a kind have further words behind a slash."""
+    return controller == known or controller.startswith(f"{known}/")
+
+
+def _class_of(endpoint: ApiEndpoint, classes: Sequence[Json]) -> Json:
+    names = ", ".join(sorted(one["metadata"]["name"] for one in classes)) or "none"
+    if endpoint.class_name:
+        found = next((one for one in classes if one["metadata"]["name"] == endpoint.class_name), None)
+        said = f"there is no IngressClass {endpoint.class_name}; there are: {names}"
+    else:
+        found = next((one for one in classes if _annotations(one).get(DEFAULT_CLASS) == "true"), None)
+        said = f"no IngressClass is the default; there are: {names}"
+    if found is None:
+        remedy = "set spec.endpoint.className" if classes else "install a controller of Ingresses"
+        raise EndpointRefused("NoIngressClass", f"{said}: {remedy}, or choose another type")
+    return found
+
+
+def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> Json:
+    """Return the listener of a Gateway that passes TLS through.
+
+    Raises:
+        EndpointRefused: there is no such Gateway, or none of its listeners does.
+    """
+    ref = endpoint.gateway_ref
+    where = f"Gateway {ref.namespace or namespace}/{ref.name}" if ref is not None else "the Gateway"
+    if gateway is None or ref is None:
+        raise EndpointRefused("NoGateway", f"there is no {where}: create it, or correct spec.endpoint.gatewayRef")
+    listeners = dig(gateway, "spec", "listeners") or []
+    for one in listeners:
+        passes = one.get("protocol") == "TLS" and dig(one, "tls", "mode") == "Passthrough"
+        if passes and ref.section_name in (None, one.get("name")):
+            found: Json = one
+            return found
+    which = f"listener {ref.section_name}" if ref.section_name else "any listener"
+    raise EndpointRefused(
+        "NoPassthrough",
+        f"{which} of {where} does not have protocol TLS and tls.mode Passthrough: add one that has",
+    )
+
+
+def tls_route(deployment: Json, endpoint: ApiEndpoint, kind: Resource) -> Json:
+    """Return the TLSRoute. kind: as the infra cluster serves it."""
+    ref = endpoint.gateway_ref
+    parent = ref.model_dump(by_alias=True, exclude_none=True) if ref is not None else {}
+    backend = {"name": service_name(deployment["metadata"]["name"]), "port": API_PORT}
+    spec = {"parentRefs": [parent], "hostnames": [endpoint.host], "rules": [{"backendRefs": [backend]}]}
+    return _made(deployment, kind, endpoint.annotations, spec=spec)
+
+
+def _made(deployment: Json, kind: Resource, annotations: Mapping[str, str], **content: Any) -> Json:
+    meta = deployment["metadata"]
+    made = kind.manifest(
+        service_name(meta["name"]), meta["namespace"], labels=labels_of_cluster(meta["name"]), **content
+    )
+    made["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
+    if annotations:
+        made["metadata"]["annotations"] = {**annotations, OWN_ANNOTATIONS: ",".join(sorted(annotations))}
+    return made
+
+
+def _annotations(obj: Json) -> Mapping[str, str]:
+    found: Mapping[str, str] = dig(obj, "metadata", "annotations") or {}
+    return found
+
+
+def surplus(found: Json, wanted: Json) -> dict[str, None]:
+    """Return the annotations that were asked for once and are not any more, to be merged as null."""
+    former = [key for key in _annotations(found).get(OWN_ANNOTATIONS, "").split(",") if key]
+    gone = [key for key in former if key not in _annotations(wanted)]
+    gone += [OWN_ANNOTATIONS] if former and OWN_ANNOTATIONS not in _annotations(wanted) else []
+    return dict.fromkeys(gone)
+
+
+def must_be_new(found: Json, wanted: Json) -> bool:
+    """Tell whether a Service cannot become the wanted one: the class of a load balancer never changes."""
+    before, after = dig(found, "spec") or {}, dig(wanted, "spec") or {}
+    both = before.get("type") == after.get("type") == "LoadBalancer"
+    return both and before.get("loadBalancerClass") != after.get("loadBalancerClass", before.get("loadBalancerClass"))
+
+
+def given_address(found: Json | None) -> str:
+    """Return the first address or name in the status of a Service or Ingress, "" while there is none."""
+    there = dig(found, "status", "loadBalancer", "ingress") or []
+    return next(
+        (str(one.get("ip") or one.get("hostname")) for one in there if one.get("ip") or one.get("hostname")), ""
+    )
+
+
+def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
+    """Return what is seen of a Service of type LoadBalancer."""
+    name, given = found["metadata"]["name"], given_address(found)
+    if not given:
+        waits = f"Service {name} has no address yet"
+        said = f"no load balancer has given Service {name} an address within {WAIT_SECONDS:.0f} s"
+        remedy = "install one, such as MetalLB, name its class in spec.endpoint.className, or choose another type"
+        return EndpointSeen(None, "WaitingForAddress", waits, late=(False, "NoLoadBalancer", f"{said}: {remedy}"))
+    if endpoint.address and not _equal(given, endpoint.address):
+        said = f"Service {name} asked for {endpoint.address} and was given {given}"
+        return EndpointSeen(False, "OtherAddress", f"{said}: set spec.endpoint.address to that, or remove it", given)
+    return EndpointSeen(True, "Ready", "", given)
+
+
+def _equal(one: str, other: str) -> bool:
+    return one == other or (ip_version(one) > 0 and ip_version(other) > 0 and ip_address(one) == ip_address(other))
+
+
+def ingress_seen(found: Json) -> EndpointSeen:
+    """Return what is seen of an Ingress."""
+    name = found["metadata"]["name"]
+    if given := given_address(found):
+        return EndpointSeen(True, "Ready", f"the name has to lead to {given}", given)
+    said = f"no controller has said within {WAIT_SECONDS:.0f} s that it serves Ingress {name}"
+    late = (None, "NotServed", f"{said}: see whether it runs; some say nothing of what they serve")
+    return EndpointSeen(None, "WaitingForAddress", f"Ingress {name} has no address yet", late=late)
+
+
+def route_seen(found: Json, listener: Json) -> EndpointSeen:
+    """Return what is seen of a TLSRoute at a listener."""
+    taken_up, words = route_said(found)
+    name, port = found["metadata"]["name"], int(listener.get("port") or 443)
+    if taken_up is None:
+        said = (
+            f"no controller has taken TLSRoute {name} within {WAIT_SECONDS:.0f} s: see whether that of the Gateway runs"
+        )
+        waits = f"TLSRoute {name} is not taken yet"
+        return EndpointSeen(None, "WaitingForGateway", waits, port=port, late=(False, "NotServed", said))
+    if not taken_up:
+        return EndpointSeen(False, "RouteRefused", f"the Gateway refuses TLSRoute {name}: {words}", port=port)
+    return EndpointSeen(True, "Ready", "", port=port)
+
+
+def route_said(found: Json | None) -> tuple[bool | None, str]:
+    """Return whether the Gateway has taken a TLSRoute, None while it says nothing, and its words."""
+    for parent in dig(found, "status", "parents") or []:
+        for kind in ("Accepted", "ResolvedRefs"):
+            seen = condition({"status": parent}, kind)
+            if seen is not None and seen.get("status") != "True":
+                return False, str(seen.get("message") or seen.get("reason"))
+        if condition({"status": parent}, "Accepted") is not None:
+            return True, ""
+    return None, ""
+
+
+def taken(deployment: Json, others: Iterable[Json]) -> EndpointRefused | None:
+    """Return that an older ClusterDeployment has the same name or address outside, None where none has."""
+    mine = _outside(deployment)
+    order = _age(deployment)
+    for other in others:
+        shared = sorted(mine & _outside(other))
+        if shared and other["metadata"].get("uid") != deployment["metadata"].get("uid") and _age(other) < order:
+            meta = other["metadata"]
+            said = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
+            return EndpointRefused("Taken", said)
+    return None
+
+
+def _outside(deployment: Json) -> set[str]:
+    given = dig(deployment, "spec", "endpoint") or {}
+    if given.get("type") not in (BALANCER, INGRESS_TYPE, GATEWAY, VIRTUAL):
+        return set()
+    return {str(value) for value in (given.get("host"), given.get("address")) if value}
+
+
+def _age(deployment: Json) -> tuple[str, str]:
+    meta = deployment["metadata"]
+    return str(meta.get("creationTimestamp") or ""), str(meta.get("uid") or "")
+
+
+def filled_endpoint(deployment: Json, state: EndpointState | None) -> Json:
+    """Return a ClusterDeployment with the address or name that a load balancer gave it, where it names none."""
+    endpoint = dig(deployment, "spec", "endpoint")
+    if state is None or not state.address or not isinstance(endpoint, dict):
+        return deployment
+    named = endpoint.get("host") or endpoint.get("address")
+    if state.type != BALANCER or endpoint.get("type") != BALANCER or named:
+        return deployment
+    given = {"address" if ip_version(state.address) else "host": state.address}
+    return {**deployment, "spec": {**deployment["spec"], "endpoint": {**endpoint, **given}}}
+
+
+NOT_YET = "the infra cluster has not said yet where the API will be"
+
+
+def endpoint_missing(found: Situation) -> Wait | None:
+    """Wait for the names of the API: the first certificate has them."""
+    wish, state = found.desired.wish, found.observed.endpoint
+    endpoint = wish.spec.way
+    own = state is not None and state.type == endpoint.type
+    if own and state is not None and state.reason == "Taken":
+        return Wait(WaitReason.WAITING_FOR_ENDPOINT, state.message)
+    if api_names(endpoint, wish.metadata.name, wish.metadata.namespace) is not None:
+        return None
+    return Wait(WaitReason.WAITING_FOR_ENDPOINT, (state.message if own and state is not None else "") or NOT_YET)
+
+
+def address_mistakes(wish: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> Iterator[SpecMistake]:
+    """Yield what is wrong with the virtual address of a cluster among its networks and machines."""
+    endpoint, field = wish.spec.way, "spec.endpoint.address"
+    if endpoint.type != VIRTUAL or not endpoint.address or not ip_version(endpoint.address):
+        return
+    families = wish.spec.network.families
+    if families and ip_version(endpoint.address) != VERSIONS[families[0]]:
+        yield SpecMistake(field, f"{endpoint.address} is not of {families[0]}", "use the family that comes first")
+    whole = network_of(f"{endpoint.address}/{32 if ip_version(endpoint.address) == 4 else 128}")
+    for place, text in wish.spec.network.by_field.items():
+        around = network_of(text)
+        if whole is not None and around is not None and whole.overlaps(around):
+            message = f"{endpoint.address} is in the cluster's own network {text} ({place})"
+            yield SpecMistake(field, message, "use a free one of the machines' network")
+    for machine in machines:
+        own = [network_of(f"{text}/{32 if '.' in text else 128}") for text in (machine.address, machine.ipv6_address)]
+        if whole is not None and whole in own:
+            message = f"{endpoint.address} is the address of Machine {machine.metadata.name}"
+            yield SpecMistake(field, message, "use one that nobody has")
+
+
+def told(state: EndpointState | None, endpoint: ApiEndpoint, *, usable: bool) -> tuple[bool | None, str, str]:
+    """Return status, reason and message of the condition.
+
+    Args:
+        usable: whether the certificates of API servers have its names.
+    """
+    if endpoint.type == LOCAL:
+        return True, "Local", ""
+    if state is None or state.type != endpoint.type:
+        return None, "NotYet", "it is looked at soon"
+    if state.ready and not usable:
+        return False, "NotSigned", "certificates of API servers do not name it yet: an operation signs others"
+    return state.ready, state.reason, state.message
+
+
+def is_named(wish: ClusterDeployment, variables: Mapping[str, Any], names_variable: str) -> bool:
+    """Tell whether certificates of a cluster that was deployed with these variables have the endpoint's names."""
+    wanted = api_names(wish.spec.way, wish.metadata.name, wish.metadata.namespace)
+    there = variables.get(names_variable)
+    return wanted is not None and set(wanted) <= set(there if isinstance(there, list) else ())
