@@ -105,7 +105,7 @@ def _has(value: Any, name: str, axis: Any, documents: Mapping[str, Document]) ->
 DEFAULTS = "playbooks/group_vars/all"  # of the packaged playbooks
 SOMETIMES = (  # given by a run, or to a play as a whole
     *("cluster_remove_nodes", "cluster_lost_nodes", "cluster_files_url", "cluster_checksums"),
-    "cluster_upgrade_workers",
+    *("cluster_former_control_planes", "cluster_upgrade_workers"),
 )
 VERSION_SUFFIX = "_version"  # how the names of versions end; vmatrix has them without a leading v
 
@@ -168,6 +168,7 @@ SET_BY_THE_RUN = {
     "cluster_hosts": MACHINES,
     "cluster_remove_nodes": REMOVALS,
     "cluster_lost_nodes": REMOVALS,
+    "cluster_former_control_planes": "the operator, for the control planes that it rebuilds",
     "cluster_kubeconfig_path": "a file in the cell's folder",
     "cluster_etcd_snapshot_path": "a file in the cell's folder",
     "cluster_mirror_url": MIRROR,

@@ -243,6 +243,10 @@ class SnapshotFacts(StatusModel):
     keys: int | None = Field(default=None, description="How many keys it has.")
     member: Line | None = Field(default=None, description="Machine whose member it was taken of.")
     etcd_version: Line | None = Field(default=None, description="Version of etcd.")
+    kubernetes_version: Line | None = Field(default=None, description="Version of Kubernetes.")
+    encryption: Line | None = Field(
+        default=None, description="Name of the key that Secrets are encrypted with at rest; empty if they are not."
+    )
     sha256: Line | None = Field(default=None, description="SHA-256 of the file.")
     taken: Moment = Field(default=None, description="When it was taken.")
 
@@ -346,25 +350,48 @@ class EtcdBackup(ObjectModel):
 
 RestorePhase = Literal["Pending", "Waiting", "Running", "Succeeded", "Failed"]
 SUCCEEDED = "Succeeded"
-RestoreWay = Literal["Rollback", "MajorityLost", "AllLost"]
+RestoreWay = Literal["Rollback", "MajorityLost", "AllLost", "Clone"]
 ROLLBACK: RestoreWay = "Rollback"  # in time, on every member
 MAJORITY_LOST: RestoreWay = "MajorityLost"  # on the members that are left
 ALL_LOST: RestoreWay = "AllLost"  # on other machines, with the same CAs
+CLONE: RestoreWay = "Clone"  # of another cluster's snapshot, with other CAs
 MachineNames = Annotated[tuple[ObjectName, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
+SAME_SOURCE = Cel(
+    "has(self.from) == has(oldSelf.from) && (!has(self.from) || self.from == oldSelf.from)",
+    "from cannot change",
+    "make another EtcdRestore",
+    ".from",
+)
+CLONE_OF_ITSELF = Cel(
+    "!has(self.from) || self.from != self.cluster",
+    "a cluster is not a clone of itself",
+    "remove from to go back to a backup, or name another cluster",
+    ".from",
+    holds=lambda restore: restore.source != restore.cluster,
+)
+
+
 class EtcdRestoreSpec(ApiModel):
-    """Which backup a cluster goes back to."""
+    """Which backup a cluster goes back to, or begins with."""
 
     cel: ClassVar[tuple[Cel, ...]] = (
         unchanged(".cluster", "make another EtcdRestore"),
         unchanged(".backup", "make another EtcdRestore"),
+        SAME_SOURCE,
+        CLONE_OF_ITSELF,
     )
     cluster: ObjectName = Field(description="ClusterDeployment whose etcd is restored; cannot change.")
     backup: ObjectName = Field(description="EtcdBackup that it goes back to; cannot change.")
+    source: ObjectName | None = Field(
+        alias="from",
+        default=None,
+        description="ClusterDeployment that the backup is of, to begin `cluster` as a clone of it; cannot change.",
+    )
     confirm: Line | None = Field(
         default=None,
-        description="status.taken of the EtcdBackup, to confirm the loss of what was written since.",
+        description="status.taken of the EtcdBackup, to confirm the loss, or the lack, of what was written since.",
     )
 
 
@@ -374,7 +401,7 @@ class EtcdRestoreStatus(StatusModel):
     phase: RestorePhase | None = Field(default=None, description="Where it is in its life.")
     way: RestoreWay | None = Field(
         default=None,
-        description="Rollback: every member of etcd goes back; MajorityLost: without the lost; AllLost: on others.",
+        description="Rollback: every member; MajorityLost: without the lost; AllLost: on others; Clone: a new cluster.",
     )
     lost_since: Moment = Field(default=None, description="When the snapshot was taken: what is newer is lost.")
     machines: MachineNames = Field(
@@ -388,7 +415,10 @@ class EtcdRestoreStatus(StatusModel):
 
 
 class EtcdRestore(ObjectModel):
-    """One event: a cluster goes back to a backup of its etcd. Once it has succeeded or failed, it does nothing."""
+    """One event: a cluster goes back to a backup of its etcd, or begins as a clone of another one.
 
-    spec: EtcdRestoreSpec = Field(description="Which backup a cluster goes back to.")
+    Once it has succeeded or failed, it does nothing.
+    """
+
+    spec: EtcdRestoreSpec = Field(description="Which backup a cluster goes back to, or begins with.")
     status: EtcdRestoreStatus = Field(default_factory=EtcdRestoreStatus, description="What became of the restore.")

@@ -50,6 +50,7 @@ OPERATORS_OWN: Mapping[str, str] = {
     "cluster_hosts": "the machines of spec.machineSets are given",
     "cluster_remove_nodes": "lower the replicas of a set",
     "cluster_lost_nodes": "lost machines are found by themselves",
+    "cluster_former_control_planes": "lost machines are found by themselves",
     "cluster_kubeconfig_path": "Secret CLUSTER-kubeconfig has the kubeconfig",
     "cluster_etcd_snapshot_path": "an EtcdBackup says where a snapshot is put",
     "cluster_authority_path": "spec.authority names the Secrets of CAs",

@@ -34,13 +34,13 @@ from harness.operator.controllers.machine_phase import follow_claims, held
 from harness.operator.decide.authority import files_of, is_wanted
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, Wait
-from harness.operator.decide.observed import REBUILD
+from harness.operator.decide.observed import CLONE, REBUILD
 from harness.operator.decide.operations import DEPLOY, DUTIES, due_of, plan, withdrawn
 from harness.operator.execute.inputs import Execution, job_name, log_name
 from harness.operator.execute.objects import make
 
 DIRECT, AUTO = "Direct", "Auto"
-BEGINNING = (DEPLOY, REBUILD)  # operations that begin a control plane
+BEGINNING = (DEPLOY, CLONE, REBUILD)  # operations that begin a control plane
 
 
 def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOperation:

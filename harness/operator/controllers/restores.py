@@ -9,9 +9,10 @@ from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig
 from harness.kube.reconcile import Controller, follow
 from harness.operator.api.conditions import FAILED, RESTORED, new, with_conditions
-from harness.operator.api.etcd import SUCCEEDED
+from harness.operator.api.etcd import CLONE, SUCCEEDED
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups
+from harness.operator.decide.clones import clone_answer
 from harness.operator.decide.due import Situation, Wait
 from harness.operator.decide.observed import SUCCEEDED as WELL
 from harness.operator.decide.operations import given_up
@@ -31,10 +32,9 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
     if before.get("phase") in ENDED:
         return before
     uid, cluster = restore["metadata"]["uid"], restore["spec"]["cluster"]
+    source = restore["spec"].get("from")
     if view is None or deleting(view.deployment):
-        gone = "is being deleted" if view is not None else "does not exist"
-        remedy = "delete this EtcdRestore, or create the cluster"
-        return _said(before, "Pending", "ClusterNotFound", f"ClusterDeployment {cluster} {gone}: {remedy}", moment)
+        return _said(before, "Pending", "ClusterNotFound", _no_cluster(cluster, view, source), moment)
     world = view.observed
     running = world.running
     if running is not None and running.snapshot is not None and running.snapshot.restore == uid:
@@ -46,13 +46,14 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
         times = {"started": past.started, "ended": past.ended}
         before = {**_way(before, past.operation), "operation": past.sequence, **times}
         if past.outcome == WELL:
-            message = f"etcd is as EtcdBackup {restore['spec']['backup']} has it{_loss(before)}"
+            what = f"the cluster is a clone of {source}" if source else "etcd is"
+            message = f"{what} as EtcdBackup {restore['spec']['backup']} has it{_loss(before)}"
             return _said(before, SUCCEEDED, "Restored", message, moment)
         if view.desired is not None and given_up(past, view.desired):
             text = "; ".join(filter(None, (f"{past.operation} failed: {past.summary or past.outcome}", past.hint)))
             text += "; make another EtcdRestore to try again"
             return _said(before, FAILED, past.reason or "RestoreFailed", text, moment)
-    if view.desired is None or world.applied is None:
+    if view.desired is None or (world.applied is None and not source):
         return _said(before, "Pending", "NotDeployed", f"cluster {cluster} is not deployed", moment)
     if world.restore is not None and world.restore.uid != uid:
         text = f"EtcdRestore {world.restore.name} comes first: delete it if it is not to be carried out"
@@ -65,12 +66,19 @@ def restore_status(restore: Json, view: DeclaredView | None, moment: datetime) -
     return _said({**before, **_facts(answer)}, answer.phase, answer.reason, message, moment)
 
 
+def _no_cluster(cluster: str, view: DeclaredView | None, source: str | None) -> str:
+    gone = "is being deleted" if view is not None else "does not exist"
+    begins = f", which begins as a clone of {source}" if source else ""
+    return f"ClusterDeployment {cluster} {gone}: delete this EtcdRestore, or create the cluster{begins}"
+
+
 def _answer(view: DeclaredView, uid: str) -> RestoreAnswer | None:
     """Return what an EtcdRestore does now; None where another one comes first, or it is over."""
     first = view.observed.restore
     if view.desired is None or first is None or first.uid != uid:
         return None
-    return restore_answer(Situation.of(view.desired, view.observed))
+    found = Situation.of(view.desired, view.observed)
+    return clone_answer(found) if first.source else restore_answer(found)
 
 
 def _facts(answer: RestoreAnswer | None) -> Json:
@@ -88,7 +96,7 @@ def _way(status: Json, operation: str) -> Json:
 def _loss(status: Json) -> str:
     """Return what was lost by a restore, from what was known when it began."""
     since, machines = status.get("lostSince"), ", ".join(status.get("machines") or ())
-    lost = f", and what was written since {since} is lost" if since else ""
+    lost = f", and what was written since {since} is lost" if since and status.get("way") != CLONE else ""
     return f"{lost}; without {machines}" if status.get("way") in GIVES_UP and machines else lost
 
 

@@ -11,6 +11,7 @@ from harness.kube.objects import parse_time, stamp
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.etcd import (
     MISSING,
+    VERIFIED,
     BackupScheduleState,
     EtcdBackup,
     EtcdBackupPolicy,
@@ -38,6 +39,8 @@ class SeenBackup:
     before: digest of the wish before which the operator made it, "" for one that a person or a schedule made.
     scheduled: the time for which a schedule made it, "" for any other.
     expected: files of others in the same claim.  etcd: the version that it was taken of, "" where nobody knows.
+    kubernetes: likewise.  encryption: name of the key of its Secrets, "" for none, None where nobody knows.
+    cluster: that it was taken of, by name.  whole: whether its own status says that it can be read.
     """
 
     name: str
@@ -53,6 +56,10 @@ class SeenBackup:
     expected: tuple[str, ...] = ()
     s3: S3Destination | None = None
     etcd: str = ""
+    kubernetes: str = ""
+    encryption: str | None = None
+    cluster: str = ""
+    whole: bool = False
 
     def snapshot(self) -> OperationSnapshot:
         """Return what an operation on it is told."""
@@ -141,6 +148,10 @@ def _seen(cluster: DeclaredCluster, backup: EtcdBackup, files: dict[str, ClaimFi
         expected=tuple(name for name in there.expected if name != file),
         s3=status.s3,
         etcd=status.etcd_version or "",
+        kubernetes=status.kubernetes_version or "",
+        encryption=status.encryption,
+        cluster=backup.spec.cluster,
+        whole=status.phase == VERIFIED,
     )
 
 

@@ -185,7 +185,12 @@ def rebuild(found: Situation) -> Due | None:
     # An etcd that has its majority counts on a lost member until remove-node removes it.
     out = gone if restores else tuple(host for host in gone if GROUPS[ETCD] not in host.groups)
     others = _in_their_place(found, gone)
-    change = StepChange(hosts=(*_without(found, gone), *others), after=(*_without(found, out), *others))
+    former = [host.address for host in gone if GROUPS[CONTROL_PLANE] in host.groups]
+    change = StepChange(
+        extra={"cluster_former_control_planes": former},  # which have to be down
+        hosts=(*_without(found, gone), *others),
+        after=(*_without(found, out), *others),
+    )
     due = step(found, _why_leaving(found, out), out, change)
     if why := not_recoverable(found):
         return replace(due, wait=Wait(WaitReason.NOT_RECOVERABLE, why))

@@ -29,7 +29,8 @@ from harness.operator.api.rules import Part
 from harness.operator.decide.backups import SeenBackup, seen_backups
 
 RECOVER, REBUILD, RESTORE, DEFRAGMENT = "recover", "rebuild", "restore", "defragment"
-RESTORING = (RECOVER, REBUILD, RESTORE)  # operations that restore a snapshot of etcd
+CLONE = "clone"
+RESTORING = (RECOVER, REBUILD, RESTORE, CLONE)  # operations that restore a snapshot of etcd
 GIVING_UP = (RECOVER, REBUILD)  # those of them after which a cluster goes on without machines that it has lost
 RESTORED_HALF = "etcd"  # a part of the cluster: its members may be of different times
 CHANGES: Mapping[str, tuple[str, ...]] = {  # parts of the cluster that an operation changes
@@ -46,7 +47,7 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
 # What a snapshot has of another time than the machines, once it was restored: the cluster's own copies of settings.
 OUTDATED: Mapping[str, tuple[Part, ...]] = {RESTORE: ("settings", "addons")}
 LEAVE = frozenset({"remove-node", *GIVING_UP})  # operations whose machines leave
-ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from before is left
+ANEW = frozenset({"deploy", "reset", CLONE})  # operations after which nothing from before is left
 # By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
 # schedulable as they were.
 PREFLIGHT = "Check the request before any machine changes"
@@ -61,6 +62,7 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
     RESTORE: (CHECKPOINT,),
     RECOVER: ("Group lost and remaining machines",),
+    CLONE: (PREFLIGHT, "Refuse to begin a clone without all that it is made of"),
     REBUILD: (PREFLIGHT, SAME_VERSION, "Refuse to begin without all that the control plane is made of"),
 }
 
@@ -110,6 +112,7 @@ class SeenRestore:
     """An EtcdRestore that has not ended.
 
     confirm: the time of the snapshot, as somebody has confirmed it.  way: that it takes, once that was known.
+    source: the cluster that it makes a clone of, "" for none.
     """
 
     name: str
@@ -117,6 +120,7 @@ class SeenRestore:
     backup: str
     confirm: str = ""
     way: RestoreWay | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -237,8 +241,10 @@ def _restore(cluster: DeclaredCluster, restores: Iterable[EtcdRestore]) -> SeenR
     first = min(own, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name), default=None)
     if first is None:
         return None
-    asked = first.spec
-    return SeenRestore(first.metadata.name, first.metadata.uid, asked.backup, asked.confirm or "", first.status.way)
+    asked, meta = first.spec, first.metadata
+    return SeenRestore(
+        meta.name, meta.uid, asked.backup, asked.confirm or "", first.status.way, source=asked.source or ""
+    )
 
 
 def _fresh(machine: DeclaredMachine, cluster: DeclaredCluster | None) -> bool:

@@ -13,6 +13,7 @@ from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide import duties, etcd
 from harness.operator.decide.authority import authority_missing
 from harness.operator.decide.backups import SeenBackup, backup_due
+from harness.operator.decide.clones import clone
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import (
     Due,
@@ -38,6 +39,7 @@ from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
     CANCELLED,
+    CLONE,
     DEFRAGMENT,
     INTERRUPTED,
     REBUILD,
@@ -233,15 +235,11 @@ class Nothing:
 
 
 Verdict = CurrentOperation | Wait | Nothing
-DUTIES = (  # in the order in which they are done; the first three are all there is without a cluster
+BEGINNING = (machines_missing, networks_missing, authority_missing, endpoint_missing)
+DUTIES = (  # in the order in which they are done; the first four are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
-    Duty(
-        DEPLOY,
-        "cluster.yml",
-        False,
-        duties.deploy,
-        holds=(machines_missing, networks_missing, authority_missing, endpoint_missing),
-    ),
+    Duty(CLONE, "clone.yml", False, clone, holds=BEGINNING),
+    Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=BEGINNING),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty(REBUILD, "rebuild.yml", True, duties.rebuild, holds=(restorable, replacement_missing)),
@@ -259,7 +257,7 @@ DUTIES = (  # in the order in which they are done; the first three are all there
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, asked_for, alongside=True),
 )
-WITHOUT_A_CLUSTER = DUTIES[:3]
+WITHOUT_A_CLUSTER = DUTIES[:4]
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:

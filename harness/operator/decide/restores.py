@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from harness.operator.api.cluster import AuthorityState
-from harness.operator.api.etcd import ALL_LOST, MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
+from harness.operator.api.etcd import ALL_LOST, CLONE, MAJORITY_LOST, ROLLBACK, RestorePhase, RestoreWay
 from harness.operator.api.resources import ETCD_RESTORE, REPLACE_ANNOTATION
 from harness.operator.api.rules import variable
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS
@@ -19,6 +19,7 @@ from harness.operator.decide.authority import is_wanted
 from harness.operator.decide.backups import SeenBackup, backup_trouble, newest_verified, to_restore
 from harness.operator.decide.due import Due, Situation, Wait, WaitReason, not_accepted, step
 from harness.operator.decide.membership import dead, etcd_lost, majority_in_doubt, roles_lost
+from harness.operator.decide.observed import CLONE as CLONING
 from harness.operator.decide.observed import REBUILD, RECOVER, RESTORE, RESTORED_HALF, SeenRestore
 from harness.operator.decide.variables import numbers
 
@@ -27,7 +28,7 @@ NOT_CONFIRMED, CONFIRMS_ANOTHER = "NotConfirmed", "ConfirmsAnother"
 GIVES_UP = (MAJORITY_LOST, ALL_LOST)
 ETCD_VERSION = variable("etcd")
 CONFIRMATION = "cluster_etcd_restore_confirmation"
-OPERATIONS: dict[RestoreWay, str] = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER, ALL_LOST: REBUILD}
+OPERATIONS: dict[RestoreWay, str] = {ROLLBACK: RESTORE, MAJORITY_LOST: RECOVER, ALL_LOST: REBUILD, CLONE: CLONING}
 CA_LOST = (
     "all control planes are lost, and no operation restores a snapshot on machines without the keys of the cluster's "
     "CAs. Start a machine from a disk that is left, with its name and address; or delete the object and make another "
@@ -61,7 +62,7 @@ class RestoreAnswer:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class AskedRestore:
     """An EtcdRestore in its situation. way: by the health of etcd.  backup: None where it cannot be restored."""
 
     found: Situation
@@ -71,6 +72,7 @@ class _Asked:
 
     @property
     def taken(self) -> str:
+        """Return when the snapshot was taken, "" where nobody knows."""
         return self.backup.taken if self.backup is not None else ""
 
     def down(self) -> tuple[str, str]:
@@ -92,7 +94,7 @@ CHANGES: dict[tuple[RestoreWay, RestoreWay], str] = {  # of the way when an Etcd
 }
 
 
-def _changed(asked: _Asked) -> str:
+def _changed(asked: AskedRestore) -> str:
     before, half = asked.restore.way, _half_restored(asked.found)
     if before is None or asked.way is None or asked.way == before:
         return ""
@@ -110,37 +112,46 @@ def _half_restored(found: Situation) -> str:
     return f"{half.why}, and members of etcd may be of different times"
 
 
-def _not_confirmed(asked: _Asked) -> str:
+def _not_confirmed(asked: AskedRestore) -> str:
     if asked.restore.confirm:
         return ""
     lost = f"; {', '.join(_gone(asked.found))} are given up" if asked.way in GIVES_UP else ""
     newest = newest_verified(asked.found.observed.backups)
     newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
     text = f"what was written since {asked.taken} would be lost{lost}{newer}"
-    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {_patch(asked)}"
+    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {confirming(asked)}"
 
 
-def _confirms_another(asked: _Asked) -> str:
+def _confirms_another(asked: AskedRestore) -> str:
     said = asked.restore.confirm
     if said == asked.taken:
         return ""
     text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
-    return f"{text}: what was written since then would be lost; to confirm that: {_patch(asked)}"
+    return f"{text}: what was written since then would be lost; to confirm that: {confirming(asked)}"
 
 
-def _later_etcd(asked: _Asked) -> str:
-    """Return why the cluster's etcd does not read the snapshot: it does not know what the next minor version writes."""
-    own, of = str(asked.found.applied.variables.get(ETCD_VERSION, "")), asked.backup.etcd if asked.backup else ""
+def of_later_etcd(asked: AskedRestore, own: str) -> str:
+    """Return why the cluster's etcd does not read the snapshot: it does not know what the next minor version writes.
+
+    Args:
+        own: its version, "" where nobody knows.
+    """
+    of = asked.backup.etcd if asked.backup else ""
     if not own or not of or numbers(of)[:2] <= numbers(own)[:2]:
         return ""
-    text = (
-        f"EtcdBackup {asked.restore.backup} was taken of etcd {of}, and the cluster has {own}, which does not read it"
-    )
+    name = asked.restore.backup
+    return f"EtcdBackup {name} was taken of etcd {of}, and the cluster has {own}, which does not read it"
+
+
+def _later_etcd(asked: AskedRestore) -> str:
+    text = of_later_etcd(asked, str(asked.found.applied.variables.get(ETCD_VERSION, "")))
+    if not text:
+        return ""
     upgrade = "upgrade etcd first (spec.components.etcd), or " if asked.way == ROLLBACK else ""
     return f"{text}: delete this EtcdRestore, and {upgrade}name an earlier backup"
 
 
-def _loss_not_known(asked: _Asked) -> str:
+def _loss_not_known(asked: AskedRestore) -> str:
     if asked.way is not None:
         return ""
     names, said = asked.down()
@@ -150,7 +161,7 @@ def _loss_not_known(asked: _Asked) -> str:
     return f"nobody knows whether the majority of etcd is lost or only down ({said}): {remedy}"
 
 
-def _machines_down(asked: _Asked) -> str:
+def _machines_down(asked: AskedRestore) -> str:
     names, said = asked.down()
     if not said or asked.way == MAJORITY_LOST:  # who restores it passes over the others
         return ""
@@ -160,12 +171,14 @@ def _machines_down(asked: _Asked) -> str:
     return f"the machines that are left have to answer ({said}): {remedy}"
 
 
-def _runs(asked: _Asked) -> str:
+def operation_runs(asked: AskedRestore) -> str:
+    """Return which operation has to end first, "" for none."""
     running = asked.found.observed.running
     return f"{running.operation} {running.sequence} runs: it begins after its end" if running is not None else ""
 
 
-def _not_accepted(asked: _Asked) -> str:
+def wish_refused(asked: AskedRestore) -> str:
+    """Return what is wrong with the wish, "" where nothing is."""
     wait = not_accepted(asked.found.desired, asked.found.observed)
     return f"its ClusterDeployment has mistakes: {wait.message}" if wait is not None else ""
 
@@ -176,12 +189,12 @@ class RestoreRule:
 
     reason: str
     phase: RestorePhase
-    message: Callable[[_Asked], str]
+    message: Callable[[AskedRestore], str]
 
 
 # What an EtcdRestore goes by: the first row that applies says what it waits for, and without any it begins.
 RULES = (
-    RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", _not_accepted),
+    RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
     RestoreRule("SituationChanged", "Failed", _changed),
     RestoreRule(WaitReason.NOT_RECOVERABLE, "Pending", lambda asked: not_recoverable(asked.found)),
     RestoreRule(
@@ -194,16 +207,16 @@ RULES = (
     RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
     RestoreRule("LossNotKnown", "Pending", _loss_not_known),
     RestoreRule("MachinesDown", "Pending", _machines_down),
-    RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", _runs),
+    RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
 )
 
 
 def restore_answer(found: Situation) -> RestoreAnswer | None:
-    """Return what the EtcdRestore that comes first does now; None where there is none."""
+    """Return what the EtcdRestore that comes first does now; None where there is none, or it makes a clone."""
     restore = found.observed.restore
-    if restore is None or found.observed.applied is None:
+    if restore is None or restore.source or found.observed.applied is None:
         return None
-    asked = _Asked(found, restore, way_of(found), to_restore(restore.backup, found.observed.backups))
+    asked = AskedRestore(found, restore, way_of(found), to_restore(restore.backup, found.observed.backups))
     for rule in RULES:
         if message := rule.message(asked):
             way = asked.way if rule.reason != WaitReason.NOT_ACCEPTED else None  # a wish with mistakes says nothing yet
@@ -221,7 +234,7 @@ def way_of(found: Situation) -> RestoreWay | None:
     return None if majority_in_doubt(found.desired, found.observed, found.who) else ROLLBACK
 
 
-def _about(asked: _Asked) -> tuple[str, ...]:
+def _about(asked: AskedRestore) -> tuple[str, ...]:
     if asked.way in GIVES_UP:
         return tuple(_gone(asked.found))
     members = [host.machine for host in asked.found.who.members if GROUPS[ETCD] in host.groups]
@@ -318,7 +331,7 @@ def _how_to_restore(found: Situation) -> str:
     )
 
 
-def _patch(asked: _Asked) -> str:
+def confirming(asked: AskedRestore) -> str:
     """Return the command that confirms an EtcdRestore."""
     body = json.dumps({"spec": {"confirm": asked.taken}})
     return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"

@@ -7,6 +7,7 @@ name come from the release table.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,6 +100,11 @@ def _versions(variables: Mapping[str, Any]) -> dict[str, str]:
     versions = (name for name in variables if name.startswith("cluster_") and name.endswith("_version"))
     made = {component(name): str(variables[name]) for name in versions}
     return {name: version for name, version in made.items() if name != KUBERNETES}
+
+
+def key_name(key: str) -> str:
+    """Return what the playbooks call a key that Secrets are encrypted with, by its digest; "" for none."""
+    return f"key-{hashlib.sha256(key.encode()).hexdigest()[:10]}" if key else ""
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -98,7 +98,8 @@ class SnapshotStore:
             InfraError: what lies in the claim is not what the playbook verified.
             StoreTrouble: the bucket does not take it.
         """
-        facts = {**self._told(), **self._read_back(), "taken": now()}
+        version = {"kubernetesVersion": origin["kubernetesVersion"]} if origin.get("kubernetesVersion") else {}
+        facts = {**self._told(), **self._read_back(), **version, "taken": now()}
         _durable(self.path)
         whose = {"cluster": self.cluster, "backup": self.about.backup, "uid": self.about.uid, **origin}
         text = json.dumps({**whose, **facts}, indent=2) + "\n"

@@ -165,12 +165,24 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse a cluster with other nodes, control planes or etcd members",
     ),
     "bootstrap_os": ("Refuse an operating system with unknown package names",),
+    "clone_check": (
+        "Refuse a clone of another snapshot where one has begun",
+        "Refuse machines of a cluster",
+        "Refuse the snapshot of a later etcd",
+        "Refuse the snapshot of another Kubernetes",
+        "Refuse a snapshot whose Secrets nobody could read",
+    ),
     "control_plane": ("Refuse the configuration",),
     "encryption_key": (
         "Refuse another key than the one that encrypts",
         "Refuse to change keys where nothing is encrypted",
     ),
     "etcd": ("Refuse flags that etcd does not know",),
+    "etcd_clone": (
+        "Refuse another snapshot than the one that is described",
+        "Refuse Secrets that nobody could read",
+    ),
+    "etcd_restore": ("Refuse the snapshot of a later etcd",),
     "external_ca": (
         "Refuse a CA whose halves do not belong together",
         "Refuse a machine with the key of a CA",
@@ -182,7 +194,12 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
     "preflight": ("Refuse a request with mistakes", "Refuse what the mirror lacks"),
     "preinstall": ("Refuse a kernel without a feature",),
     "removal": ("Refuse to remove the last control plane", "Refuse to remove a majority of the etcd members"),
-    "rebuild_check": ("Refuse CAs of another cluster", "Refuse the snapshot of a later etcd"),
+    "rebuild_check": (
+        "Refuse CAs of another cluster",
+        "Refuse the snapshot of a later etcd",
+        "Refuse to begin a control plane beside a former one",
+        "Refuse to begin beside a control plane that has joined the lost cluster half",
+    ),
     "running_version": (
         "Refuse another folder of certificates",
         "Refuse a different version",

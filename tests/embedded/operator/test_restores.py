@@ -131,6 +131,63 @@ def test_a_control_plane_is_made_again_on_another_machine_with_the_same_cas(
     assert dig(world.status(), "applied", "machines") == ["m-3"]
 
 
+CLONE = f"{NAME}-1-clone"
+
+
+def of_source(world: World, source: str = "source") -> None:
+    """Have a verified backup of another cluster."""
+    spec = {"cluster": source, "destination": {"claim": "snapshots"}}
+    world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest("old", world.namespace, labels={}, spec=spec))
+    place = {"location": f"snapshots:{source}/old.db", "taken": TAKEN}
+    status = {"phase": "Verified", "clusterUid": "another", **place}
+    world.api.merge(ETCD_BACKUP, "old", {"status": status}, world.namespace, subresource="status")
+
+
+def test_a_cluster_begins_as_a_clone_of_another_one(world: World, manager: StartManager) -> None:
+    manager(*RESTORING, options=OPTIONS)
+    of_source(world)
+    ask(world, "copy", **{"from": "source"})
+    assert "begins as a clone of source" in restored(world, "False", "ClusterNotFound", "copy")["message"]
+    world.declare(machines=1)
+    world.condition("Progressing", "False", "RestoreNotConfirmed")
+    assert world.kubelet.jobs() == []
+    confirm(world, "copy")
+    job = world.succeed(CLONE)
+    volumes = dig(job, "spec", "template", "spec", "volumes")
+    claims = [dig(one, "persistentVolumeClaim", "claimName") for one in volumes]
+    assert "snapshots" in claims
+    sources = next(one for one in volumes if one["name"] == "inputs")["projected"]["sources"]
+    secrets = {dig(one, "secret", "name") for one in sources} - {None}
+    assert secrets >= {f"{NAME}-{name}" for name in ("ca", "etcd", "proxy", "sa")}, "CAs of its own"
+    assert "is a clone of source as EtcdBackup old has it" in restored(world, "True", "Restored", "copy")["message"]
+    assert dig(world.get(ETCD_RESTORE, "copy"), "status", "way") == "Clone"
+    assert [one["operation"] for one in world.history(1)] == ["clone"]
+    world.condition("Progressing", "False", "UpToDate")
+
+    ask(world, "late", confirm=TAKEN, **{"from": "source"})
+    assert "nothing of it was changed" in restored(world, "False", "TargetBegun", "late")["message"]
+    assert dig(world.get(ETCD_RESTORE, "late"), "status", "phase") == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"from": NAME}, "a cluster is not a clone of itself: remove from to go back to a backup, or name another"),
+        ({"from": "No"}, "spec.from"),
+    ],
+)
+def test_a_clone_of_nothing_is_refused(world: World, spec: dict[str, str], words: str) -> None:
+    with pytest.raises(ApiFailure, match=words):
+        ask(world, **spec)
+
+
+@pytest.mark.parametrize("after", [None, "other"])
+def test_what_a_clone_is_of_cannot_change(world: World, after: str | None) -> None:
+    ask(world, **{"from": "source"})
+    with pytest.raises(ApiFailure, match="from cannot change: make another EtcdRestore"):
+        world.api.merge(ETCD_RESTORE, "undo", {"spec": {"from": after}}, world.namespace)
+
+
 def test_what_was_meant_for_a_loss_does_nothing_once_that_is_over(world: World, manager: StartManager) -> None:
     manager(*RESTORING, options=OPTIONS)
     three(world)

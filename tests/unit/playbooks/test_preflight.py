@@ -86,6 +86,7 @@ def jwt(url: str = "https://a", audiences: Any = ("b",)) -> dict[str, Any]:
     return {"issuer": issuer, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}}
 
 
+NO_USERS: tuple[Any, ...] = ({}, None, "sub", [], {"prefix": "a"}, {"claim": ""}, {"claim": {}}, {"expression": ""})
 BALANCED = "cluster_load_balancer_addresses"
 # A variable, a value that it may not have, and what is said of it.
 WRONG: tuple[tuple[str, Any, str], ...] = (
@@ -107,6 +108,11 @@ WRONG: tuple[tuple[str, Any, str], ...] = (
     ("cluster_jwt_authenticators", [jwt(audiences=[])], "https://a: give each an issuer.url"),
     ("cluster_jwt_authenticators", [jwt(audiences="b")], "https://a: give each an issuer.url"),
     ("cluster_jwt_authenticators", [{"issuer": jwt()["issuer"]}], "claimMappings.username with a claim"),
+    (
+        "cluster_jwt_authenticators",
+        [{**jwt(f"https://{place}"), "claimMappings": {"username": user}} for place, user in enumerate(NO_USERS)],
+        f"{', '.join(f'https://{place}' for place in range(len(NO_USERS)))}: give each an issuer.url",
+    ),
     ("cluster_jwt_authenticators", [jwt(), jwt(audiences=["c"])], "https://a, https://a: name every issuer.url once"),
     ("cluster_tls_minimum", "VersionTLS11", "cluster_tls_minimum must be one of: , VersionTLS12, VersionTLS13"),
     ("cluster_tls_cipher_suites", [GCM, "TLS_RSA_WITH_AES_128_CBC_SHA"], "no match for: TLS_RSA_WITH_AES_128_CBC_SHA"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
 from typing import Any
 
 import pytest
@@ -60,6 +61,29 @@ ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
         {"rebuild_check_same": ["cp-1"]},
         "for cp-1 to begin the control plane, and now cp-0 is first: list cp-1 before it in the group control_plane",
     ),
+    "joining": ({"joining": ""}, {}, ""),
+    "half-joined": (
+        {},
+        {"rebuild_check_half": ["cp-1"]},
+        "cp-1 has joined the lost cluster half, and nothing that it joined is left: reset it first. Nothing was",
+    ),
+    "half-joined-by-this-run": ({}, {"rebuild_check_half": ["cp-1"], "rebuild_check_same": ["cp-0"]}, ""),
+    "half-joined-with-another": (
+        {},
+        {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0"], "rebuild_check_half": ["cp-1"],
+         "rebuild_check_confirmation": TAKEN},
+        "has restored another snapshot, and cp-1 joined since: name the former snapshot, or reset these machines first",
+    ),
+    "former-known-to-a-worker": (
+        {"haproxy.cfg": "  server cp-9 127.0.0.1:6443\n  server cp-8 [::1]:6443 check\n"},
+        {},
+        "former control planes are up: 127.0.0.1, ::1 answers former-known-to-a-worker, and this would be a second",
+    ),
+    "former-given": ({}, {"rebuild_check_former": ["127.0.0.1"]}, "shut them down, or add them to the inventory"),
+    "former-down": ({}, {"rebuild_check_former": ["127.0.0.1"], "rebuild_check_ports": [1]}, ""),
+    "former-of-the-inventory": (
+        {"haproxy.cfg": "  server cp-9 127.0.0.1:6443\n"}, {"rebuild_check_own": ["127.0.0.1"]}, ""
+    ),
     "joined-with-another": (
         {"restored": "0000"},
         {"rebuild_check_other": ["cp-0"], "rebuild_check_left": ["cp-0", "cp-1"]},
@@ -72,6 +96,8 @@ ROWS: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
 def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return what Ansible said of all rows in one run."""
     place, hosts = tmp_path_factory.mktemp("rebuild"), dict[str, dict[str, Any]]()
+    server = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    port = server.getsockname()[1]
     for folder, names in (("whole", FILES), ("half", FILES[:4])):
         for name in names:
             path = place / folder / name
@@ -88,6 +114,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         "rebuild_check_certificates": "{{ place }}/{{ inventory_hostname }}",
         "rebuild_check_restored": "{{ place }}/{{ inventory_hostname }}/restored",
         "rebuild_check_began": "{{ place }}/{{ inventory_hostname }}/began",
+        "rebuild_check_joining": "{{ place }}/{{ inventory_hostname }}/joining",
+        "rebuild_check_endpoints": "{{ place }}/{{ inventory_hostname }}/haproxy.cfg",
         "rebuild_check_member": True,
         "rebuild_check_beginning": ["cp-0"],
         "rebuild_check_first": "cp-0",
@@ -95,6 +123,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
     }
     defaults = {
         "rebuild_check_left": [],
+        "rebuild_check_half": [],
+        "rebuild_check_own": [],
+        "rebuild_check_ports": [port],
         "rebuild_check_same": [],
         "rebuild_check_other": [],
         "rebuild_check_authority_wanted": True,
@@ -107,7 +138,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         {"roles": ["rebuild_check"], "vars": given},
         {"tasks": [{"ansible.builtin.debug": {"msg": "GROUPS {{ groups | to_json }}"}}], "vars": given},
     ]
-    return run_here(place, plays, {}, **hosts)
+    with server:
+        return run_here(place, plays, {}, **hosts)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -123,6 +155,7 @@ def test_machines_are_told_apart_by_the_snapshot_that_they_have(said: str) -> No
     found = re.search(r"GROUPS (\{.*\})\"", said)
     assert found is not None
     groups = json.loads(found.group(1).replace('\\"', '"'))
+    assert groups["rebuild_etcd_half"] == ["joining"]
     assert groups["rebuild_restored_same"] == ["restored-before"]
     assert groups["rebuild_restored_other"] == ["restored-another", "joined-with-another"]
 

@@ -25,6 +25,7 @@ LATER = {
         "adopt",
         "backup",
         "certificates",
+        "clone",
         "defragment-etcd",
         "reconfigure",
         "rebuild",
@@ -354,7 +355,7 @@ def test_no_program_is_in_a_template_or_in_a_task(role: Path) -> None:
 
 # Whoever opens a role sees what it does without reading Python. docs/decisions/playbooks-idiomatic.md says of each file
 # why no module of ansible-core does it.
-PYTHON = 1075  # lines
+PYTHON = 1145  # lines
 DECISION = PLAYBOOKS.parent / "docs/decisions/playbooks-idiomatic.md"
 
 

@@ -36,10 +36,13 @@ def backup(
     }
 
 
-def restore(name: str = "undo", made: str = "1", *, confirm: str | None = TAKEN, **status: Any) -> Json:
-    """Return an EtcdRestore."""
+def restore(
+    name: str = "undo", made: str = "1", *, confirm: str | None = TAKEN, source: str = "", **status: Any
+) -> Json:
+    """Return an EtcdRestore; `source`: the cluster that it makes a clone of."""
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "creationTimestamp": made}
     spec = {"cluster": "guest", "backup": "a", **({"confirm": confirm} if confirm else {})}
+    spec |= {"from": source} if source else {}
     kind = {"apiVersion": ETCD_RESTORE.api_version, "kind": ETCD_RESTORE.kind}
     return {**kind, "metadata": {**meta, "resourceVersion": "1"}, "spec": spec, "status": status}
 

@@ -60,6 +60,9 @@ ROWS: dict[tuple[str, str], tuple[Json, DeclaredView | None]] = {
     ("Waiting", "Waiting  "): (restore(), view(restore(), history=[past("failed", blame="infra")])),
     ("Pending", "ConfirmsAnother"): (restore(confirm="x"), view(restore(confirm="x"))),
     ("Waiting", "OperationRunning"): (restore(), view(restore(), operation={"sequence": 2, "operation": "scale"})),
+    ("Pending", "ClusterNotFound  "): (restore(source="prod"), None),
+    ("Pending", "BackupNotVerified"): (restore(source="prod"), view(restore(source="prod"), applied=None)),
+    ("Failed", "TargetBegun"): (restore(source="prod"), view(restore(source="prod"))),
     ("Failed", "SituationChanged"): (restore(way="MajorityLost"), view(restore(way="MajorityLost"))),
 }
 

@@ -195,6 +195,8 @@ NOT_BY_REQUEST = {
     "etcd_member_removal : Refuse to go on without a majority": "members do not answer",
     "etcd_member_removal : Refuse to remove all members": "the operator names the machines",
     "etcd_member_removal : Refuse to remove members while too few others are healthy": "members do not answer",
+    "clone_check : Refuse to begin without a snapshot": "the executor has checked that it is there",
+    "clone_check : Refuse to begin without a confirmation": "the operator names the snapshot's time",
     "etcd_restore : Refuse to go back without a confirmation": "the operator names the snapshot's time",
     "etcd_restore : Refuse to continue if only some machines see a quorum": "members answer differently",
     "etcd_restore : Refuse to continue without a snapshot": "the executor sets the path",

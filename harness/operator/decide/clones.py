@@ -1,0 +1,191 @@
+"""What an EtcdRestore does that makes a new cluster of another one's backup: it begins so, or says what it waits for.
+
+Only a cluster that has nothing yet begins as a clone. One that an EtcdRestore finds deployed ends that EtcdRestore:
+left there, it would begin after a deletion that nobody connects with it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from harness.operator.api.etcd import CLONE, RestorePhase
+from harness.operator.api.rules import variable
+from harness.operator.decide.backups import SeenBackup
+from harness.operator.decide.due import Due, Situation, Wait, WaitReason, whole
+from harness.operator.decide.observed import CLONE as OPERATION
+from harness.operator.decide.observed import SUCCEEDED
+from harness.operator.decide.restores import (
+    CONFIRMATION,
+    CONFIRMS_ANOTHER,
+    ETCD_VERSION,
+    NOT_CONFIRMED,
+    READY,
+    AskedRestore,
+    RestoreAnswer,
+    confirming,
+    of_later_etcd,
+    operation_runs,
+    wish_refused,
+)
+from harness.operator.decide.variables import key_name, numbers
+
+DEPLOY = "deploy"  # the other operation with which a cluster begins
+KUBERNETES_VERSION = variable("kubernetes")
+ENCRYPTION_KEY = "cluster_encryption_key"
+BEFORE = "make the EtcdRestore before the ClusterDeployment, or while its spec.paused is true"
+
+
+def source_backup(found: Situation) -> SeenBackup | None:
+    """Return the backup that a clone is made of, None where it cannot be read."""
+    asked = found.observed.restore
+    if asked is None:
+        return None
+    fits = (one for one in found.observed.backups if (one.name, one.cluster) == (asked.backup, asked.source))
+    return next((one for one in fits if one.whole), None)
+
+
+def _adopts(asked: AskedRestore) -> str:
+    if not asked.found.desired.spec.adopt:
+        return ""
+    name = asked.found.desired.wish.metadata.name
+    return f"ClusterDeployment {name} is to adopt a cluster that is there, and a clone begins on machines without any"
+
+
+def _begun(asked: AskedRestore) -> str:
+    """Return why the cluster is not one that begins."""
+    world, name = asked.found.observed, asked.found.desired.wish.metadata.name
+    if world.applied is not None:
+        return f"cluster {name} is deployed, and nothing of it was changed: to have a clone, {BEFORE}"
+    past = next((one for one in world.history if not one.untouched), None)
+    mine = asked.backup.uid if asked.backup is not None else ""
+    if not world.touched or past is None or (past.operation, past.backup_uid) == (OPERATION, mine):
+        return ""
+    what = f"{past.operation} {past.sequence}" + (f" of EtcdBackup {past.backup}" if past.backup else "")
+    return f"{what} has begun on the machines of {name}: delete the ClusterDeployment, and make both anew"
+
+
+def _not_verified(asked: AskedRestore) -> str:
+    name, source, known = asked.restore.backup, asked.restore.source, asked.found.observed.backups
+    if asked.backup is not None:
+        return ""
+    there = next((one for one in known if one.name == name), None)
+    usable = max((one for one in known if one.cluster == source and one.whole), key=lambda one: one.taken, default=None)
+    other = f", such as {usable.name}" if usable is not None else ""
+    remedy = f"delete this EtcdRestore, and make another one of a backup of {source} that is Verified{other}"
+    if there is None:
+        return f"there is no EtcdBackup {name}: {remedy}"
+    if there.cluster != source:
+        return f"EtcdBackup {name} is of cluster {there.cluster}, and spec.from is {source}: {remedy}"
+    return f"EtcdBackup {name} is not verified: wait until it is, or {remedy}"
+
+
+def _later_etcd(asked: AskedRestore) -> str:
+    text = of_later_etcd(asked, str(asked.found.desired.variables.get(ETCD_VERSION, "")))
+    return f"{text}: give the ClusterDeployment a later one (spec.components.etcd)" if text else ""
+
+
+def _other_kubernetes(asked: AskedRestore) -> str:
+    """Return why the API server may not read the snapshot: it knows what the minor version before its own wrote."""
+    own = str(asked.found.desired.variables.get(KUBERNETES_VERSION, ""))
+    of = asked.backup.kubernetes if asked.backup is not None else ""
+    if not own or not of:
+        return ""
+    (major, minor), (its_major, its_minor) = numbers(own)[:2], numbers(of)[:2]
+    if major == its_major and 0 <= minor - its_minor <= 1:
+        return ""
+    text = f"EtcdBackup {asked.restore.backup} was taken of Kubernetes {of}, and the cluster is to have {own}"
+    return f"{text}: set spec.version to {its_major}.{its_minor}.x or {its_major}.{its_minor + 1}.x, and upgrade later"
+
+
+def _other_key(asked: AskedRestore) -> str:
+    """Return why nobody could read the Secrets of the snapshot."""
+    of = asked.backup.encryption if asked.backup is not None else None
+    own = key_name(str(asked.found.desired.variables.get(ENCRYPTION_KEY, "")))
+    if not of or of == own:
+        return ""
+    name = asked.restore.backup
+    text = f"Secrets in EtcdBackup {name} are encrypted with {of}, and the cluster has {own or 'no key'}"
+    return f"{text}: give it the key of {asked.restore.source} (spec.variables.{ENCRYPTION_KEY})"
+
+
+def _not_confirmed(asked: AskedRestore) -> str:
+    if asked.restore.confirm:
+        return ""
+    source, name = asked.restore.source, asked.found.desired.wish.metadata.name
+    text = f"{name} gets all that {source} had at {asked.taken}, its Secrets included, and nothing that is newer"
+    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {confirming(asked)}"
+
+
+def _confirms_another(asked: AskedRestore) -> str:
+    said = asked.restore.confirm
+    if said == asked.taken:
+        return ""
+    text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
+    return f"{text}: to confirm that: {confirming(asked)}"
+
+
+@dataclass(frozen=True)
+class CloneRule:
+    """Why no clone begins. message: "" where the rule does not apply."""
+
+    reason: str
+    phase: RestorePhase
+    message: Callable[[AskedRestore], str]
+
+
+# The first row that applies says what is waited for, and without any the clone begins.
+CLONE_RULES = (
+    CloneRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
+    CloneRule("TargetAdopts", "Failed", _adopts),
+    CloneRule("TargetBegun", "Failed", _begun),
+    CloneRule("BackupNotVerified", "Pending", _not_verified),
+    CloneRule("LaterEtcd", "Pending", _later_etcd),
+    CloneRule("OtherKubernetes", "Pending", _other_kubernetes),
+    CloneRule("OtherKey", "Pending", _other_key),
+    CloneRule(NOT_CONFIRMED, "Pending", _not_confirmed),
+    CloneRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    CloneRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
+)
+
+
+def clone_answer(found: Situation) -> RestoreAnswer | None:
+    """Return what the EtcdRestore that comes first does now; None where there is none that makes a clone."""
+    restore = found.observed.restore
+    if restore is None or not restore.source:
+        return None
+    asked = AskedRestore(found, restore, CLONE, source_backup(found))
+    for rule in CLONE_RULES:
+        if message := rule.message(asked):
+            return RestoreAnswer(rule.phase, rule.reason, message, CLONE, taken=asked.taken)
+    return RestoreAnswer("Waiting", READY, "it begins now", CLONE, taken=asked.taken)
+
+
+def clone(found: Situation) -> Due | None:
+    """Return the beginning of a cluster as a clone, or what is waited for before it begins in any way."""
+    if found.observed.applied is not None:
+        return None
+    asked, backup, answer = found.observed.restore, source_backup(found), clone_answer(found)
+    if asked is None or answer is None:
+        return _after_failure(found)
+    why = f"EtcdRestore {asked.name}: a clone of {asked.source}" + (f" as of {answer.taken}" if answer.taken else "")
+    due = whole(found.desired, why, found.desired.hosts, applies=True)
+    if not answer.begins or backup is None:
+        confirms = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
+        reason = WaitReason.RESTORE_NOT_CONFIRMED if confirms else WaitReason.RESTORE_NOT_NAMED
+        return replace(due, wait=Wait(reason, f"EtcdRestore {asked.name}: {answer.message}"))
+    snapshot = backup.snapshot().model_copy(update={"restore": asked.uid, "forget": (), "expected": ()})
+    variables = {**due.variables, CONFIRMATION: backup.taken}
+    more = {"backup": backup.uid, "restore": asked.uid}
+    return replace(due, variables=variables, snapshot=snapshot, more=more)
+
+
+def _after_failure(found: Situation) -> Due | None:
+    """Return the wait after a clone that failed: an empty cluster in its place is what nobody has asked for."""
+    last = next((one for one in found.observed.history if one.operation in (OPERATION, DEPLOY)), None)
+    if last is None or last.operation != OPERATION or last.outcome == SUCCEEDED:
+        return None
+    text = f"clone {last.sequence} failed: {last.summary or last.outcome}"
+    remedy = f"make another EtcdRestore of EtcdBackup {last.backup}, or delete the ClusterDeployment"
+    due = whole(found.desired, "a clone that failed", found.desired.hosts, applies=True)
+    return replace(due, wait=Wait(WaitReason.FAILED, f"{text}: {remedy}"))

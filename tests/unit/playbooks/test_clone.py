@@ -1,0 +1,169 @@
+"""A clone begins only of a snapshot that it can be made of, on bare machines, and has nothing of its source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, module, run_here
+
+Json = dict[str, Any]
+SNAPSHOT, TAKEN = b"a snapshot", "2026-11-22T03:00:00Z"
+DIGEST = hashlib.sha1(SNAPSHOT).hexdigest()  # noqa: S324 - as Ansible's module stat has it
+# By a machine's name: what it has, what its run is given, and how it is refused.
+ROWS: dict[str, tuple[dict[str, str], Json, str]] = {
+    "bare": ({}, {}, ""),
+    "begun": ({"cloned": DIGEST, "kubelet.conf": ""}, {"same": ["cp"], "taken_already": ["cp"]}, ""),
+    "begun-with-another": ({"cloned": "0"}, {"other": ["cp"]}, "cp has begun as a clone of another snapshot"),
+    "part-of-a-cluster": ({}, {"taken_already": ["cp"]}, "cp is part of a cluster, and a clone begins on mach"),
+    "with-a-kubelet": ({"kubelet.conf": ""}, {}, ""),
+    "with-an-etcd": ({"began": ""}, {}, ""),
+    "no-snapshot": ({}, {"snapshot_path": ""}, "no snapshot at cluster_etcd_snapshot_path (not set) that has"),
+    "no-description": ({}, {"snapshot_path": "{{ place }}/plain.db"}, "that has its description (.json) beside"),
+    "later-etcd": ({}, {"etcd_version": "3.5.21"}, "was taken of etcd 3.6.8, and cluster_etcd_version is 3.5."),
+    "newer-etcd": ({}, {"etcd_version": "3.7.0"}, ""),
+    "earlier-kubernetes": ({}, {"kubernetes_version": "1.35.4"}, "was taken of Kubernetes 1.36.3, and clust"),
+    "next-kubernetes": ({}, {"kubernetes_version": "1.37.2"}, ""),
+    "later-kubernetes": ({}, {"kubernetes_version": "1.38.0"}, "use the same minor version or the next one"),
+    "key-missing": (
+        {},
+        {"snapshot_path": "{{ place }}/encrypted.db"},
+        "are encrypted with key-0123456789, and cluster_encryption_key is not set: set it to the key of the cluster",
+    ),
+    "another-key": (
+        {},
+        {"snapshot_path": "{{ place }}/encrypted.db", "encryption": "key-1"},
+        "are encrypted with key-0123456789, and cluster_encryption_key is key-1",
+    ),
+    "same-key": (
+        {},
+        {"snapshot_path": "{{ place }}/encrypted.db", "encryption": "key-0123456789"},
+        "",
+    ),
+    "encrypted-from-now-on": ({}, {"encryption": "key-1"}, ""),
+    "not-confirmed": ({}, {"confirmation": ""}, f"set cluster_etcd_restore_confirmation to {TAKEN}, the time"),
+    "another-confirmed": ({}, {"confirmation": "2026"}, "all that its source had at 2026-11-22T03:00:00Z"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what Ansible said of all rows in one run."""
+    place, hosts = tmp_path_factory.mktemp("clone"), dict[str, Json]()
+    described = {"etcdVersion": "3.6.8", "kubernetesVersion": "1.36.3", "taken": TAKEN, "encryption": ""}
+    for name, more in (("plain", None), ("snapshot", {}), ("encrypted", {"encryption": "key-0123456789"})):
+        (place / f"{name}.db").write_bytes(SNAPSHOT)
+        if more is not None:
+            (place / f"{name}.db.json").write_text(json.dumps({**described, **more}), encoding="utf-8")
+    for name, (files, given, _) in ROWS.items():
+        (place / name).mkdir()
+        for file, text in files.items():
+            (place / name / file).write_text(text, encoding="utf-8")
+        hosts[name] = {
+            "clone_check_same": [],
+            "clone_check_other": [],
+            "clone_check_taken_already": [],
+            "clone_check_snapshot_path": "{{ place }}/snapshot.db",
+            "clone_check_confirmation": TAKEN,
+            "clone_check_etcd_version": "3.6.8",
+            "clone_check_kubernetes_version": "1.36.1",
+            "clone_check_mark": "{{ place }}/{{ inventory_hostname }}/cloned",
+            "clone_check_cluster": "{{ place }}/{{ inventory_hostname }}/kubelet.conf",
+            "clone_check_began": "{{ place }}/{{ inventory_hostname }}/began",
+            **{f"clone_check_{key}": value for key, value in given.items()},
+        }
+    show = {"ansible.builtin.debug": {"msg": "GROUPS {{ groups | to_json }}"}}
+    return run_here(place, [{"roles": ["clone_check"]}, {"tasks": [show]}], {}, **hosts)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_cannot_be_cloned_is_refused_with_the_remedy(row: str, said: str) -> None:
+    remedy = ROWS[row][2]
+    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
+    assert (refusal is not None) is bool(remedy), said
+    assert refusal is None or remedy in refusal.group()
+    assert refusal is None or "Nothing was changed" in refusal.group()
+
+
+def test_machines_of_a_cluster_are_found(said: str) -> None:
+    found = re.search(r"GROUPS (\{.*\})\"", said)
+    assert found is not None
+    groups = json.loads(found.group(1).replace('\\"', '"'))
+    assert groups["clone_same"] == ["begun"]
+    assert groups["clone_other"] == ["begun-with-another"]
+    assert set(groups["clone_taken"]) == {"begun", "with-a-kubelet", "with-an-etcd"}
+
+
+def test_no_machine_changes_before_all_is_there() -> None:
+    plays = load(PLAYBOOKS / "clone.yml")
+    check = next(number for number, play in enumerate(plays) if "clone_check" in str(play.get("roles")))
+    assert [play["ansible.builtin.import_playbook"] for play in plays[:check]] == ["preflight.yml"]
+
+
+NETWORKS = ["10.95.0.0/16", "fd10:95::/112"]
+
+
+def service(name: str = "shop", namespace: str = "default", **spec: Any) -> Json:
+    """Return a Service as the API server has it."""
+    addresses = spec.pop("clusterIPs", ["10.99.1.2"])
+    given = {"clusterIP": addresses[0], "clusterIPs": addresses, "ports": [{"port": 80}], **spec}
+    meta = {"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
+    return {"kind": "Service", "metadata": meta, "spec": given, "status": {"loadBalancer": {}}}
+
+
+def claim(**more: Any) -> Json:
+    """Return a PersistentVolumeClaim as the API server has it."""
+    notes = {"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "w-0", "own": "kept"}
+    meta = {
+        "name": "data",
+        "namespace": "default",
+        "finalizers": ["kubernetes.io/pvc-protection"],
+        "annotations": notes,
+    }
+    return {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": {"volumeName": "pv-1", **more}}
+
+
+# By what it is: an object, and whether it is made anew.
+OBJECTS: dict[str, tuple[Json, bool]] = {
+    "of another network": (service(), True),
+    "of the clone's network": (service(clusterIPs=["10.95.3.4"]), False),
+    "of both families": (service(clusterIPs=["10.95.3.4", "fd10:95::7"]), False),
+    "of another second family": (service(clusterIPs=["10.95.3.4", "fd77::7"]), True),
+    "headless": (service(clusterIPs=["None"]), False),
+    "a name elsewhere": ({**service(), "spec": {"type": "ExternalName", "externalName": "db.example"}}, False),
+    "with a load balancer": (service(clusterIPs=["10.95.3.4"], type="LoadBalancer"), True),
+    "the API server's own": (service("kubernetes"), False),
+    "kubernetes elsewhere": (service("kubernetes", "team"), True),
+    "a bound claim": (claim(), True),
+    "a claim that waits": ({**claim(), "spec": {}}, False),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_belongs_to_the_source_is_made_anew(name: str) -> None:
+    one, anew = OBJECTS[name]
+    assert len(module("filter_plugins/made_anew.py").made_anew([one], NETWORKS)) == anew
+
+
+def test_what_is_made_anew_has_nothing_of_the_source() -> None:
+    made = module("filter_plugins/made_anew.py").made_anew
+    one = service(
+        type="LoadBalancer", loadBalancerIP="1.2.3.4", ipFamilyPolicy="RequireDualStack", ipFamilies=["IPv4"],
+        ports=[{"port": 80, "nodePort": 30080}],
+    )  # fmt: skip
+    one["metadata"]["finalizers"] = ["service.kubernetes.io/load-balancer-cleanup"]
+    (pair,) = made([one], NETWORKS[:1])
+    assert "finalizers" not in pair["before"]["metadata"]
+    assert pair["before"]["spec"] == one["spec"]
+    assert pair["after"]["metadata"] == {"name": "shop", "namespace": "default", "labels": {"a": "b"}}
+    ports = [{"port": 80, "nodePort": 30080}]
+    assert pair["after"]["spec"] == {"type": "LoadBalancer", "ipFamilyPolicy": "PreferDualStack", "ports": ports}
+    assert made([one], NETWORKS)[0]["after"]["spec"]["ipFamilyPolicy"] == "RequireDualStack"
+    (pair,) = made([claim(dataSource={"kind": "VolumeSnapshot"}, storageClassName="fast")], NETWORKS)
+    assert "finalizers" not in pair["before"]["metadata"]
+    assert pair["after"]["metadata"]["annotations"] == {"own": "kept"}
+    assert pair["after"]["spec"] == {"storageClassName": "fast"}
