@@ -212,8 +212,12 @@ ATTEMPTS = (
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     """Return the packaged matrix, whose clusters take their networks from a pool, and whose cells have two machines."""
     changed = changed_spec(PRODUCT, tmp_path_factory.mktemp("objects") / PRODUCT, CHANGES)
+    product = changed.products[PRODUCT]
+    assert product.declared is not None
+    declared = product.declared.model_copy(update={"machines": None})  # the cell has one more than the cluster
+    products = {PRODUCT: product.model_copy(update={"declared": declared})}
     topologies = {**changed.topologies, "all-in-one": Topology.model_validate(TWO_ALONE)}
-    return changed.model_copy(update={"topologies": topologies})
+    return changed.model_copy(update={"products": products, "topologies": topologies})
 
 
 @pytest.fixture(scope="module")
