@@ -189,7 +189,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse to begin with other CAs than the cluster's",
     ),
     "foreign_nodes": ("Refuse to wait for a foreign node",),
-    "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets",),
+    "kubeadm_upgrade": ("Refuse to lose the key of encrypted Secrets", "Refuse names that nobody here can sign"),
     "network_plugin": ("Refuse an MTU that the machine's interface does not have",),
     "preflight": ("Refuse a request with mistakes", "Refuse what the mirror lacks"),
     "preinstall": ("Refuse a kernel without a feature",),
@@ -220,6 +220,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
         "Refuse to upgrade a machine ahead of the control planes",
         "Refuse an older etcd",
     ),
+    "virtual_address": ("Refuse an address of another network",),
 }
 REQUEST_TASKS = frozenset(f"{role} : {task}" for role, tasks in ROLE_REFUSALS.items() for task in tasks)
 # A role's own check of its variables, in ansible-core's words, and kubeadm's of images that the registry has not.

@@ -50,12 +50,11 @@ def test_former_flags_belong_to_options_and_are_none_themselves() -> None:
 
 # Options of the same name that are not the setting: which runs a report shows, which profile a plan is for, where
 # `vmatrix artifacts serve` listens, and those of the operator, which knows no project and no settings.
-OPERATOR = {"operator.py", "operator_execute.py", "operator_run.py"}
 OWN = {
     "infra_profile": {"report.py", "plan.py"},
     "infra_name": {"infra.py"},  # commands about one instance, with a default of their own
     "registry": {"artifacts.py", "operator_manifests.py"},
-    "kubeconfig": OPERATOR,
+    "kubeconfig": {"operator_execute.py", "operator_run.py"},
     "namespace": {
         "operator.py",
         "operator_run.py",

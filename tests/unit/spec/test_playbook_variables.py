@@ -36,6 +36,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "a mapping of SHA-256": ({"runc/1.3.0": "abc"}, []),
     "a list of texts": ("one", [1], {}),
     "a list of mappings": ("one", ["text"], {}),
+    "an IP address": ("192.0.2.300", "192.0.2.0/24", "api.example.org", 1),
     "a URL": ("example.org", "ftp://example.org", ""),
     "a server's URL": ("10.0.0.5:6443", "http://10.0.0.5:6443"),
     "a number of hours": ("1y", "0h", 4392),
@@ -61,7 +62,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 CONSTANTS = {
     *("cluster_container_runtimes", "cluster_release_places", "cluster_releases", "cluster_etcd_tools"),
     *("cluster_etcd_release", "cluster_network_plugins", "cluster_extra_volumes", "cluster_hardening"),
-    *("cluster_customised", "cluster_network_settings"),
+    *("cluster_customised", "cluster_network_settings", "cluster_clone_mark"),
     *("cluster_coredns_readiness", "cluster_probe_patches", "cluster_usual_probes", "cluster_kubeadm_default_timeouts"),
 }
 
