@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,13 @@ def vmatrix(*words: str, seconds: float, check: bool = True) -> proc.Completed:
     done = proc.run([VMATRIX, *words], timeout=seconds, check=False, on_line=print)
     assert done.returncode == 0 or not check, f"{proc.pasteable(done.argv)} ended with {done.returncode}"
     return done
+
+
+def described(name: str) -> dict[str, Any]:
+    """Return what `vmatrix infra describe` says of an instance that is up."""
+    done = proc.run([VMATRIX, "infra", "describe", "--provider", "kind", "--name", name, "--json"], timeout=60)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def the_engine() -> Engine:

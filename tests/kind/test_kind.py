@@ -28,7 +28,7 @@ from harness.kube.objects import quantity
 from harness.kube.resources import DEPLOYMENT, JOB, NAMESPACE, NODE, POD, SERVICE, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
 from tests.kind.bridged import PORT, neighbours
-from tests.kind.commands import VMATRIX, containers, traces, vmatrix
+from tests.kind.commands import VMATRIX, containers, described, traces, vmatrix
 
 NAME = "tox-kind"
 UP_SECONDS = 3600.0  # with everything to build first; half a minute when it is there
@@ -57,17 +57,11 @@ def down() -> None:
     vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
 
 
-def described() -> dict[str, Any]:
-    done = proc.run([VMATRIX, "infra", "describe", "--provider", "kind", "--name", NAME, "--json"], timeout=60)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def test_a_cluster_comes_up_with_our_part_attached() -> None:
     up()
 
     assert vmatrix("infra", "status", "--name", NAME, seconds=60).returncode == 0  # finds the provider by the name
-    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    cluster = Cluster.from_kubeconfig(Path(described(NAME)["kubeconfig"]))
     nodes = {n["metadata"]["name"]: n for n in cluster.list(NODE).items}
     assert set(nodes) == {f"vmatrix-{NAME}-control-plane", f"vmatrix-{NAME}"}
     assert not nodes[f"vmatrix-{NAME}-control-plane"]["spec"].get("unschedulable"), "it runs pods"
@@ -75,11 +69,11 @@ def test_a_cluster_comes_up_with_our_part_attached() -> None:
     assert taint["key"] == "vmatrix.dev/machines-only"
     whole = quantity(nodes[f"vmatrix-{NAME}"]["status"]["allocatable"]["memory"]) / MIB
     assert free_for_machines(cluster).memory_mib <= whole, "machines' memory would count twice"
-    assert described()["kubevirt_from"] == "embedded"
+    assert described(NAME)["kubevirt_from"] == "embedded"
 
 
 def test_the_cluster_s_own_pods_stay_in_the_container_and_run() -> None:
-    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    cluster = Cluster.from_kubeconfig(Path(described(NAME)["kubeconfig"]))
 
     def running() -> list[dict[str, Any]] | NotYet:
         late = [
@@ -96,7 +90,7 @@ def test_the_cluster_s_own_pods_stay_in_the_container_and_run() -> None:
 
 
 def test_a_job_runs_in_the_container_with_an_image_of_the_instances_registry() -> None:
-    facts = described()
+    facts = described(NAME)
     cluster = Cluster.from_kubeconfig(Path(facts["kubeconfig"]))
     container = {"name": "c", "image": f"{facts['mirror']['registry']}/{IMAGE}", "command": ["sh", "-c", "echo ran"]}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -113,7 +107,7 @@ def test_a_job_runs_in_the_container_with_an_image_of_the_instances_registry() -
 
 
 def test_one_storage_class_is_the_default() -> None:
-    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    cluster = Cluster.from_kubeconfig(Path(described(NAME)["kubeconfig"]))
     key = "storageclass.kubernetes.io/is-default-class"
 
     defaults = [
@@ -135,7 +129,7 @@ def test_a_second_up_changes_nothing() -> None:
 
 
 def test_a_bridged_machine_and_pods_of_its_node_reach_each_other() -> None:
-    facts = described()
+    facts = described(NAME)
     cluster, node = Cluster.from_kubeconfig(Path(facts["kubeconfig"])), f"vmatrix-{NAME}-control-plane"
     engine = engines.find().engine
     assert engine is not None
@@ -156,7 +150,7 @@ def test_a_bridged_machine_and_pods_of_its_node_reach_each_other() -> None:
 
 
 def test_the_doctor_tries_nothing_where_machines_are_not_pods() -> None:
-    kubeconfig = described()["kubeconfig"]
+    kubeconfig = described(NAME)["kubeconfig"]
 
     done = vmatrix("doctor", "--kubeconfig", kubeconfig, "--json", seconds=300, check=False)
 
@@ -171,7 +165,7 @@ def _dns(cluster: Cluster) -> str:
 
 
 def test_the_contract_holds_under_the_least_role() -> None:
-    facts = described()
+    facts = described(NAME)
     words = [sys.executable, "-m", "pytest", "tests/contract", "-q", "-p", "no:cacheprovider"]
     words += ["--kubeconfig", facts["kubeconfig"], "--mirror", facts["mirror"]["http"]]
     words += ["--registry", facts["mirror"]["registry"]]
@@ -190,13 +184,13 @@ def test_a_cell_passes(tier: str, cells: tuple[str, ...], tmp_path: Path) -> Non
 
     vmatrix(*words, "--timeout-scale", scale, seconds=CELL_SECONDS)
 
-    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    cluster = Cluster.from_kubeconfig(Path(described(NAME)["kubeconfig"]))
     launchers = [p for p in cluster.list(POD).items if p["metadata"]["name"].startswith("virt-launcher")]
     assert launchers == [], "the cell left machines"
 
 
 def test_down_leaves_no_trace_and_can_be_repeated() -> None:
-    index = int(described()["address"].split(".")[1]) - 213
+    index = int(described(NAME)["address"].split(".")[1]) - 213
 
     down()
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from harness import proc
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, NODE, POD
 from harness.until import Deadline, NotYet, until
-from tests.kind.commands import VMATRIX, containers, the_engine, traces, vmatrix
+from tests.kind.commands import containers, described, the_engine, traces, vmatrix
 
 NAME = "tox-kind-workers"
 UP_SECONDS = 3600.0  # with everything to build first; a minute when it is there
@@ -48,14 +47,8 @@ def down() -> None:
     vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
 
 
-def described() -> dict[str, Any]:
-    done = proc.run([VMATRIX, "infra", "describe", "--provider", "kind", "--name", NAME, "--json"], timeout=60)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
 def cluster() -> Cluster:
-    return Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    return Cluster.from_kubeconfig(Path(described(NAME)["kubeconfig"]))
 
 
 def test_a_control_plane_and_two_workers_come_up() -> None:
@@ -70,7 +63,7 @@ def test_a_control_plane_and_two_workers_come_up() -> None:
 
 
 def test_pods_run_on_both_workers_and_reach_each_other() -> None:
-    registry = described()["mirror"]["registry"]
+    registry = described(NAME)["mirror"]["registry"]
     container = {
         "name": "c",
         "image": f"{registry}/{IMAGE}",
@@ -102,7 +95,7 @@ def test_pods_run_on_both_workers_and_reach_each_other() -> None:
 
 
 def test_nodes_reach_a_registry_that_pods_push_to() -> None:
-    registry = described()["deliveries"]
+    registry = described(NAME)["deliveries"]
 
     engine = the_engine()
     for name in (CONTROL_PLANE, *WORKERS):
@@ -129,7 +122,7 @@ def test_another_number_of_workers_is_refused_and_changes_nothing() -> None:
 
 
 def test_down_leaves_no_trace() -> None:
-    index = int(described()["address"].split(".")[1]) - 213
+    index = int(described(NAME)["address"].split(".")[1]) - 213
 
     down()
 

@@ -6,10 +6,9 @@ left there, it would begin after a deletion that nobody connects with it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from harness.operator.api.etcd import CLONE, RestorePhase
+from harness.operator.api.etcd import CLONE
 from harness.operator.api.rules import variable
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.due import Due, Situation, Wait, WaitReason, whole
@@ -23,6 +22,7 @@ from harness.operator.decide.restores import (
     READY,
     AskedRestore,
     RestoreAnswer,
+    RestoreRule,
     confirming,
     of_later_etcd,
     operation_runs,
@@ -125,27 +125,18 @@ def _confirms_another(asked: AskedRestore) -> str:
     return f"{text}: to confirm that: {confirming(asked)}"
 
 
-@dataclass(frozen=True)
-class CloneRule:
-    """Why no clone begins. message: "" where the rule does not apply."""
-
-    reason: str
-    phase: RestorePhase
-    message: Callable[[AskedRestore], str]
-
-
 # The first row that applies says what is waited for, and without any the clone begins.
 CLONE_RULES = (
-    CloneRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
-    CloneRule("TargetAdopts", "Failed", _adopts),
-    CloneRule("TargetBegun", "Failed", _begun),
-    CloneRule("BackupNotVerified", "Pending", _not_verified),
-    CloneRule("LaterEtcd", "Pending", _later_etcd),
-    CloneRule("OtherKubernetes", "Pending", _other_kubernetes),
-    CloneRule("OtherKey", "Pending", _other_key),
-    CloneRule(NOT_CONFIRMED, "Pending", _not_confirmed),
-    CloneRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
-    CloneRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
+    RestoreRule(WaitReason.NOT_ACCEPTED, "Waiting", wish_refused),
+    RestoreRule("TargetAdopts", "Failed", _adopts),
+    RestoreRule("TargetBegun", "Failed", _begun),
+    RestoreRule("BackupNotVerified", "Pending", _not_verified),
+    RestoreRule("LaterEtcd", "Pending", _later_etcd),
+    RestoreRule("OtherKubernetes", "Pending", _other_kubernetes),
+    RestoreRule("OtherKey", "Pending", _other_key),
+    RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
+    RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
 )
 
 
