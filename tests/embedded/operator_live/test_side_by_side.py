@@ -252,6 +252,8 @@ def peers(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> tuple[Peer,
     """Return both clusters; the second has the first one's wishes, on the second machine."""
     spec: Json = copy.deepcopy(lived.get("guest", CLUSTER_DEPLOYMENT)["spec"])
     spec["machineSets"][0]["machines"] = {"names": ["cp-1"]}
+    for own in ("pods", "services"):  # a cell's product names them, and the pool refuses to give them twice
+        spec["network"].pop(own)
     lived.api.create(CLUSTER_DEPLOYMENT, CLUSTER_DEPLOYMENT.manifest("other", lived.namespace, labels={}, spec=spec))
     lived.wait(
         "other", lambda one: (condition(one, "Ready") or {}).get("status") == "True", "Ready", CLUSTER_DEPLOYMENT
