@@ -156,11 +156,13 @@ def test_a_mistake_in_an_edit_changes_nothing_that_was_made(
     manager("clusterdeployment", "authority", "clusterinstall", "machineset", options=OPTIONS)
     assert dig(condition(judged(api, namespace), ACCEPTED), "status") == "True"
 
-    def claimed() -> list[str] | NotYet:
-        there = made(api, namespace)
-        return there if {"a", "b", "MachineSet guest-cp"} <= set(there) else NotYet(f"there are {there}")
+    wanted = {"a", "b", "MachineSet guest-cp", *(f"Secret guest-{name}" for name in ("ca", "etcd", "proxy", "sa"))}
 
-    before = until(claimed, deadline=Deadline.after(WAIT_SECONDS), what="the claims", interval=0.05)
+    def settled() -> list[str] | NotYet:
+        there = made(api, namespace)
+        return there if wanted <= set(there) else NotYet(f"there are {there}")
+
+    before = until(settled, deadline=Deadline.after(WAIT_SECONDS), what="claims and CAs", interval=0.05)
     sets = [wanted_set("cp", "control-plane", replicas=1), wanted_set("w", "worker", replicas=1)]
     api.merge(CLUSTER_DEPLOYMENT, "guest", {"spec": {"version": "1.36.9", "machineSets": sets}}, namespace)
     found = judged(api, namespace, generation=2)

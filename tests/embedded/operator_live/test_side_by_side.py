@@ -319,10 +319,8 @@ def output(lived: Lived, machine: str, command: str) -> str:
 def test_each_has_networks_and_cas_of_its_own(lived: Lived, peers: tuple[Peer, Peer]) -> None:
     mine, other = (lived.get(peer.name, CLUSTER)["status"]["networks"] for peer in peers)
     assert set(mine) == set(other)
-    for key in ("pods", "services", "vxlan"):
+    for key in ("pods", "services", "vni", "port"):
         assert mine[key] != other[key], key
-    assert mine["vxlan"]["vni"] != other["vxlan"]["vni"]
-    assert mine["vxlan"]["port"] != other["vxlan"]["port"]
     for name in ("ca", "etcd", "proxy", "sa"):
         first, second = (lived.get(f"{peer.name}-{name}", SECRET)["data"] for peer in peers)
         assert first["tls.key"] != second["tls.key"], name
