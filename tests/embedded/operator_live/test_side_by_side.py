@@ -61,7 +61,7 @@ ANSWER_SECONDS = 5
 REFUSED = "Unauthorized|must be logged in|unauthorized"
 UNKNOWN = "certificate signed by unknown authority"
 # With TLS 1.3 a server refuses a certificate after the handshake: what was being written then may not get there.
-BAD_CERTIFICATE = "bad certificate|unknown certificate|certificate required|decrypt error|broken pipe|reset by peer"
+BAD_CERTIFICATE = "bad certificate|unknown certificate|unknown ca|certificate required|broken pipe|reset by peer"
 SILENT = (
     "TIMEOUT|timed out|Client.Timeout|deadline exceeded|REFUSED|connection refused|no route to host|unreachable|OTHER"
 )
