@@ -15,6 +15,7 @@ import pytest
 
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, NODE, POD
+from harness.proc import Completed
 from harness.until import Deadline, NotYet, until
 from tests.kind.commands import containers, described, the_engine, traces, vmatrix
 
@@ -38,7 +39,7 @@ def _gone(kind_engine: None) -> Iterator[None]:
         down()
 
 
-def up(*more: str, check: bool = True) -> proc.Completed:
+def up(*more: str, check: bool = True) -> Completed:
     words = ("infra", "up", "--provider", "kind", "--kubevirt", "embedded", "--name", NAME, *more)
     return vmatrix(*words, seconds=UP_SECONDS, check=check)
 
