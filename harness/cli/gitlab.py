@@ -15,6 +15,7 @@ import harness
 from harness import proc, providers
 from harness.cli import doctor, run
 from harness.cli.doctor import show, use_of_plan
+from harness.cli.options import CLUSTER
 from harness.cli.output import show_rows, wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput, InfraError, NothingSelected
@@ -204,6 +205,7 @@ def _ready(provider: str) -> None:
 
 
 STEPS = "test_life"  # of tests/cells/life: a cell comes, and no check is run
+OF_CELLS = (*CLUSTER, "runs")  # settings that lead to a cell of a run
 
 
 @app.command("checks")
@@ -228,12 +230,14 @@ def checks_(
     annotate(context)
     if providers.of(context.project.settings).per_job:
         _ready(context.project.settings.provider)
-    names = ("provider", "infra_profile", "infra_name", "kubeconfig", "namespace", "runs")
-    words = [*run.options_of({name: getattr(context.project.settings, name) for name in names})]
+    words = [*run.options_of({name: getattr(context.project.settings, name) for name in OF_CELLS})]
+    profile = [*run.options_of({"infra_profile": context.project.settings.infra_profile})]
     kept = [*run.options_of({"keep": "always"})]
     tier = os.environ.get("MATRIX_TIER") or "smoke"
     steps = ["-k", STEPS]  # the pipeline's smoke cell has the tier's checks
-    done = proc.attend(vmatrix_call("run", "--tier", tier, *steps, *kept, "--run-id", context.job.run, *words))
+    done = proc.attend(
+        vmatrix_call("run", "--tier", tier, *steps, *kept, "--run-id", context.job.run, *profile, *words)
+    )
     cells = [one.id for one in load(context.files.path).cells]
     if proc.by_signal(done) or not cells:
         raise typer.Exit(done)

@@ -61,7 +61,7 @@ def _nothing_left(project: Checkout) -> Iterator[None]:
     runs = [folder.name for folder in (project.directory / "runs").glob("*/")]
     assert runs, "a test without a run shows nothing"
     places = [
-        *(folder.name for folder in instances_dir("embedded").iterdir()),
+        *(folder.name for folder in instances_dir("embedded").glob("*")),
         *command(["ip", "-o", "link"], timeout=10).stdout.split(),
     ]
     places += command(["ip", "netns", "list"], timeout=10).stdout.split()

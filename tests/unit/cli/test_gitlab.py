@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import typer
 
-from harness.cli import main
+from harness import proc
+from harness.cli import gitlab, main
 from harness.gitlab import job_end
 from harness.paths import PROJECT
-from harness.spec.settings import load_settings
+from harness.spec.settings import Settings, load_settings
 
 Call = Callable[..., "Ended"]
 
@@ -126,3 +129,42 @@ def test_the_doctor_of_a_job_says_all_that_does_not_fit_at_once(call: Call, tmp_
 def test_a_variable_of_the_jobs_image_or_of_its_runner_is_no_wrong_setting(tmp_path: Path, name: str) -> None:
     settings = load_settings(tmp_path, environment={name: "x"}).settings
     assert settings == load_settings(tmp_path, environment={}).settings
+
+
+def test_commands_that_repeat_changed_checks_know_all_their_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job has settings of every kind, and `run` and `check` take different ones."""
+    settings = Settings(provider="embedded", infra_profile="embedded", infra_name="job", runs=tmp_path / "runs")
+    job = SimpleNamespace(directory=tmp_path, run="abc123")
+    project, files = SimpleNamespace(settings=settings), SimpleNamespace(path=tmp_path)
+    context = SimpleNamespace(job=job, project=project, files=files)
+    (tmp_path / "test_kubelet.py").touch()
+    called: list[list[str]] = []
+    for name, value in {
+        "job_context": lambda _: context,
+        "read_pipeline": lambda _: SimpleNamespace(base="HEAD~1", no_base=""),
+        "changed_since": lambda *_: SimpleNamespace(paths=("test_kubelet.py",)),
+        "changed_checks": lambda _: {"own": ("test_kubelet",)},
+        "annotate": lambda _: None,
+        "_ready": lambda _: None,
+        "load": lambda _: SimpleNamespace(cells=[SimpleNamespace(id="a-cell")]),
+        "vmatrix_call": lambda *words: [*words],
+    }.items():
+        monkeypatch.setattr(gitlab, name, value)
+
+    def attend(argv: list[str]) -> int:
+        called.append(argv)
+        return 0
+
+    monkeypatch.setattr(proc, "attend", attend)
+    with pytest.raises(typer.Exit):
+        gitlab.checks_(repeat=20)
+    assert [words[0] for words in called] == ["run", "check"]
+    assert "--infra-profile" in called[0]
+    capsys.readouterr()
+    for words in called:  # click reads all options before it shows the help
+        monkeypatch.setattr(sys, "argv", ["vmatrix", *words, "--help"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code, capsys.readouterr().err
