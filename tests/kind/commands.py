@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from harness.infra.kind import engine
 from harness.infra.kind.engine import Engine
 
 VMATRIX = Path(sys.executable).with_name("vmatrix")
+UP_SECONDS = 3600.0  # with everything to build first; half a minute when it is there
+DOWN_SECONDS = 300.0
 
 
 def vmatrix(*words: str, seconds: float, check: bool = True) -> proc.Completed:
@@ -21,6 +25,27 @@ def vmatrix(*words: str, seconds: float, check: bool = True) -> proc.Completed:
     done = proc.run([VMATRIX, *words], timeout=seconds, check=False, on_line=print)
     assert done.returncode == 0 or not check, f"{proc.pasteable(done.argv)} ended with {done.returncode}"
     return done
+
+
+def up(name: str, *more: str, kubevirt: str = "embedded", check: bool = True) -> proc.Completed:
+    """Bring an instance up, or what is missing of it."""
+    words = ("infra", "up", "--provider", "kind", "--kubevirt", kubevirt, "--name", name, *more)
+    return vmatrix(*words, seconds=UP_SECONDS, check=check)
+
+
+def down(name: str) -> None:
+    """Remove an instance, if it is there."""
+    vmatrix("infra", "down", "--provider", "kind", "--name", name, seconds=DOWN_SECONDS)
+
+
+@contextmanager
+def gone(name: str) -> Iterator[None]:
+    """Begin with nothing of an instance, and leave nothing of it."""
+    down(name)
+    try:
+        yield
+    finally:
+        down(name)
 
 
 def described(name: str) -> dict[str, Any]:

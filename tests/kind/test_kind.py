@@ -28,11 +28,9 @@ from harness.kube.objects import quantity
 from harness.kube.resources import DEPLOYMENT, JOB, NAMESPACE, NODE, POD, SERVICE, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
 from tests.kind.bridged import PORT, neighbours
-from tests.kind.commands import VMATRIX, containers, described, traces, vmatrix
+from tests.kind.commands import UP_SECONDS, VMATRIX, containers, described, down, gone, traces, up, vmatrix
 
 NAME = "tox-kind"
-UP_SECONDS = 3600.0  # with everything to build first; half a minute when it is there
-DOWN_SECONDS = 300.0
 CONTRACT_SECONDS = 3600.0
 CELL_SECONDS = 3600.0
 READY_SECONDS = 180.0
@@ -42,23 +40,12 @@ IMAGE = "e2e-test-images/agnhost:2.63.0"
 @pytest.fixture(scope="module", autouse=True)
 def _gone(kind_engine: None) -> Iterator[None]:
     """Begin with nothing of the instance, and leave nothing of it."""
-    down()
-    try:
+    with gone(NAME):
         yield
-    finally:
-        down()
-
-
-def up() -> None:
-    vmatrix("infra", "up", "--provider", "kind", "--kubevirt", "embedded", "--name", NAME, seconds=UP_SECONDS)
-
-
-def down() -> None:
-    vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
 
 
 def test_a_cluster_comes_up_with_our_part_attached() -> None:
-    up()
+    up(NAME)
 
     assert vmatrix("infra", "status", "--name", NAME, seconds=60).returncode == 0  # finds the provider by the name
     cluster = Cluster.from_kubeconfig(Path(described(NAME)["kubeconfig"]))
@@ -122,7 +109,7 @@ def test_one_storage_class_is_the_default() -> None:
 def test_a_second_up_changes_nothing() -> None:
     before = {c["Id"] for c in containers(NAME)}
 
-    up()
+    up(NAME)
 
     assert before
     assert {c["Id"] for c in containers(NAME)} == before
@@ -145,7 +132,7 @@ def test_a_bridged_machine_and_pods_of_its_node_reach_each_other() -> None:
             assert "Could not connect" in seen.from_machine(f"http://{seen.pod}:{PORT}/")
             assert "timed out" in seen.to_machine()
         finally:
-            up()
+            up(NAME)
         assert seen.to_machine() == "the guest"
 
 
@@ -192,11 +179,11 @@ def test_a_cell_passes(tier: str, cells: tuple[str, ...], tmp_path: Path) -> Non
 def test_down_leaves_no_trace_and_can_be_repeated() -> None:
     index = int(described(NAME)["address"].split(".")[1]) - 213
 
-    down()
+    down(NAME)
 
     assert traces(NAME, index) == []
     assert vmatrix("infra", "status", "--name", NAME, "--provider", "kind", seconds=60, check=False).returncode == 4
-    down()
+    down(NAME)
 
 
 def test_down_ends_what_a_killed_up_had_begun() -> None:
@@ -212,7 +199,7 @@ def test_down_ends_what_a_killed_up_had_begun() -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
 
-    down()
+    down(NAME)
 
     assert traces(NAME, None) == []
     assert not layout_of(NAME, "kind").root.exists()

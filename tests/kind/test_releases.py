@@ -50,12 +50,11 @@ from harness.providers.site import trial_of
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until
-from tests.kind.commands import VMATRIX, containers, traces, vmatrix
+from tests.kind import commands
+from tests.kind.commands import UP_SECONDS, VMATRIX, containers, down, gone, traces, vmatrix
 
 NAME = "tox-kind-release"
 CHAIN = "nft add chain ip trial forward '{ type filter hook forward priority 0; }'"
-UP_SECONDS = 3600.0
-DOWN_SECONDS = 300.0
 RESTART_SECONDS = 300.0
 VERSIONS = {"kubevirt": "v1.9.0", "cdi": "v1.66.0"}
 Json = dict[str, Any]
@@ -121,11 +120,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _gone(kind_engine: None) -> Iterator[None]:
-    down()
-    try:
+    with gone(NAME):
         yield
-    finally:
-        down()
 
 
 @pytest.fixture
@@ -167,12 +163,7 @@ def available() -> Json:
 
 
 def up(file: Path, *, check: bool = True) -> Any:
-    words = ("infra", "up", "--provider", "kind", "--kubevirt", "release", "--releases", str(file), "--name", NAME)
-    return vmatrix(*words, seconds=UP_SECONDS, check=check)
-
-
-def down() -> None:
-    vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
+    return commands.up(NAME, "--releases", str(file), kubevirt="release", check=check)
 
 
 def test_nothing_is_installed_without_a_checksum(site: Path) -> None:
@@ -373,6 +364,6 @@ def test_it_is_not_turned_into_one_with_our_part(site: Path) -> None:
 
 
 def test_down_leaves_no_trace() -> None:
-    down()
+    down(NAME)
 
     assert traces(NAME, None) == []

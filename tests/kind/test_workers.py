@@ -15,13 +15,10 @@ import pytest
 
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, NODE, POD
-from harness.proc import Completed
 from harness.until import Deadline, NotYet, until
-from tests.kind.commands import containers, described, the_engine, traces, vmatrix
+from tests.kind.commands import containers, described, down, gone, the_engine, traces, up
 
 NAME = "tox-kind-workers"
-UP_SECONDS = 3600.0  # with everything to build first; a minute when it is there
-DOWN_SECONDS = 300.0
 READY_SECONDS = 300.0
 IMAGE = "e2e-test-images/agnhost:2.63.0"
 PORT = 8080
@@ -32,20 +29,8 @@ WORKERS = {f"vmatrix-{NAME}-worker", f"vmatrix-{NAME}-worker2"}
 @pytest.fixture(scope="module", autouse=True)
 def _gone(kind_engine: None) -> Iterator[None]:
     """Begin with nothing of the instance, and leave nothing of it."""
-    down()
-    try:
+    with gone(NAME):
         yield
-    finally:
-        down()
-
-
-def up(*more: str, check: bool = True) -> Completed:
-    words = ("infra", "up", "--provider", "kind", "--kubevirt", "embedded", "--name", NAME, *more)
-    return vmatrix(*words, seconds=UP_SECONDS, check=check)
-
-
-def down() -> None:
-    vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
 
 
 def cluster() -> Cluster:
@@ -53,7 +38,7 @@ def cluster() -> Cluster:
 
 
 def test_a_control_plane_and_two_workers_come_up() -> None:
-    up("--workers", "2")
+    up(NAME, "--workers", "2")
 
     nodes = {node["metadata"]["name"]: node for node in cluster().list(NODE).items}
     assert set(nodes) == {CONTROL_PLANE, *WORKERS, f"vmatrix-{NAME}"}
@@ -110,17 +95,17 @@ def test_nodes_reach_a_registry_that_pods_push_to() -> None:
 def test_another_number_of_workers_is_refused_and_changes_nothing() -> None:
     before = {container["Id"] for container in containers(NAME)}
 
-    done = up("--workers", "1", check=False)
+    done = up(NAME, "--workers", "1", check=False)
 
     assert done.returncode == 2
     assert "was made with --workers 2, not 1" in done.stdout
-    up()  # without the option, it is as it was made
+    up(NAME)  # without the option, it is as it was made
     assert {container["Id"] for container in containers(NAME)} == before
 
 
 def test_down_leaves_no_trace() -> None:
     index = int(described(NAME)["address"].split(".")[1]) - 213
 
-    down()
+    down(NAME)
 
     assert traces(NAME, index) == []
