@@ -162,12 +162,12 @@ class KindProvider(Occupant):
     def _start(self, cluster: KindCluster, index: int) -> None:
         mirror = mirror_of(index).registry
         self.kind.say("starting the mirror")
-        self.host.start((*program.mirror(self.host.config, index), program.deliveries(self.host.config, index)))
+        self.host.start(self._serving(index))
         cluster.require_way_to(f"http://{mirror}/v2/")
         if self.embedded():
             self.kind.say("attaching KubeVirt and CDI")
             self.host.start(self.programs(index))
-            firewall.require_mirror_reachable(index, ipv6=False)
+            firewall.require_mirror_reachable(index, ipv6=True)
             pods.wait_apart(Cluster.from_kubeconfig(self.layout.kubeconfig), self.layout.node)
         self.host.config.publish(mirror)
 
@@ -243,9 +243,14 @@ class KindProvider(Occupant):
 
     def programs(self, index: int) -> Sequence[HostProgram]:
         """Return the programs of the instance on this host."""
+        part = (program.kubevirt(self.host.config, index),) if self.embedded() else ()
+        return (*self._serving(index), *part)
+
+    def _serving(self, index: int) -> Sequence[HostProgram]:
+        """Return what nodes and machines read from and push to; machines of this host have IPv6 addresses, too."""
         config = self.host.config
-        part = (program.kubevirt(config, index),) if self.embedded() else ()
-        return (*program.mirror(config, index), program.deliveries(config, index), *part)
+        over_ipv6 = program.mirror_over_ipv6(config, index) if self.embedded() else ()
+        return (*program.mirror(config, index), *over_ipv6, program.deliveries(config, index))
 
     def _engine(self) -> Engine:
         """Return the engine that is running. Raises InfraError when none is."""

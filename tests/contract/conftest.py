@@ -32,6 +32,7 @@ from tests.contract.volumes import Disk, datavolume, wait_phase
 
 IMPORT_SECONDS = 300.0  # of a disk image that boots
 GONE_SECONDS = 60.0  # for all of them together
+MIRROR = ("--mirror", "--registry", "--mirror-ipv6", "--registry-ipv6")
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pods", action="store_true", help="have the tests' own embedded instance run pods as well")
     parser.addoption("--mirror", help="URL of a mirror that serves built images, for use with --kubeconfig")
     parser.addoption("--registry", help="address of a registry that serves images, for use with --kubeconfig")
+    parser.addoption("--mirror-ipv6", help="the mirror's URL for guests that have an IPv6 address, if it has one")
+    parser.addoption("--registry-ipv6", help="the registry's address for such guests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,8 +87,8 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     given: str | None = request.config.getoption("--kubeconfig")  # the plugin's own
     address: str | None = request.config.getoption("--host-address")
     image: str | None = request.config.getoption("--image")
-    http, registry = (request.config.getoption(name) or "" for name in ("--mirror", "--registry"))
-    mirror = Mirror(http=http, registry=registry)
+    http, registry, http6, registry6 = (request.config.getoption(name) or "" for name in MIRROR)
+    mirror = Mirror(http=http, registry=registry, ipv6=Mirror(http=http6, registry=registry6) if http6 else None)
     pods: bool = request.config.getoption("--pods")
     with existing(Path(given), image, mirror) if given is not None else embedded(image, pods=pods) as reached:
         admin = Cluster.from_kubeconfig(reached.kubeconfig, patience=limits.patience())
