@@ -7,6 +7,7 @@ the operator never does: it has to open a cluster whose endpoint does not work.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
@@ -36,7 +37,7 @@ from harness.operator.api.rules import API_NAMES
 from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
-from harness.operator.controllers.guest import for_people, take_from_people
+from harness.operator.controllers.guest import for_people, is_of_others, people_secret_name, take_from_people
 from harness.operator.controllers.machine_phase import claimed_by, follow_claims, is_down, own_address
 from harness.operator.decide import endpoint as decide
 from harness.operator.decide.endpoint import Backend, EndpointRefused, EndpointSeen
@@ -44,6 +45,7 @@ from harness.operator.decide.endpoint import Backend, EndpointRefused, EndpointS
 LOOK_SECONDS = 5.0  # pacing: while something is missing of which no event comes, such as an IngressClass
 AGAIN_SECONDS = 30.0  # pacing: TLSRoutes are not watched, because most infra clusters do not serve them
 REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object does
+OTHERS = "Secret {} for the kubeconfig of the endpoint is another object's: give that one another name, or this cluster"
 
 
 class EndpointController:
@@ -81,9 +83,13 @@ class EndpointController:
         told = dig(cluster, "status", "endpoint")
         before = EndpointState.model_validate(told) if told else None
         if endpoint.type == GATEWAY and (before is None or before.type != GATEWAY):
+            url = before.url if before is not None else None  # which the kubeconfig for people has until then
             before = decide.settled(before, GATEWAY, EndpointSeen(None, "NotYet", decide.NOT_YET), datetime.now(UTC))
-            self._write(cluster, before)  # so that whoever takes the type back knows of the route
+            before = before.model_copy(update={"url": url})
+            cluster = self._write(cluster, before)  # so that whoever takes the type back knows of the route
         seen = self._lead(deployment, endpoint, before)
+        if seen is not None and seen.ready and cluster is not None and is_of_others(self._cluster, cluster):
+            seen = replace(seen, ready=False, reason="NameInUse", message=OTHERS.format(people_secret_name(key[1])))
         after = decide.settled(before, endpoint.type, seen, datetime.now(UTC)) if seen is not None else None
         after = self._hand_out(deployment, wish, cluster, before, after)
         self._write(cluster, after)
@@ -201,13 +207,14 @@ class EndpointController:
             take_from_people(self._cluster, cluster)
         return after.model_copy(update={"url": url}) if after is not None else None
 
-    def _write(self, cluster: Json | None, state: EndpointState | None) -> None:
-        """Write the state, if it is another one."""
+    def _write(self, cluster: Json | None, state: EndpointState | None) -> Json | None:
+        """Write the state, if it is another one; return the Cluster with it."""
         told = state.model_dump(mode="json", by_alias=True) if state is not None else None
         before = dig(cluster, "status", "endpoint")
         known = EndpointState.model_validate(before).model_dump(mode="json", by_alias=True) if before else None
-        if cluster is not None and told != known:
-            self._clusters.merge_status(cluster, {"endpoint": told})
+        if cluster is None or told == known:
+            return cluster
+        return self._clusters.merge_status(cluster, {"endpoint": told})
 
     def _planes(self, key: Key) -> list[Backend]:
         """Return the control planes that were deployed."""
