@@ -40,6 +40,7 @@ PORT_NAME = "https"
 SERVICE_LABEL = "kubernetes.io/service-name"  # which Service a slice belongs to
 MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"  # so that nobody else's controller touches it
 OWN_ANNOTATIONS = f"{GROUP}/annotations"  # annotation: the keys of those that the endpoint's fields ask for
+OWN_CLASS = f"{GROUP}/load-balancer-class"  # annotation: the class that the endpoint's fields ask for
 WAIT_SECONDS = 120.0  # policy: a load balancer of a cloud takes a minute
 DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
 # By spec.controller of an IngressClass, or what that begins with: the annotations with which it passes TLS through.
@@ -125,9 +126,10 @@ def service(deployment: Json, endpoint: ApiEndpoint) -> Json:
         "ports": [{"name": PORT_NAME, "port": port, "protocol": "TCP", "targetPort": API_PORT}],
         "loadBalancerIP": endpoint.address if endpoint.type == BALANCER else None,
     }
+    own = endpoint.annotations if endpoint.type in (SERVICE_TYPE, BALANCER) else {}
     if endpoint.type == BALANCER and endpoint.class_name:
         spec["loadBalancerClass"] = endpoint.class_name
-    own = endpoint.annotations if endpoint.type in (SERVICE_TYPE, BALANCER) else {}
+        own = {**own, OWN_CLASS: endpoint.class_name}
     return _made(deployment, SERVICE, own, spec=spec)
 
 
@@ -253,18 +255,21 @@ def surplus(found: Json, wanted: Json) -> dict[str, None]:
 
 
 def must_be_new(found: Json, wanted: Json) -> bool:
-    """Tell whether a Service cannot become the wanted one: the class of a load balancer never changes."""
+    """Tell whether a Service cannot become the wanted one: the class of a load balancer never changes.
+
+    A class that nobody asked for stays: the infra cluster filled it in.
+    """
     before, after = dig(found, "spec") or {}, dig(wanted, "spec") or {}
-    both = before.get("type") == after.get("type") == "LoadBalancer"
-    return both and before.get("loadBalancerClass") != after.get("loadBalancerClass", before.get("loadBalancerClass"))
+    if not before.get("type") == after.get("type") == "LoadBalancer":
+        return False
+    kept = None if OWN_CLASS in _annotations(found) else before.get("loadBalancerClass")
+    return before.get("loadBalancerClass") != after.get("loadBalancerClass", kept)
 
 
 def given_address(found: Json | None) -> str:
-    """Return the first address or name in the status of a Service or Ingress, "" while there is none."""
+    """Return the first address or name in the status of a Service or Ingress, in lower case; "" while there is none."""
     there = dig(found, "status", "loadBalancer", "ingress") or []
-    return next(
-        (str(one.get("ip") or one.get("hostname")) for one in there if one.get("ip") or one.get("hostname")), ""
-    )
+    return next(filter(None, (str(one.get("ip") or one.get("hostname") or "").lower() for one in there)), "")
 
 
 def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:

@@ -233,7 +233,7 @@ def test_annotations_that_are_not_asked_for_any_more_go() -> None:
         (None, "a", True),
         ("a", "b", True),
         ("a", "a", False),
-        ("a", None, False),  # that of the infra cluster stays: a default was filled in
+        ("a", None, True),  # taken back
         (None, None, False),
     ],
 )
@@ -241,6 +241,9 @@ def test_a_service_of_another_class_is_another_service(before: str | None, after
     found, wanted = (decide.service(owner(), endpoint("LoadBalancer", className=one)) for one in (before, after))
     assert decide.must_be_new(found, wanted) is new
     assert not decide.must_be_new(decide.service(owner(), endpoint("Service")), wanted)
+    if before is not None:
+        del found["metadata"]["annotations"]
+        assert decide.must_be_new(found, wanted) is (after == "b"), "the infra cluster filled it in, and it stays"
 
 
 LISTENER = {"name": "api", "protocol": "TLS", "port": 8443, "tls": {"mode": "Passthrough"}}
@@ -296,7 +299,8 @@ def served(*given: Json) -> Json:
     [
         ((), "LoadBalancer", (None, "WaitingForAddress", "")),
         (({"ip": "192.0.2.70"},), "LoadBalancer", (True, "Ready", "192.0.2.70")),
-        (({"hostname": "lb.example"},), "LoadBalancer", (True, "Ready", "lb.example")),
+        (({"hostname": "LB.example"},), "LoadBalancer", (True, "Ready", "lb.example")),
+        (({}, {"ip": "192.0.2.71"}), "LoadBalancer", (True, "Ready", "192.0.2.71")),
         (({"ip": "192.0.2.60"},), "asked", (True, "Ready", "192.0.2.60")),
         (({"ip": "192.0.2.61"},), "asked", (False, "OtherAddress", "192.0.2.61")),
     ],
