@@ -33,7 +33,6 @@ from harness.operator.api.endpoint import (
     service_name,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
-from harness.operator.api.rules import API_NAMES
 from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
@@ -198,7 +197,7 @@ class EndpointController:
         whole = ClusterDeployment.model_validate(decide.filled_endpoint(deployment, after))
         variables = dig(cluster, "status", "applied", "variables") or {}
         url = None
-        if after is not None and decide.is_named(whole, variables, API_NAMES):
+        if after is not None and decide.is_named(whole, variables):
             meta = wish.metadata
             url = api_url(whole.spec.way, meta.name, meta.namespace, after.port)
         if cluster is not None and url is not None:

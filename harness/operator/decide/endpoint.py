@@ -34,6 +34,7 @@ from harness.operator.api.endpoint import (
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.networks import VERSIONS, ip_version, network_of
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, GROUP
+from harness.operator.api.rules import API_NAMES, VIRTUAL_ADDRESS
 from harness.operator.decide.due import Situation, Wait, WaitReason
 
 PORT_NAME = "https"
@@ -369,14 +370,25 @@ NOT_YET = "the infra cluster has not said yet where the API will be"
 
 def endpoint_missing(found: Situation) -> Wait | None:
     """Wait for the names of the API: the first certificate has them."""
+    if (taken_wait := endpoint_taken(found)) is not None:
+        return taken_wait
     wish, state = found.desired.wish, found.observed.endpoint
     endpoint = wish.spec.way
-    own = state is not None and state.type == endpoint.type
-    if own and state is not None and state.reason == "Taken":
-        return Wait(WaitReason.WAITING_FOR_ENDPOINT, state.message)
     if api_names(endpoint, wish.metadata.name, wish.metadata.namespace) is not None:
         return None
+    own = state is not None and state.type == endpoint.type
     return Wait(WaitReason.WAITING_FOR_ENDPOINT, (state.message if own and state is not None else "") or NOT_YET)
+
+
+def endpoint_taken(found: Situation) -> Wait | None:
+    """Wait for another name or address while this one is an older cluster's; what a cluster has already stays."""
+    desired, before = found.desired, found.observed.applied
+    variables = before.variables if before is not None else {}
+    same = before is not None and all(
+        variables.get(name) == desired.variables.get(name) for name in (API_NAMES, VIRTUAL_ADDRESS)
+    )
+    words = found.observed.taken
+    return Wait(WaitReason.WAITING_FOR_ENDPOINT, f"spec.endpoint: {words}") if words and not same else None
 
 
 def address_mistakes(wish: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> Iterator[SpecMistake]:
@@ -415,8 +427,8 @@ def told(state: EndpointState | None, endpoint: ApiEndpoint, *, usable: bool) ->
     return state.ready, state.reason, state.message
 
 
-def is_named(wish: ClusterDeployment, variables: Mapping[str, Any], names_variable: str) -> bool:
+def is_named(wish: ClusterDeployment, variables: Mapping[str, Any]) -> bool:
     """Tell whether certificates of a cluster that was deployed with these variables have the endpoint's names."""
     wanted = api_names(wish.spec.way, wish.metadata.name, wish.metadata.namespace)
-    there = variables.get(names_variable)
+    there = variables.get(API_NAMES)
     return wanted is not None and set(wanted) <= set(there if isinstance(there, list) else ())

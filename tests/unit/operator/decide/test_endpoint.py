@@ -115,8 +115,18 @@ def test_the_first_deployment_waits_for_the_balancer() -> None:
 @pytest.mark.parametrize("name", ["Local", "Service", "asked", "named", "Ingress", "Gateway", "VIP"])
 def test_whose_names_are_known_waits_for_nobody(name: str) -> None:
     assert operation(next_operation(of(name), Observed(NOW))).operation == "deploy"
-    taken = EndpointState(type=ENDPOINTS[name].get("type", "Local"), ready=False, reason="Taken", message="another's")
-    assert str(wait(next_operation(of(name), Observed(NOW, endpoint=taken))).reason) == "WaitingForEndpoint"
+    held = wait(next_operation(of(name), Observed(NOW, taken="another's")))
+    assert (str(held.reason), held.message) == ("WaitingForEndpoint", "spec.endpoint: another's")
+
+
+def test_machines_do_not_get_an_address_that_another_cluster_has_and_keep_their_own() -> None:
+    world = deployed(of("Service"), taken="192.0.2.50 is that of cluster default/old: use another")
+    held = wait(next_operation(of("VIP", applied=world.applied), world))
+    assert (str(held.reason), held.message) == ("WaitingForEndpoint", f"spec.endpoint: {world.taken}")
+    assert next_operation(of("Service", applied=world.applied), world) == Nothing(), "taken back"
+    world = deployed(of("VIP"), taken="192.0.2.50 is that of cluster default/old: use another")
+    other = of("VIP", applied=world.applied, kubernetes={"apiServer": {"extraArgs": {"v": "3"}}})
+    assert operation(next_operation(other, world)).operation == "reconfigure", "what it has is not new"
 
 
 @pytest.mark.parametrize(
