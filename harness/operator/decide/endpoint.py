@@ -281,14 +281,15 @@ def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
         said = f"no load balancer has given Service {name} an address within {WAIT_SECONDS:.0f} s"
         remedy = "install one, such as MetalLB, name its class in spec.endpoint.className, or choose another type"
         return EndpointSeen(None, "WaitingForAddress", waits, late=(False, "NoLoadBalancer", f"{said}: {remedy}"))
-    if endpoint.address and not _equal(given, endpoint.address):
+    if endpoint.address and _plain(given) != _plain(endpoint.address):
         said = f"Service {name} asked for {endpoint.address} and was given {given}"
         return EndpointSeen(False, "OtherAddress", f"{said}: set spec.endpoint.address to that, or remove it", given)
     return EndpointSeen(True, "Ready", "", given)
 
 
-def _equal(one: str, other: str) -> bool:
-    return one == other or (ip_version(one) > 0 and ip_version(other) > 0 and ip_address(one) == ip_address(other))
+def _plain(text: str) -> str:
+    """Return an address in its usual form, and a name in lower case."""
+    return str(ip_address(text)) if ip_version(text) else text.lower()
 
 
 def ingress_seen(found: Json) -> EndpointSeen:
@@ -345,7 +346,7 @@ def _outside(deployment: Json) -> set[str]:
     given = dig(deployment, "spec", "endpoint") or {}
     if given.get("type") not in (BALANCER, INGRESS_TYPE, GATEWAY, VIRTUAL):
         return set()
-    return {str(value) for value in (given.get("host"), given.get("address")) if value}
+    return {_plain(str(value)) for value in (given.get("host"), given.get("address")) if value}
 
 
 def _age(deployment: Json) -> tuple[str, str]:

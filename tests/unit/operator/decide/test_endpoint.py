@@ -395,6 +395,14 @@ def test_a_name_is_that_of_the_older_cluster() -> None:
     assert decide.taken(asking("b", "api.example.com", "2026-01-02T00:00:00Z", "Local"), [old]) is None
 
 
+@pytest.mark.parametrize(("address", "taken"), [("2001:DB8:0::5", True), ("2001:db8::5", True), ("2001:db8::6", False)])
+def test_an_address_is_the_same_however_it_is_written(address: str, taken: bool) -> None:
+    made = [owner("a", creationTimestamp="2026-01-01T00:00:00Z"), owner("b", creationTimestamp="2026-01-02T00:00:00Z")]
+    for one, text in zip(made, ("2001:db8::5", address), strict=True):
+        one["spec"]["endpoint"] = {"type": "VIP", "address": text}
+    assert (decide.taken(made[1], made) is not None) is taken
+
+
 @pytest.mark.parametrize(
     ("address", "network", "words"),
     [
