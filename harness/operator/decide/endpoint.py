@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any
 
@@ -66,10 +67,35 @@ class Backend:
     down: bool = False
 
 
-class EndpointRefused(ValueError):
-    """The infra cluster lacks what an endpoint needs. reason: one word for programs."""
+class EndpointReason(StrEnum):
+    """Why an endpoint leads to the API or not; docs/operator/endpoint.md has them in this order."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    WAITING_FOR_ADDRESS = "WaitingForAddress"
+    WAITING_FOR_GATEWAY = "WaitingForGateway"
+    NO_LOAD_BALANCER = "NoLoadBalancer"
+    OTHER_ADDRESS = "OtherAddress"
+    NO_INGRESS_CLASS = "NoIngressClass"
+    PASSTHROUGH_UNKNOWN = "PassthroughUnknown"
+    NO_PASSTHROUGH = "NoPassthrough"
+    NO_GATEWAY_API = "NoGatewayAPI"
+    NO_GATEWAY = "NoGateway"
+    ROUTE_REFUSED = "RouteRefused"
+    NOT_SERVED = "NotServed"
+    REFUSED = "Refused"
+    NAME_IN_USE = "NameInUse"
+    TAKEN = "Taken"
+    REPLACED = "Replaced"
+    NOT_YET = "NotYet"
+    NOT_SIGNED = "NotSigned"
+    ON_CONTROL_PLANES = "OnControlPlanes"
+    LOCAL = "Local"
+    READY = "Ready"
+
+
+class EndpointRefused(ValueError):
+    """The infra cluster lacks what an endpoint needs. reason: see there."""
+
+    def __init__(self, reason: EndpointReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -83,11 +109,11 @@ class EndpointSeen:
     """
 
     ready: bool | None
-    reason: str
+    reason: EndpointReason
     message: str
     address: str = ""
     port: int | None = None
-    late: tuple[bool | None, str, str] | None = None
+    late: tuple[bool | None, EndpointReason, str] | None = None
 
 
 def settled(before: EndpointState | None, kind: str, seen: EndpointSeen, moment: datetime) -> EndpointState:
@@ -105,7 +131,7 @@ def settled(before: EndpointState | None, kind: str, seen: EndpointSeen, moment:
     return EndpointState(
         type=kind,
         ready=ready,
-        reason=reason,
+        reason=str(reason),
         message=message,
         address=seen.address or (same.address if same is not None else ""),
         port=seen.port,
@@ -164,13 +190,13 @@ def ingress(deployment: Json, endpoint: ApiEndpoint, classes: Sequence[Json]) ->
     name, controller = chosen["metadata"]["name"], str(dig(chosen, "spec", "controller") or "")
     if any(_same(controller, one) for one in ENDS_TLS):
         raise EndpointRefused(
-            "NoPassthrough",
+            EndpointReason.NO_PASSTHROUGH,
             f"IngressClass {name} ({controller}) ends TLS itself: name another class, or set type to {GATEWAY}",
         )
     known = next((given for one, given in PASSTHROUGH.items() if _same(controller, one)), None)
     if known is None and not endpoint.annotations:
         raise EndpointRefused(
-            "PassthroughUnknown",
+            EndpointReason.PASSTHROUGH_UNKNOWN,
             f"how IngressClass {name} ({controller}) passes TLS through is not known: "
             "set spec.endpoint.annotations to the annotations that ask for it",
         )
@@ -195,7 +221,7 @@ def _class_of(endpoint: ApiEndpoint, classes: Sequence[Json]) -> Json:
         said = f"no IngressClass is the default; there are: {names}"
     if found is None:
         remedy = "set spec.endpoint.className" if classes else "install a controller of Ingresses"
-        raise EndpointRefused("NoIngressClass", f"{said}: {remedy}, or choose another type")
+        raise EndpointRefused(EndpointReason.NO_INGRESS_CLASS, f"{said}: {remedy}, or choose another type")
     return found
 
 
@@ -208,7 +234,9 @@ def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> 
     ref = endpoint.gateway_ref
     where = f"Gateway {ref.namespace or namespace}/{ref.name}" if ref is not None else "the Gateway"
     if gateway is None or ref is None:
-        raise EndpointRefused("NoGateway", f"there is no {where}: create it, or correct spec.endpoint.gatewayRef")
+        raise EndpointRefused(
+            EndpointReason.NO_GATEWAY, f"there is no {where}: create it, or correct spec.endpoint.gatewayRef"
+        )
     listeners = dig(gateway, "spec", "listeners") or []
     for one in listeners:
         passes = one.get("protocol") == "TLS" and dig(one, "tls", "mode") == "Passthrough"
@@ -217,7 +245,7 @@ def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> 
             return found
     which = f"listener {ref.section_name}" if ref.section_name else "any listener"
     raise EndpointRefused(
-        "NoPassthrough",
+        EndpointReason.NO_PASSTHROUGH,
         f"{which} of {where} does not have protocol TLS and tls.mode Passthrough: add one that has",
     )
 
@@ -280,11 +308,18 @@ def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
         waits = f"Service {name} has no address yet"
         said = f"no load balancer has given Service {name} an address within {WAIT_SECONDS:.0f} s"
         remedy = "install one, such as MetalLB, name its class in spec.endpoint.className, or choose another type"
-        return EndpointSeen(None, "WaitingForAddress", waits, late=(False, "NoLoadBalancer", f"{said}: {remedy}"))
+        return EndpointSeen(
+            None,
+            EndpointReason.WAITING_FOR_ADDRESS,
+            waits,
+            late=(False, EndpointReason.NO_LOAD_BALANCER, f"{said}: {remedy}"),
+        )
     if endpoint.address and _plain(given) != _plain(endpoint.address):
         said = f"Service {name} asked for {endpoint.address} and was given {given}"
-        return EndpointSeen(False, "OtherAddress", f"{said}: set spec.endpoint.address to that, or remove it", given)
-    return EndpointSeen(True, "Ready", "", given)
+        return EndpointSeen(
+            False, EndpointReason.OTHER_ADDRESS, f"{said}: set spec.endpoint.address to that, or remove it", given
+        )
+    return EndpointSeen(True, EndpointReason.READY, "", given)
 
 
 def _plain(text: str) -> str:
@@ -296,10 +331,10 @@ def ingress_seen(found: Json) -> EndpointSeen:
     """Return what is seen of an Ingress."""
     name = found["metadata"]["name"]
     if given := given_address(found):
-        return EndpointSeen(True, "Ready", f"the name has to lead to {given}", given)
+        return EndpointSeen(True, EndpointReason.READY, f"the name has to lead to {given}", given)
     said = f"no controller has said within {WAIT_SECONDS:.0f} s that it serves Ingress {name}"
-    late = (None, "NotServed", f"{said}: see whether it runs; some say nothing of what they serve")
-    return EndpointSeen(None, "WaitingForAddress", f"Ingress {name} has no address yet", late=late)
+    late = (None, EndpointReason.NOT_SERVED, f"{said}: see whether it runs; some say nothing of what they serve")
+    return EndpointSeen(None, EndpointReason.WAITING_FOR_ADDRESS, f"Ingress {name} has no address yet", late=late)
 
 
 def route_seen(found: Json, listener: Json) -> EndpointSeen:
@@ -311,10 +346,14 @@ def route_seen(found: Json, listener: Json) -> EndpointSeen:
             f"no controller has taken TLSRoute {name} within {WAIT_SECONDS:.0f} s: see whether that of the Gateway runs"
         )
         waits = f"TLSRoute {name} is not taken yet"
-        return EndpointSeen(None, "WaitingForGateway", waits, port=port, late=(False, "NotServed", said))
+        return EndpointSeen(
+            None, EndpointReason.WAITING_FOR_GATEWAY, waits, port=port, late=(False, EndpointReason.NOT_SERVED, said)
+        )
     if not taken_up:
-        return EndpointSeen(False, "RouteRefused", f"the Gateway refuses TLSRoute {name}: {words}", port=port)
-    return EndpointSeen(True, "Ready", "", port=port)
+        return EndpointSeen(
+            False, EndpointReason.ROUTE_REFUSED, f"the Gateway refuses TLSRoute {name}: {words}", port=port
+        )
+    return EndpointSeen(True, EndpointReason.READY, "", port=port)
 
 
 def route_said(found: Json | None) -> tuple[bool | None, str]:
@@ -338,7 +377,7 @@ def taken(deployment: Json, others: Iterable[Json]) -> EndpointRefused | None:
         if shared and other["metadata"].get("uid") != deployment["metadata"].get("uid") and _age(other) < order:
             meta = other["metadata"]
             said = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
-            return EndpointRefused("Taken", said)
+            return EndpointRefused(EndpointReason.TAKEN, said)
     return None
 
 
@@ -420,11 +459,15 @@ def told(state: EndpointState | None, endpoint: ApiEndpoint, *, usable: bool) ->
         usable: whether the certificates of API servers have its names.
     """
     if endpoint.type == LOCAL:
-        return True, "Local", ""
+        return True, str(EndpointReason.LOCAL), ""
     if state is None or state.type != endpoint.type:
-        return None, "NotYet", "it is looked at soon"
+        return None, str(EndpointReason.NOT_YET), "it is looked at soon"
     if state.ready and not usable:
-        return False, "NotSigned", "certificates of API servers do not name it yet: an operation signs others"
+        return (
+            False,
+            str(EndpointReason.NOT_SIGNED),
+            "certificates of API servers do not name it yet: an operation signs others",
+        )
     return state.ready, state.reason, state.message
 
 

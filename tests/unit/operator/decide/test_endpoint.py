@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +13,12 @@ from harness.kube.resources import TLS_ROUTE
 from harness.operator.api.endpoint import ApiEndpoint, EndpointState, api_names, api_url
 from harness.operator.decide import endpoint as decide
 from harness.operator.decide.accepted import edit_mistakes
-from harness.operator.decide.endpoint import Backend, EndpointRefused, EndpointSeen
+from harness.operator.decide.endpoint import Backend, EndpointReason, EndpointRefused, EndpointSeen
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import Nothing, next_operation
 from tests.unit.operator.api.objects import defaulted, deployment
 from tests.unit.operator.decide.wishes import MACHINES, NOW, deployed, operation, wait, wish
+from tests.unit.pages import ROOT
 
 Json = dict[str, Any]
 INSIDE = ["guest-api", "guest-api.default", "guest-api.default.svc"]
@@ -358,7 +360,10 @@ def test_nobody_who_answers_within_a_time_is_said_and_whoever_comes_late_is_take
 def test_an_address_is_known_until_there_is_another_one_but_not_that_of_another_type() -> None:
     again = decide.settled(BALANCED, "LoadBalancer", WAITING, NOW)
     assert (again.ready, again.address) == (None, "192.0.2.70")
-    assert decide.settled(BALANCED, "Ingress", EndpointSeen(None, "WaitingForAddress", ""), NOW).address == ""
+    assert (
+        decide.settled(BALANCED, "Ingress", EndpointSeen(None, EndpointReason.WAITING_FOR_ADDRESS, ""), NOW).address
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -373,6 +378,12 @@ def test_an_address_is_known_until_there_is_another_one_but_not_that_of_another_
 )
 def test_the_condition_says_what_is_seen(name: str, state: EndpointState | None, usable: bool, said: Any) -> None:
     assert decide.told(state, endpoint(name), usable=usable)[:2] == said
+
+
+def test_every_reason_is_explained() -> None:
+    page = (ROOT / "docs" / "operator" / "endpoint.md").read_text(encoding="utf-8").split("\n## Conditions\n")[1]
+    cells = re.findall(r"^\|([^|]+)\|", page.split("\n## ")[0], re.MULTILINE)
+    assert re.findall(r"`(\w+)`", "".join(cells)) == [str(reason) for reason in EndpointReason]
 
 
 # --- what is wrong -------------------------------------------------------------------------------------------------
