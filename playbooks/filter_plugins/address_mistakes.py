@@ -52,6 +52,7 @@ def address_mistakes(given: Mapping[str, Any], hosts: Sequence[Any], machines: S
     wrong += [*_families(given, networks), *_sizes(networks, nodes), *_meetings(networks, taken)]
     if given.get(VIRTUAL):
         wrong += _virtual(given[VIRTUAL], networks, taken)
+        taken[str(given[VIRTUAL])] = "the API servers"
     if given[BALANCED] is not None:
         wrong += _balanced(given[BALANCED], networks, taken)
     return wrong

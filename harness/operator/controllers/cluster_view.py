@@ -32,6 +32,7 @@ from harness.operator.controllers.machine_phase import claimed_by, without_claim
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import Wait, WaitReason
+from harness.operator.decide.endpoint import taken
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.product_file import KnownProduct, in_config_map
@@ -129,6 +130,7 @@ class ClusterLooks:
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         restores = [EtcdRestore.model_validate(one) for one in self.restores.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups, restores)
+        world = replace(world, taken=str(taken(deployment, self.deployments.list()) or ""))
         wish, found = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
         mistakes = tuple(mistake.text for mistake in (*found, *unusable))

@@ -50,7 +50,6 @@ from harness.operator.api.resources import (
     RESET_FINALIZER,
     UID_LABEL,
 )
-from harness.operator.api.rules import API_NAMES
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS, set_name
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.addons import source_digest
@@ -312,7 +311,7 @@ def _endpoint_ready(view: DeclaredView) -> Said:
 def _named(view: DeclaredView) -> bool:
     """Tell whether certificates have the names of the endpoint."""
     applied = view.observed.applied
-    return applied is not None and view.wish is not None and is_named(view.wish, applied.variables, API_NAMES)
+    return applied is not None and view.wish is not None and is_named(view.wish, applied.variables)
 
 
 def _spread(sets: Sequence[Json]) -> Said:

@@ -7,6 +7,7 @@ the operator never does: it has to open a cluster whose endpoint does not work.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
@@ -32,18 +33,18 @@ from harness.operator.api.endpoint import (
     service_name,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
-from harness.operator.api.rules import API_NAMES
 from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import owned_by
-from harness.operator.controllers.guest import for_people, take_from_people
+from harness.operator.controllers.guest import for_people, is_of_others, people_secret_name, take_from_people
 from harness.operator.controllers.machine_phase import claimed_by, follow_claims, is_down, own_address
 from harness.operator.decide import endpoint as decide
-from harness.operator.decide.endpoint import Backend, EndpointRefused, EndpointSeen
+from harness.operator.decide.endpoint import Backend, EndpointReason, EndpointRefused, EndpointSeen
 
 LOOK_SECONDS = 5.0  # pacing: while something is missing of which no event comes, such as an IngressClass
 AGAIN_SECONDS = 30.0  # pacing: TLSRoutes are not watched, because most infra clusters do not serve them
 REFUSALS = {400, 403, 422}  # answers that another try does not change, but another object does
+OTHERS = "Secret {} for the kubeconfig of the endpoint is another object's: give that one another name, or this cluster"
 
 
 class EndpointController:
@@ -81,9 +82,17 @@ class EndpointController:
         told = dig(cluster, "status", "endpoint")
         before = EndpointState.model_validate(told) if told else None
         if endpoint.type == GATEWAY and (before is None or before.type != GATEWAY):
-            before = decide.settled(before, GATEWAY, EndpointSeen(None, "NotYet", decide.NOT_YET), datetime.now(UTC))
-            self._write(cluster, before)  # so that whoever takes the type back knows of the route
+            url = before.url if before is not None else None  # which the kubeconfig for people has until then
+            before = decide.settled(
+                before, GATEWAY, EndpointSeen(None, EndpointReason.NOT_YET, decide.NOT_YET), datetime.now(UTC)
+            )
+            before = before.model_copy(update={"url": url})
+            cluster = self._write(cluster, before)  # so that whoever takes the type back knows of the route
         seen = self._lead(deployment, endpoint, before)
+        if seen is not None and seen.ready and cluster is not None and is_of_others(self._cluster, cluster):
+            seen = replace(
+                seen, ready=False, reason=EndpointReason.NAME_IN_USE, message=OTHERS.format(people_secret_name(key[1]))
+            )
         after = decide.settled(before, endpoint.type, seen, datetime.now(UTC)) if seen is not None else None
         after = self._hand_out(deployment, wish, cluster, before, after)
         self._write(cluster, after)
@@ -100,21 +109,23 @@ class EndpointController:
             if refused := decide.taken(deployment, self._deployments.list()):
                 raise refused
             if endpoint.type == VIRTUAL:
-                return EndpointSeen(True, "OnControlPlanes", f"a control plane that serves has {endpoint.address}")
+                return EndpointSeen(
+                    True, EndpointReason.ON_CONTROL_PLANES, f"a control plane that serves has {endpoint.address}"
+                )
             return self._published(deployment, endpoint)
         except EndpointRefused as refused:
             return EndpointSeen(False, refused.reason, str(refused))
         except ApiFailure as failure:
             if failure.code not in REFUSALS:
                 raise
-            return EndpointSeen(False, "Refused", f"the infra cluster refuses it: {failure.summary}")
+            return EndpointSeen(False, EndpointReason.REFUSED, f"the infra cluster refuses it: {failure.summary}")
 
     def _published(self, deployment: Json, endpoint: ApiEndpoint) -> EndpointSeen:
         service = self._put(SERVICE, decide.service(deployment, endpoint), deployment)
         if planes := self._planes(key_of(deployment)):
             self._put(ENDPOINT_SLICE, decide.endpoint_slice(deployment, planes), deployment)
         if endpoint.type == SERVICE_TYPE:
-            return EndpointSeen(True, "Ready", "")
+            return EndpointSeen(True, EndpointReason.READY, "")
         if endpoint.type == BALANCER:
             return decide.balancer_seen(service, endpoint)
         if endpoint.type == INGRESS_TYPE:
@@ -128,7 +139,7 @@ class EndpointController:
         if route is None or kind is None:
             lacking = (TLS_ROUTE if route is None else GATEWAY_KIND).kind
             raise EndpointRefused(
-                "NoGatewayAPI",
+                EndpointReason.NO_GATEWAY_API,
                 f"the infra cluster has no kind {lacking} of {TLS_ROUTE.group}: install the Gateway API with a "
                 "controller that has TLSRoutes, or choose another type",
             )
@@ -152,7 +163,7 @@ class EndpointController:
             return self._cluster.create(kind, body)
         if deleting(there) or not owned_by(there, deployment):
             raise EndpointRefused(
-                "NameInUse",
+                EndpointReason.NAME_IN_USE,
                 f"{kind.kind} {name} is another's, or still being deleted: delete it, "
                 "or give the ClusterDeployment another name",
             )
@@ -160,7 +171,9 @@ class EndpointController:
             return there
         if decide.must_be_new(there, body):
             self._cluster.delete(kind, name, namespace)
-            raise EndpointRefused("Replaced", f"{kind.kind} {name} is made anew: the class of a load balancer is fixed")
+            raise EndpointRefused(
+                EndpointReason.REPLACED, f"{kind.kind} {name} is made anew: the class of a load balancer is fixed"
+            )
         meta = {**body["metadata"], "annotations": _annotations(there, body)}
         return self._cluster.merge(kind, name, {**body, "metadata": meta}, namespace)
 
@@ -192,7 +205,7 @@ class EndpointController:
         whole = ClusterDeployment.model_validate(decide.filled_endpoint(deployment, after))
         variables = dig(cluster, "status", "applied", "variables") or {}
         url = None
-        if after is not None and decide.is_named(whole, variables, API_NAMES):
+        if after is not None and decide.is_named(whole, variables):
             meta = wish.metadata
             url = api_url(whole.spec.way, meta.name, meta.namespace, after.port)
         if cluster is not None and url is not None:
@@ -201,13 +214,14 @@ class EndpointController:
             take_from_people(self._cluster, cluster)
         return after.model_copy(update={"url": url}) if after is not None else None
 
-    def _write(self, cluster: Json | None, state: EndpointState | None) -> None:
-        """Write the state, if it is another one."""
+    def _write(self, cluster: Json | None, state: EndpointState | None) -> Json | None:
+        """Write the state, if it is another one; return the Cluster with it."""
         told = state.model_dump(mode="json", by_alias=True) if state is not None else None
         before = dig(cluster, "status", "endpoint")
         known = EndpointState.model_validate(before).model_dump(mode="json", by_alias=True) if before else None
-        if cluster is not None and told != known:
-            self._clusters.merge_status(cluster, {"endpoint": told})
+        if cluster is None or told == known:
+            return cluster
+        return self._clusters.merge_status(cluster, {"endpoint": told})
 
     def _planes(self, key: Key) -> list[Backend]:
         """Return the control planes that were deployed."""

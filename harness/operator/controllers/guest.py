@@ -123,20 +123,30 @@ def secret_name(cluster: str) -> str:
     return f"{cluster}-kubeconfig"
 
 
+def _secret(cluster: Json, name: str, value: str) -> Json:
+    """Return a Secret of a Cluster with a kubeconfig in base64."""
+    meta = cluster["metadata"]
+    labels = {CLUSTER_LABEL: meta["name"], NAME_LABEL: meta["name"], LABEL_MANAGED: MANAGED_BY}
+    body = SECRET.manifest(name, meta["namespace"], labels=labels, type=SECRET_TYPE, data={KEY: value})
+    body["metadata"]["ownerReferences"] = [owner_reference(cluster, CLUSTER)]
+    return body
+
+
 def hand_out(api: Cluster, cluster: Json) -> bool:
-    """Make the Secret hold what the playbooks kept; tell whether they kept one. Writes only what is different."""
+    """Make the Secret hold what the playbooks kept; tell whether they kept one. Writes only what is different.
+
+    Where another cluster calls its Secret for people like this, that one gives way: the operator opens nothing else.
+    """
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
     kept = dig(api.get(SECRET, state_name(name), namespace), "data", KUBECONFIG)
     if not kept:
         return False
-    found = api.get(SECRET, secret_name(name), namespace)
-    if found is None:
-        labels = {CLUSTER_LABEL: name, NAME_LABEL: name, LABEL_MANAGED: MANAGED_BY}
-        body = SECRET.manifest(secret_name(name), namespace, labels=labels, type=SECRET_TYPE, data={KEY: kept})
-        body["metadata"]["ownerReferences"] = [owner_reference(cluster, CLUSTER)]
-        api.ensure(SECRET, body)
-    elif dig(found, "data", KEY) != kept:
-        api.merge(SECRET, secret_name(name), {"data": {KEY: kept}}, namespace)
+    body, found = _secret(cluster, secret_name(name), kept), api.get(SECRET, secret_name(name), namespace)
+    if found is not None:
+        del body["type"]  # which never changes
+        if controller_of(found) is None:
+            body["metadata"] = {"name": secret_name(name), "namespace": namespace}  # somebody's own stays theirs
+    ensure(api, SECRET, body)
     return True
 
 
@@ -158,29 +168,29 @@ def at_server(kubeconfig: bytes, url: str) -> bytes:
     return yaml.safe_dump(whole, sort_keys=False).encode()
 
 
-def for_people(api: Cluster, cluster: Json, url: str) -> bool:
-    """Make the Secret for people hold the administrator's kubeconfig with the endpoint's URL.
+def is_of_others(api: Cluster, cluster: Json) -> bool:
+    """Tell whether another object has the Secret for people: a ClusterUser `kubeconfig`, or a Cluster `NAME-user`."""
+    name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    found = api.get(SECRET, people_secret_name(name), namespace)
+    return found is not None and (controller_of(found) or {}).get("uid") != cluster["metadata"]["uid"]
 
-    Returns: whether there is one. Writes only what is different.
+
+def for_people(api: Cluster, cluster: Json, url: str) -> None:
+    """Make the Secret for people hold the administrator's kubeconfig, if there is one, with the endpoint's URL.
+
+    Writes only what is different, and nothing where the Secret is another object's.
     """
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
     own = dig(api.get(SECRET, secret_name(name), namespace), "data", KEY)
-    if not own:
-        return False
-    data = {KEY: base64.b64encode(at_server(base64.b64decode(own), url)).decode()}
-    labels = {CLUSTER_LABEL: name, NAME_LABEL: name, LABEL_MANAGED: MANAGED_BY}
-    body = SECRET.manifest(people_secret_name(name), namespace, labels=labels, type=SECRET_TYPE, data=data)
-    body["metadata"]["ownerReferences"] = [owner_reference(cluster, CLUSTER)]
-    there = api.get(SECRET, people_secret_name(name), namespace)
-    if there is not None and (controller_of(there) or {}).get("uid") != cluster["metadata"]["uid"]:
-        return False  # of a ClusterUser that is called kubeconfig
-    ensure(api, SECRET, body)
-    return True
+    if own and not is_of_others(api, cluster):
+        value = base64.b64encode(at_server(base64.b64decode(own), url)).decode()
+        ensure(api, SECRET, _secret(cluster, people_secret_name(name), value))
 
 
 def take_from_people(api: Cluster, cluster: Json) -> None:
-    """Delete the Secret for people: the cluster has no endpoint that it could name."""
-    api.delete(SECRET, people_secret_name(cluster["metadata"]["name"]), cluster["metadata"]["namespace"])
+    """Delete the Secret for people, unless it is another object's: there is no endpoint that it could name."""
+    if not is_of_others(api, cluster):
+        api.delete(SECRET, people_secret_name(cluster["metadata"]["name"]), cluster["metadata"]["namespace"])
 
 
 def another_server(kubeconfig: bytes, machines: Sequence[Json]) -> str | None:

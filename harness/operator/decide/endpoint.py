@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any
 
@@ -34,12 +35,14 @@ from harness.operator.api.endpoint import (
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.networks import VERSIONS, ip_version, network_of
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, GROUP
+from harness.operator.api.rules import API_NAMES, VIRTUAL_ADDRESS
 from harness.operator.decide.due import Situation, Wait, WaitReason
 
 PORT_NAME = "https"
 SERVICE_LABEL = "kubernetes.io/service-name"  # which Service a slice belongs to
 MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"  # so that nobody else's controller touches it
 OWN_ANNOTATIONS = f"{GROUP}/annotations"  # annotation: the keys of those that the endpoint's fields ask for
+OWN_CLASS = f"{GROUP}/load-balancer-class"  # annotation: the class that the endpoint's fields ask for
 WAIT_SECONDS = 120.0  # policy: a load balancer of a cloud takes a minute
 DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
 # By spec.controller of an IngressClass, or what that begins with: the annotations with which it passes TLS through.
@@ -64,10 +67,35 @@ class Backend:
     down: bool = False
 
 
-class EndpointRefused(ValueError):
-    """The infra cluster lacks what an endpoint needs. reason: one word for programs."""
+class EndpointReason(StrEnum):
+    """Why an endpoint leads to the API or not; docs/operator/endpoint.md has them in this order."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    WAITING_FOR_ADDRESS = "WaitingForAddress"
+    WAITING_FOR_GATEWAY = "WaitingForGateway"
+    NO_LOAD_BALANCER = "NoLoadBalancer"
+    OTHER_ADDRESS = "OtherAddress"
+    NO_INGRESS_CLASS = "NoIngressClass"
+    PASSTHROUGH_UNKNOWN = "PassthroughUnknown"
+    NO_PASSTHROUGH = "NoPassthrough"
+    NO_GATEWAY_API = "NoGatewayAPI"
+    NO_GATEWAY = "NoGateway"
+    ROUTE_REFUSED = "RouteRefused"
+    NOT_SERVED = "NotServed"
+    REFUSED = "Refused"
+    NAME_IN_USE = "NameInUse"
+    TAKEN = "Taken"
+    REPLACED = "Replaced"
+    NOT_YET = "NotYet"
+    NOT_SIGNED = "NotSigned"
+    ON_CONTROL_PLANES = "OnControlPlanes"
+    LOCAL = "Local"
+    READY = "Ready"
+
+
+class EndpointRefused(ValueError):
+    """The infra cluster lacks what an endpoint needs. reason: see there."""
+
+    def __init__(self, reason: EndpointReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -81,11 +109,11 @@ class EndpointSeen:
     """
 
     ready: bool | None
-    reason: str
+    reason: EndpointReason
     message: str
     address: str = ""
     port: int | None = None
-    late: tuple[bool | None, str, str] | None = None
+    late: tuple[bool | None, EndpointReason, str] | None = None
 
 
 def settled(before: EndpointState | None, kind: str, seen: EndpointSeen, moment: datetime) -> EndpointState:
@@ -103,7 +131,7 @@ def settled(before: EndpointState | None, kind: str, seen: EndpointSeen, moment:
     return EndpointState(
         type=kind,
         ready=ready,
-        reason=reason,
+        reason=str(reason),
         message=message,
         address=seen.address or (same.address if same is not None else ""),
         port=seen.port,
@@ -125,9 +153,10 @@ def service(deployment: Json, endpoint: ApiEndpoint) -> Json:
         "ports": [{"name": PORT_NAME, "port": port, "protocol": "TCP", "targetPort": API_PORT}],
         "loadBalancerIP": endpoint.address if endpoint.type == BALANCER else None,
     }
+    own = endpoint.annotations if endpoint.type in (SERVICE_TYPE, BALANCER) else {}
     if endpoint.type == BALANCER and endpoint.class_name:
         spec["loadBalancerClass"] = endpoint.class_name
-    own = endpoint.annotations if endpoint.type in (SERVICE_TYPE, BALANCER) else {}
+        own = {**own, OWN_CLASS: endpoint.class_name}
     return _made(deployment, SERVICE, own, spec=spec)
 
 
@@ -161,13 +190,13 @@ def ingress(deployment: Json, endpoint: ApiEndpoint, classes: Sequence[Json]) ->
     name, controller = chosen["metadata"]["name"], str(dig(chosen, "spec", "controller") or "")
     if any(_same(controller, one) for one in ENDS_TLS):
         raise EndpointRefused(
-            "NoPassthrough",
+            EndpointReason.NO_PASSTHROUGH,
             f"IngressClass {name} ({controller}) ends TLS itself: name another class, or set type to {GATEWAY}",
         )
     known = next((given for one, given in PASSTHROUGH.items() if _same(controller, one)), None)
     if known is None and not endpoint.annotations:
         raise EndpointRefused(
-            "PassthroughUnknown",
+            EndpointReason.PASSTHROUGH_UNKNOWN,
             f"how IngressClass {name} ({controller}) passes TLS through is not known: "
             "set spec.endpoint.annotations to the annotations that ask for it",
         )
@@ -192,7 +221,7 @@ def _class_of(endpoint: ApiEndpoint, classes: Sequence[Json]) -> Json:
         said = f"no IngressClass is the default; there are: {names}"
     if found is None:
         remedy = "set spec.endpoint.className" if classes else "install a controller of Ingresses"
-        raise EndpointRefused("NoIngressClass", f"{said}: {remedy}, or choose another type")
+        raise EndpointRefused(EndpointReason.NO_INGRESS_CLASS, f"{said}: {remedy}, or choose another type")
     return found
 
 
@@ -205,7 +234,9 @@ def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> 
     ref = endpoint.gateway_ref
     where = f"Gateway {ref.namespace or namespace}/{ref.name}" if ref is not None else "the Gateway"
     if gateway is None or ref is None:
-        raise EndpointRefused("NoGateway", f"there is no {where}: create it, or correct spec.endpoint.gatewayRef")
+        raise EndpointRefused(
+            EndpointReason.NO_GATEWAY, f"there is no {where}: create it, or correct spec.endpoint.gatewayRef"
+        )
     listeners = dig(gateway, "spec", "listeners") or []
     for one in listeners:
         passes = one.get("protocol") == "TLS" and dig(one, "tls", "mode") == "Passthrough"
@@ -214,7 +245,7 @@ def listener_of(gateway: Json | None, endpoint: ApiEndpoint, namespace: str) -> 
             return found
     which = f"listener {ref.section_name}" if ref.section_name else "any listener"
     raise EndpointRefused(
-        "NoPassthrough",
+        EndpointReason.NO_PASSTHROUGH,
         f"{which} of {where} does not have protocol TLS and tls.mode Passthrough: add one that has",
     )
 
@@ -253,18 +284,21 @@ def surplus(found: Json, wanted: Json) -> dict[str, None]:
 
 
 def must_be_new(found: Json, wanted: Json) -> bool:
-    """Tell whether a Service cannot become the wanted one: the class of a load balancer never changes."""
+    """Tell whether a Service cannot become the wanted one: the class of a load balancer never changes.
+
+    A class that nobody asked for stays: the infra cluster filled it in.
+    """
     before, after = dig(found, "spec") or {}, dig(wanted, "spec") or {}
-    both = before.get("type") == after.get("type") == "LoadBalancer"
-    return both and before.get("loadBalancerClass") != after.get("loadBalancerClass", before.get("loadBalancerClass"))
+    if not before.get("type") == after.get("type") == "LoadBalancer":
+        return False
+    kept = None if OWN_CLASS in _annotations(found) else before.get("loadBalancerClass")
+    return before.get("loadBalancerClass") != after.get("loadBalancerClass", kept)
 
 
 def given_address(found: Json | None) -> str:
-    """Return the first address or name in the status of a Service or Ingress, "" while there is none."""
+    """Return the first address or name in the status of a Service or Ingress, in lower case; "" while there is none."""
     there = dig(found, "status", "loadBalancer", "ingress") or []
-    return next(
-        (str(one.get("ip") or one.get("hostname")) for one in there if one.get("ip") or one.get("hostname")), ""
-    )
+    return next(filter(None, (str(one.get("ip") or one.get("hostname") or "").lower() for one in there)), "")
 
 
 def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
@@ -274,25 +308,33 @@ def balancer_seen(found: Json, endpoint: ApiEndpoint) -> EndpointSeen:
         waits = f"Service {name} has no address yet"
         said = f"no load balancer has given Service {name} an address within {WAIT_SECONDS:.0f} s"
         remedy = "install one, such as MetalLB, name its class in spec.endpoint.className, or choose another type"
-        return EndpointSeen(None, "WaitingForAddress", waits, late=(False, "NoLoadBalancer", f"{said}: {remedy}"))
-    if endpoint.address and not _equal(given, endpoint.address):
+        return EndpointSeen(
+            None,
+            EndpointReason.WAITING_FOR_ADDRESS,
+            waits,
+            late=(False, EndpointReason.NO_LOAD_BALANCER, f"{said}: {remedy}"),
+        )
+    if endpoint.address and _plain(given) != _plain(endpoint.address):
         said = f"Service {name} asked for {endpoint.address} and was given {given}"
-        return EndpointSeen(False, "OtherAddress", f"{said}: set spec.endpoint.address to that, or remove it", given)
-    return EndpointSeen(True, "Ready", "", given)
+        return EndpointSeen(
+            False, EndpointReason.OTHER_ADDRESS, f"{said}: set spec.endpoint.address to that, or remove it", given
+        )
+    return EndpointSeen(True, EndpointReason.READY, "", given)
 
 
-def _equal(one: str, other: str) -> bool:
-    return one == other or (ip_version(one) > 0 and ip_version(other) > 0 and ip_address(one) == ip_address(other))
+def _plain(text: str) -> str:
+    """Return an address in its usual form, and a name in lower case."""
+    return str(ip_address(text)) if ip_version(text) else text.lower()
 
 
 def ingress_seen(found: Json) -> EndpointSeen:
     """Return what is seen of an Ingress."""
     name = found["metadata"]["name"]
     if given := given_address(found):
-        return EndpointSeen(True, "Ready", f"the name has to lead to {given}", given)
+        return EndpointSeen(True, EndpointReason.READY, f"the name has to lead to {given}", given)
     said = f"no controller has said within {WAIT_SECONDS:.0f} s that it serves Ingress {name}"
-    late = (None, "NotServed", f"{said}: see whether it runs; some say nothing of what they serve")
-    return EndpointSeen(None, "WaitingForAddress", f"Ingress {name} has no address yet", late=late)
+    late = (None, EndpointReason.NOT_SERVED, f"{said}: see whether it runs; some say nothing of what they serve")
+    return EndpointSeen(None, EndpointReason.WAITING_FOR_ADDRESS, f"Ingress {name} has no address yet", late=late)
 
 
 def route_seen(found: Json, listener: Json) -> EndpointSeen:
@@ -304,10 +346,14 @@ def route_seen(found: Json, listener: Json) -> EndpointSeen:
             f"no controller has taken TLSRoute {name} within {WAIT_SECONDS:.0f} s: see whether that of the Gateway runs"
         )
         waits = f"TLSRoute {name} is not taken yet"
-        return EndpointSeen(None, "WaitingForGateway", waits, port=port, late=(False, "NotServed", said))
+        return EndpointSeen(
+            None, EndpointReason.WAITING_FOR_GATEWAY, waits, port=port, late=(False, EndpointReason.NOT_SERVED, said)
+        )
     if not taken_up:
-        return EndpointSeen(False, "RouteRefused", f"the Gateway refuses TLSRoute {name}: {words}", port=port)
-    return EndpointSeen(True, "Ready", "", port=port)
+        return EndpointSeen(
+            False, EndpointReason.ROUTE_REFUSED, f"the Gateway refuses TLSRoute {name}: {words}", port=port
+        )
+    return EndpointSeen(True, EndpointReason.READY, "", port=port)
 
 
 def route_said(found: Json | None) -> tuple[bool | None, str]:
@@ -331,7 +377,7 @@ def taken(deployment: Json, others: Iterable[Json]) -> EndpointRefused | None:
         if shared and other["metadata"].get("uid") != deployment["metadata"].get("uid") and _age(other) < order:
             meta = other["metadata"]
             said = f"{shared[0]} is that of cluster {meta['namespace']}/{meta['name']}: use another"
-            return EndpointRefused("Taken", said)
+            return EndpointRefused(EndpointReason.TAKEN, said)
     return None
 
 
@@ -339,7 +385,7 @@ def _outside(deployment: Json) -> set[str]:
     given = dig(deployment, "spec", "endpoint") or {}
     if given.get("type") not in (BALANCER, INGRESS_TYPE, GATEWAY, VIRTUAL):
         return set()
-    return {str(value) for value in (given.get("host"), given.get("address")) if value}
+    return {_plain(str(value)) for value in (given.get("host"), given.get("address")) if value}
 
 
 def _age(deployment: Json) -> tuple[str, str]:
@@ -364,14 +410,25 @@ NOT_YET = "the infra cluster has not said yet where the API will be"
 
 def endpoint_missing(found: Situation) -> Wait | None:
     """Wait for the names of the API: the first certificate has them."""
+    if (taken_wait := endpoint_taken(found)) is not None:
+        return taken_wait
     wish, state = found.desired.wish, found.observed.endpoint
     endpoint = wish.spec.way
-    own = state is not None and state.type == endpoint.type
-    if own and state is not None and state.reason == "Taken":
-        return Wait(WaitReason.WAITING_FOR_ENDPOINT, state.message)
     if api_names(endpoint, wish.metadata.name, wish.metadata.namespace) is not None:
         return None
+    own = state is not None and state.type == endpoint.type
     return Wait(WaitReason.WAITING_FOR_ENDPOINT, (state.message if own and state is not None else "") or NOT_YET)
+
+
+def endpoint_taken(found: Situation) -> Wait | None:
+    """Wait for another name or address while this one is an older cluster's; what a cluster has already stays."""
+    desired, before = found.desired, found.observed.applied
+    variables = before.variables if before is not None else {}
+    same = before is not None and all(
+        variables.get(name) == desired.variables.get(name) for name in (API_NAMES, VIRTUAL_ADDRESS)
+    )
+    words = found.observed.taken
+    return Wait(WaitReason.WAITING_FOR_ENDPOINT, f"spec.endpoint: {words}") if words and not same else None
 
 
 def address_mistakes(wish: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> Iterator[SpecMistake]:
@@ -402,16 +459,20 @@ def told(state: EndpointState | None, endpoint: ApiEndpoint, *, usable: bool) ->
         usable: whether the certificates of API servers have its names.
     """
     if endpoint.type == LOCAL:
-        return True, "Local", ""
+        return True, str(EndpointReason.LOCAL), ""
     if state is None or state.type != endpoint.type:
-        return None, "NotYet", "it is looked at soon"
+        return None, str(EndpointReason.NOT_YET), "it is looked at soon"
     if state.ready and not usable:
-        return False, "NotSigned", "certificates of API servers do not name it yet: an operation signs others"
+        return (
+            False,
+            str(EndpointReason.NOT_SIGNED),
+            "certificates of API servers do not name it yet: an operation signs others",
+        )
     return state.ready, state.reason, state.message
 
 
-def is_named(wish: ClusterDeployment, variables: Mapping[str, Any], names_variable: str) -> bool:
+def is_named(wish: ClusterDeployment, variables: Mapping[str, Any]) -> bool:
     """Tell whether certificates of a cluster that was deployed with these variables have the endpoint's names."""
     wanted = api_names(wish.spec.way, wish.metadata.name, wish.metadata.namespace)
-    there = variables.get(names_variable)
+    there = variables.get(API_NAMES)
     return wanted is not None and set(wanted) <= set(there if isinstance(there, list) else ())

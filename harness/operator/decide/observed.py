@@ -142,6 +142,7 @@ class Observed:
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     authority: the CAs that it is begun with; None where machines have made their own.
     networks: those that it has of a pool.  endpoint: the way to its API, as the infra cluster has it.
+    taken: which name or address of it an older cluster has, "" for none.
     """
 
     now: datetime
@@ -167,6 +168,7 @@ class Observed:
     authority: AuthorityState | None = None
     networks: NetworksState | None = None
     endpoint: EndpointState | None = None
+    taken: str = ""
 
     @property
     def touched(self) -> bool:

@@ -34,7 +34,7 @@ from harness.operator.decide.duties import (
     unsettled,
     upgrade,
 )
-from harness.operator.decide.endpoint import endpoint_missing
+from harness.operator.decide.endpoint import endpoint_missing, endpoint_taken
 from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
@@ -249,7 +249,7 @@ DUTIES = (  # in the order in which they are done; the first four are all there 
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.relieve, holds=(etcd.every_member_well,), alongside=True),
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty("upgrade", "upgrade.yml", True, duties.upgrade),
-    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure),
+    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken,)),
     Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
     Duty("certificates", "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True),

@@ -91,8 +91,11 @@ def test_one_of_several_control_planes_has_the_address(tmp_path: Path) -> None:
     assert "https://127.0.0.1:6443/readyz" in text
 
 
-def test_a_lone_control_plane_has_no_peers_and_an_address_of_ipv6_its_own_prefix(tmp_path: Path) -> None:
-    only = frozenset({"keepalived.conf"})
-    text = (render("cp1-w1", tmp_path, only, cluster_api_virtual_address="fd00::50") / "keepalived.conf").read_text()
-    assert "unicast" not in re.sub("(?m)^ *#.*", "", text)
-    assert "    fd00::50/128\n" in text
+@pytest.mark.parametrize(("own", "peer"), [("10.0.0.2", "127.0.0.1"), ("fd00::2", "::1")])
+def test_a_lone_control_plane_sends_nothing_to_other_clusters(own: str, peer: str, tmp_path: Path) -> None:
+    only, asked = frozenset({"keepalived.conf"}), {"cluster_api_virtual_address": "fd00::50"}
+    made = render("cp1-w1", tmp_path, only, **asked, virtual_address_own=own) / "keepalived.conf"
+    text = made.read_text(encoding="utf-8")
+    assert re.findall(r"unicast_src_ip (\S+)", text) == [own]
+    assert re.findall(r"unicast_peer \{\n *(\S+)\n  \}", text) == [peer], "without one it would use multicast"
+    assert "    fd00::50/128\n" in text, "an address of IPv6 has its own prefix"

@@ -359,6 +359,10 @@ def test_addresses_that_are_apart_from_each_other_pass(given: dict[str, Any]) ->
         ({"virtual": "10.243.0.9"}, "is in cluster_pod_cidr 10.243.0.0/16: use a free address"),
         ({"virtual": "10.95.0.9"}, "is in cluster_service_cidr 10.95.0.0/16"),
         ({"virtual": "fd00::9"}, "is not of IPv4, as cluster_pod_cidr is"),
+        (
+            {"virtual": "10.0.0.50", "balanced": ["10.0.0.48/29"]},
+            "[0] 10.0.0.48/29 contains 10.0.0.50, the address of the API servers: choose addresses",
+        ),
         ({"virtual": "10.0.0"}, "is not an IP address: use one such as 192.0.2.50"),
         ({"balanced": ["10.0.0.3-10.0.0.9"]}, "contains 10.0.0.3, the address of machine w: choose addresses"),
         ({"balanced": ["10.0.0.1-10.0.0.1"]}, "contains 10.0.0.1, the address of the mirror"),

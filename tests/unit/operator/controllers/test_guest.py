@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.kube.client import Cluster
 from harness.kube.resources import SECRET
@@ -22,6 +23,7 @@ from harness.operator.api.resources import MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers import guest
 from harness.operator.controllers.guest import SILENT_SECONDS, GuestAccess, GuestNodes, GuestView, NoKubeconfig
+from harness.operator.execute.inputs import state_name
 from tests.unit.fake_cluster import FakeCluster
 from tests.unit.operator.api.mistakes import MADE
 from tests.unit.operator.controllers.objects import CLAIM, Json, machine
@@ -158,3 +160,62 @@ def test_a_guest_without_a_kubeconfig_is_named(tunnels: list[Tunnels]) -> None:
     with pytest.raises(NoKubeconfig, match="there is no Secret one-kubeconfig with a kubeconfig as value"):
         opened(machine(claim=CLAIM, through=THROUGH), secret=False)
     assert tunnels == []
+
+
+OWNER = {"apiVersion": "v1", "kind": "Cluster", "controller": True, "blockOwnerDeletion": True}
+URL = "https://api.example.com:6443"
+
+
+def owned(name: str) -> Json:
+    return {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-of-{name}"}}
+
+
+def secret(name: str, owner: str | None, **data: str) -> Json:
+    references = [{**OWNER, "name": owner, "uid": f"uid-of-{owner}"}] if owner else []
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"metadata": {"name": name, "namespace": "ns", "ownerReferences": references}, "data": encoded}
+
+
+def servers(api: FakeCluster) -> dict[str, str]:
+    """Return which server each Secret with a kubeconfig names."""
+    texts = {one["metadata"]["name"]: (one.get("data") or {}).get("value") for one in api.all(SECRET)}
+    return {
+        name: yaml.safe_load(base64.b64decode(text))["clusters"][0]["cluster"]["server"]
+        for name, text in texts.items()
+        if text
+    }
+
+
+def test_people_get_a_kubeconfig_of_the_endpoint_which_goes_with_it() -> None:
+    api = FakeCluster({SECRET: [secret(state_name("one"), "one", kubeconfig=kubeconfig({"server": SERVER}))]})
+    assert guest.hand_out(api, owned("one"))
+    guest.for_people(api, owned("one"), URL)
+    assert servers(api) == {"one-kubeconfig": SERVER, "one-user-kubeconfig": URL}
+    guest.take_from_people(api, owned("one"))
+    assert servers(api) == {"one-kubeconfig": SERVER}
+
+
+@pytest.mark.parametrize("first", ["one", "one-user"])
+def test_a_cluster_keeps_its_own_kubeconfig_where_another_one_calls_that_for_people_like_it(first: str) -> None:
+    other = "https://192.0.2.99:6443"
+    kept = [
+        secret(state_name(name), name, kubeconfig=kubeconfig({"server": server}))
+        for name, server in (("one", SERVER), ("one-user", other))
+    ]
+    api = FakeCluster({SECRET: kept})
+    guest.hand_out(api, owned("one"))
+    if first == "one":
+        guest.for_people(api, owned("one"), URL)
+    guest.hand_out(api, owned("one-user"))
+    guest.for_people(api, owned("one"), URL)
+    guest.take_from_people(api, owned("one"))
+    assert servers(api) == {"one-kubeconfig": SERVER, "one-user-kubeconfig": other}
+    assert guest.is_of_others(api, owned("one"))
+
+
+def test_a_kubeconfig_that_somebody_made_keeps_its_owner() -> None:
+    kept = secret(state_name("one"), "one", kubeconfig=kubeconfig({"server": SERVER}))
+    api = FakeCluster({SECRET: [kept, secret("one-kubeconfig", None, value="{}")]})
+    guest.hand_out(api, owned("one"))
+    assert servers(api) == {"one-kubeconfig": SERVER}
+    assert api.get(SECRET, "one-kubeconfig", "ns")["metadata"]["ownerReferences"] == []  # type: ignore[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +13,12 @@ from harness.kube.resources import TLS_ROUTE
 from harness.operator.api.endpoint import ApiEndpoint, EndpointState, api_names, api_url
 from harness.operator.decide import endpoint as decide
 from harness.operator.decide.accepted import edit_mistakes
-from harness.operator.decide.endpoint import Backend, EndpointRefused, EndpointSeen
+from harness.operator.decide.endpoint import Backend, EndpointReason, EndpointRefused, EndpointSeen
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import Nothing, next_operation
 from tests.unit.operator.api.objects import defaulted, deployment
 from tests.unit.operator.decide.wishes import MACHINES, NOW, deployed, operation, wait, wish
+from tests.unit.pages import ROOT
 
 Json = dict[str, Any]
 INSIDE = ["guest-api", "guest-api.default", "guest-api.default.svc"]
@@ -115,8 +117,18 @@ def test_the_first_deployment_waits_for_the_balancer() -> None:
 @pytest.mark.parametrize("name", ["Local", "Service", "asked", "named", "Ingress", "Gateway", "VIP"])
 def test_whose_names_are_known_waits_for_nobody(name: str) -> None:
     assert operation(next_operation(of(name), Observed(NOW))).operation == "deploy"
-    taken = EndpointState(type=ENDPOINTS[name].get("type", "Local"), ready=False, reason="Taken", message="another's")
-    assert str(wait(next_operation(of(name), Observed(NOW, endpoint=taken))).reason) == "WaitingForEndpoint"
+    held = wait(next_operation(of(name), Observed(NOW, taken="another's")))
+    assert (str(held.reason), held.message) == ("WaitingForEndpoint", "spec.endpoint: another's")
+
+
+def test_machines_do_not_get_an_address_that_another_cluster_has_and_keep_their_own() -> None:
+    world = deployed(of("Service"), taken="192.0.2.50 is that of cluster default/old: use another")
+    held = wait(next_operation(of("VIP", applied=world.applied), world))
+    assert (str(held.reason), held.message) == ("WaitingForEndpoint", f"spec.endpoint: {world.taken}")
+    assert next_operation(of("Service", applied=world.applied), world) == Nothing(), "taken back"
+    world = deployed(of("VIP"), taken="192.0.2.50 is that of cluster default/old: use another")
+    other = of("VIP", applied=world.applied, kubernetes={"apiServer": {"extraArgs": {"v": "3"}}})
+    assert operation(next_operation(other, world)).operation == "reconfigure", "what it has is not new"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +245,7 @@ def test_annotations_that_are_not_asked_for_any_more_go() -> None:
         (None, "a", True),
         ("a", "b", True),
         ("a", "a", False),
-        ("a", None, False),  # that of the infra cluster stays: a default was filled in
+        ("a", None, True),  # taken back
         (None, None, False),
     ],
 )
@@ -241,6 +253,9 @@ def test_a_service_of_another_class_is_another_service(before: str | None, after
     found, wanted = (decide.service(owner(), endpoint("LoadBalancer", className=one)) for one in (before, after))
     assert decide.must_be_new(found, wanted) is new
     assert not decide.must_be_new(decide.service(owner(), endpoint("Service")), wanted)
+    if before is not None:
+        del found["metadata"]["annotations"]
+        assert decide.must_be_new(found, wanted) is (after == "b"), "the infra cluster filled it in, and it stays"
 
 
 LISTENER = {"name": "api", "protocol": "TLS", "port": 8443, "tls": {"mode": "Passthrough"}}
@@ -296,7 +311,8 @@ def served(*given: Json) -> Json:
     [
         ((), "LoadBalancer", (None, "WaitingForAddress", "")),
         (({"ip": "192.0.2.70"},), "LoadBalancer", (True, "Ready", "192.0.2.70")),
-        (({"hostname": "lb.example"},), "LoadBalancer", (True, "Ready", "lb.example")),
+        (({"hostname": "LB.example"},), "LoadBalancer", (True, "Ready", "lb.example")),
+        (({}, {"ip": "192.0.2.71"}), "LoadBalancer", (True, "Ready", "192.0.2.71")),
         (({"ip": "192.0.2.60"},), "asked", (True, "Ready", "192.0.2.60")),
         (({"ip": "192.0.2.61"},), "asked", (False, "OtherAddress", "192.0.2.61")),
     ],
@@ -344,7 +360,10 @@ def test_nobody_who_answers_within_a_time_is_said_and_whoever_comes_late_is_take
 def test_an_address_is_known_until_there_is_another_one_but_not_that_of_another_type() -> None:
     again = decide.settled(BALANCED, "LoadBalancer", WAITING, NOW)
     assert (again.ready, again.address) == (None, "192.0.2.70")
-    assert decide.settled(BALANCED, "Ingress", EndpointSeen(None, "WaitingForAddress", ""), NOW).address == ""
+    assert (
+        decide.settled(BALANCED, "Ingress", EndpointSeen(None, EndpointReason.WAITING_FOR_ADDRESS, ""), NOW).address
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -359,6 +378,12 @@ def test_an_address_is_known_until_there_is_another_one_but_not_that_of_another_
 )
 def test_the_condition_says_what_is_seen(name: str, state: EndpointState | None, usable: bool, said: Any) -> None:
     assert decide.told(state, endpoint(name), usable=usable)[:2] == said
+
+
+def test_every_reason_is_explained() -> None:
+    page = (ROOT / "docs" / "operator" / "endpoint.md").read_text(encoding="utf-8").split("\n## Conditions\n")[1]
+    cells = re.findall(r"^\|([^|]+)\|", page.split("\n## ")[0], re.MULTILINE)
+    assert re.findall(r"`(\w+)`", "".join(cells)) == [str(reason) for reason in EndpointReason]
 
 
 # --- what is wrong -------------------------------------------------------------------------------------------------
@@ -379,6 +404,14 @@ def test_a_name_is_that_of_the_older_cluster() -> None:
     assert decide.taken(old, [old, young]) is None
     assert decide.taken(asking("b", "other.example.com", "2026-01-02T00:00:00Z"), [old]) is None
     assert decide.taken(asking("b", "api.example.com", "2026-01-02T00:00:00Z", "Local"), [old]) is None
+
+
+@pytest.mark.parametrize(("address", "taken"), [("2001:DB8:0::5", True), ("2001:db8::5", True), ("2001:db8::6", False)])
+def test_an_address_is_the_same_however_it_is_written(address: str, taken: bool) -> None:
+    made = [owner("a", creationTimestamp="2026-01-01T00:00:00Z"), owner("b", creationTimestamp="2026-01-02T00:00:00Z")]
+    for one, text in zip(made, ("2001:db8::5", address), strict=True):
+        one["spec"]["endpoint"] = {"type": "VIP", "address": text}
+    assert (decide.taken(made[1], made) is not None) is taken
 
 
 @pytest.mark.parametrize(
