@@ -23,9 +23,10 @@ from harness.operator.decide.restores import (
     AskedRestore,
     RestoreAnswer,
     RestoreRule,
-    confirming,
+    confirms_another,
     of_later_etcd,
     operation_runs,
+    to_confirm,
     wish_refused,
 )
 from harness.operator.decide.variables import key_name, numbers
@@ -114,15 +115,7 @@ def _not_confirmed(asked: AskedRestore) -> str:
         return ""
     source, name = asked.restore.source, asked.found.desired.wish.metadata.name
     text = f"{name} gets all that {source} had at {asked.taken}, its Secrets included, and nothing that is newer"
-    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {confirming(asked)}"
-
-
-def _confirms_another(asked: AskedRestore) -> str:
-    said = asked.restore.confirm
-    if said == asked.taken:
-        return ""
-    text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
-    return f"{text}: to confirm that: {confirming(asked)}"
+    return to_confirm(asked, text)
 
 
 # The first row that applies says what is waited for, and without any the clone begins.
@@ -135,7 +128,7 @@ CLONE_RULES = (
     RestoreRule("OtherKubernetes", "Pending", _other_kubernetes),
     RestoreRule("OtherKey", "Pending", _other_key),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
-    RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    RestoreRule(CONFIRMS_ANOTHER, "Pending", confirms_another),
     RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
 )
 

@@ -119,15 +119,17 @@ def _not_confirmed(asked: AskedRestore) -> str:
     newest = newest_verified(asked.found.observed.backups)
     newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
     text = f"what was written since {asked.taken} would be lost{lost}{newer}"
-    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {confirming(asked)}"
+    return to_confirm(asked, text)
 
 
-def _confirms_another(asked: AskedRestore) -> str:
+def confirms_another(asked: AskedRestore) -> str:
+    """Return which snapshot is confirmed instead of the one that is restored, "" where it is that one."""
     said = asked.restore.confirm
     if said == asked.taken:
         return ""
     text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
-    return f"{text}: what was written since then would be lost; to confirm that: {confirming(asked)}"
+    loss = "" if asked.way == CLONE else "what was written since then would be lost; "
+    return f"{text}: {loss}to confirm that: {_confirming(asked)}"
 
 
 def of_later_etcd(asked: AskedRestore, own: str) -> str:
@@ -204,7 +206,7 @@ RULES = (
     ),
     RestoreRule("LaterEtcd", "Pending", _later_etcd),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
-    RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    RestoreRule(CONFIRMS_ANOTHER, "Pending", confirms_another),
     RestoreRule("LossNotKnown", "Pending", _loss_not_known),
     RestoreRule("MachinesDown", "Pending", _machines_down),
     RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
@@ -331,7 +333,12 @@ def _how_to_restore(found: Situation) -> str:
     )
 
 
-def confirming(asked: AskedRestore) -> str:
+def to_confirm(asked: AskedRestore, what: str) -> str:
+    """Return how somebody confirms what an EtcdRestore comes to."""
+    return f"{what}: to confirm that, set spec.confirm to {asked.taken}: {_confirming(asked)}"
+
+
+def _confirming(asked: AskedRestore) -> str:
     """Return the command that confirms an EtcdRestore."""
     body = json.dumps({"spec": {"confirm": asked.taken}})
     return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"
