@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from harness.operator.api.cluster import PastOperation
 from harness.operator.api.etcd import CLONE
 from harness.operator.api.rules import variable
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.due import Due, Situation, Wait, WaitReason, whole
 from harness.operator.decide.observed import CLONE as OPERATION
-from harness.operator.decide.observed import SUCCEEDED
+from harness.operator.decide.observed import SUCCEEDED, Observed
 from harness.operator.decide.restores import (
     CONFIRMATION,
     CONFIRMS_ANOTHER,
@@ -164,10 +165,17 @@ def clone(found: Situation) -> Due | None:
     return replace(due, variables=variables, snapshot=snapshot, more=more)
 
 
+def failed_clone(observed: Observed) -> PastOperation | None:
+    """Return the end of the clone with which the cluster was to begin and that failed, None where none has."""
+    last = next((one for one in observed.history if one.operation in (OPERATION, DEPLOY)), None)
+    failed = last is not None and last.operation == OPERATION and last.outcome != SUCCEEDED
+    return last if failed else None
+
+
 def _after_failure(found: Situation) -> Due | None:
     """Return the wait after a clone that failed: an empty cluster in its place is what nobody has asked for."""
-    last = next((one for one in found.observed.history if one.operation in (OPERATION, DEPLOY)), None)
-    if last is None or last.operation != OPERATION or last.outcome == SUCCEEDED:
+    last = failed_clone(found.observed)
+    if last is None:
         return None
     text = f"clone {last.sequence} failed: {last.summary or last.outcome}"
     remedy = f"make another EtcdRestore of EtcdBackup {last.backup}, or delete the ClusterDeployment"
