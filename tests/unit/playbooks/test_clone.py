@@ -19,6 +19,11 @@ ROWS: dict[str, tuple[dict[str, str], Json, str]] = {
     "begun": ({"cloned": DIGEST, "kubelet.conf": ""}, {"same": ["cp"], "taken_already": ["cp"]}, ""),
     "begun-with-another": ({"cloned": "0"}, {"other": ["cp"]}, "cp has begun as a clone of another snapshot"),
     "part-of-a-cluster": ({}, {"taken_already": ["cp"]}, "cp is part of a cluster, and a clone begins on mach"),
+    "begun-elsewhere": (
+        {},
+        {"same": ["cp-1"], "taken_already": ["cp-1"]},
+        "cp-1 has the data of the clone, and now cp is the first control plane: list cp-1 before it in the group contr",
+    ),
     "with-a-kubelet": ({"kubelet.conf": ""}, {}, ""),
     "with-an-etcd": ({"began": ""}, {}, ""),
     "no-snapshot": ({}, {"snapshot_path": ""}, "no snapshot at cluster_etcd_snapshot_path (not set) that has"),
@@ -63,6 +68,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         for file, text in files.items():
             (place / name / file).write_text(text, encoding="utf-8")
         hosts[name] = {
+            "clone_check_first": "cp",
             "clone_check_same": [],
             "clone_check_other": [],
             "clone_check_taken_already": [],
