@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,6 +101,36 @@ def test_no_machine_changes_before_all_is_there() -> None:
     plays = load(PLAYBOOKS / "clone.yml")
     check = next(number for number, play in enumerate(plays) if "clone_check" in str(play.get("roles")))
     assert [play["ansible.builtin.import_playbook"] for play in plays[:check]] == ["preflight.yml"]
+
+
+# Has one claim of the source, and refuses to make it as the file of the machine's name says.
+KUBECTL = """case "$*" in
+*" get services,"*) cat "$place/claim.json" ;;
+*" replace "*) cat >/dev/null ;;
+*" create "*) cat "$place/$machine.refusal" >&2; exit 1 ;;
+esac
+"""
+THERE = 'Error from server (AlreadyExists): error when creating "x.json": persistentvolumeclaims "data" already exists'
+MADE: dict[str, tuple[str, bool]] = {  # by a machine's name: what the API server says, and whether that is well
+    "made-by-a-controller": (THERE, True),
+    "with-a-warning": (f"Warning: deprecated\n{THERE}", True),
+    "refused": (f"{THERE}\nError from server (Forbidden): exceeded quota", False),
+    "silent": ("", False),
+}
+
+
+def test_a_claim_that_a_controller_has_made_again_is_there(tmp_path: Path) -> None:
+    (tmp_path / "claim.json").write_text(json.dumps({"items": [claim()]}), encoding="utf-8")
+    hosts = {}
+    for name, (text, _) in MADE.items():
+        (tmp_path / f"{name}.refusal").write_text(text, encoding="utf-8")
+        hosts[name] = {"clone_objects_folder": str(tmp_path / name)}
+    given = {"clone_objects_first": True, "clone_objects_networks": NETWORKS, "clone_objects_leftover": "{{ place }}/x"}
+    said = run_here(tmp_path, [{"roles": ["clone_objects"], "vars": given}], {"kubectl": KUBECTL}, **hosts)
+    for name, (text, well) in MADE.items():
+        check_refusal(said, name, "" if well else "non-zero return code", text[-20:])
+        assert (tmp_path / name / "done").exists() is well, said
+        assert (tmp_path / name / "objects.json").exists() is not well, "it is kept for another run"
 
 
 NETWORKS = ["10.95.0.0/16", "fd10:95::/112"]
