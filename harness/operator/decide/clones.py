@@ -16,7 +16,6 @@ from harness.operator.decide.due import Due, Situation, Wait, WaitReason, whole
 from harness.operator.decide.observed import CLONE as OPERATION
 from harness.operator.decide.observed import SUCCEEDED, Observed
 from harness.operator.decide.restores import (
-    CONFIRMATION,
     CONFIRMS_ANOTHER,
     ETCD_VERSION,
     NOT_CONFIRMED,
@@ -29,6 +28,7 @@ from harness.operator.decide.restores import (
     operation_runs,
     to_confirm,
     wish_refused,
+    with_snapshot,
 )
 from harness.operator.decide.variables import key_name, numbers
 
@@ -156,13 +156,8 @@ def clone(found: Situation) -> Due | None:
     why = f"EtcdRestore {asked.name}: a clone of {asked.source}" + (f" as of {answer.taken}" if answer.taken else "")
     due = whole(found.desired, why, found.desired.hosts, applies=True)
     if not answer.begins or backup is None:
-        confirms = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
-        reason = WaitReason.RESTORE_NOT_CONFIRMED if confirms else WaitReason.RESTORE_NOT_NAMED
-        return replace(due, wait=Wait(reason, f"EtcdRestore {asked.name}: {answer.message}"))
-    snapshot = backup.snapshot().model_copy(update={"restore": asked.uid, "forget": (), "expected": ()})
-    variables = {**due.variables, CONFIRMATION: backup.taken}
-    more = {"backup": backup.uid, "restore": asked.uid}
-    return replace(due, variables=variables, snapshot=snapshot, more=more)
+        return replace(due, wait=answer.wait(asked.name))
+    return with_snapshot(due, asked, replace(backup, forget=(), expected=()))  # files of its source
 
 
 def failed_clone(observed: Observed) -> PastOperation | None:

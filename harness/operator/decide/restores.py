@@ -60,6 +60,12 @@ class RestoreAnswer:
         """Tell whether it is carried out next."""
         return self.reason == READY
 
+    def wait(self, name: str, before: str = "") -> Wait:
+        """Return how a cluster waits for the EtcdRestore of a name; `before` says what it has lost."""
+        confirms = self.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
+        reason = WaitReason.RESTORE_NOT_CONFIRMED if confirms else WaitReason.RESTORE_NOT_NAMED
+        return Wait(reason, f"{before}EtcdRestore {name}: {self.message}")
+
 
 @dataclass(frozen=True)
 class AskedRestore:
@@ -291,6 +297,11 @@ def restoring(found: Situation, due: Due) -> Due:
     backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
     if asked is None or backup is None:
         return due
+    return with_snapshot(due, asked, backup)
+
+
+def with_snapshot(due: Due, asked: SeenRestore, backup: SeenBackup) -> Due:
+    """Return what is due with the snapshot of an EtcdBackup, confirmed, for an EtcdRestore."""
     snapshot = backup.snapshot().model_copy(update={"restore": asked.uid})
     variables = {**due.variables, CONFIRMATION: backup.taken}
     return replace(due, variables=variables, snapshot=snapshot, more={"backup": backup.uid, "restore": asked.uid})
@@ -310,11 +321,7 @@ def restorable(found: Situation) -> Wait | None:
         lost += f"; {half.why}"
     if asked is None or answer is None:
         return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_how_to_restore(found)}")
-    if answer.begins:
-        return None
-    confirming = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
-    reason = WaitReason.RESTORE_NOT_CONFIRMED if confirming else WaitReason.RESTORE_NOT_NAMED
-    return Wait(reason, f"{lost}: EtcdRestore {asked.name}: {answer.message}")
+    return None if answer.begins else answer.wait(asked.name, f"{lost}: ")
 
 
 def _how_to_restore(found: Situation) -> str:
