@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from harness.operator.api.cluster import PastOperation
 from harness.operator.api.etcd import CLONE
 from harness.operator.api.rules import variable
 from harness.operator.decide.backups import SeenBackup
 from harness.operator.decide.due import Due, Situation, Wait, WaitReason, whole
 from harness.operator.decide.observed import CLONE as OPERATION
-from harness.operator.decide.observed import SUCCEEDED
+from harness.operator.decide.observed import SUCCEEDED, Observed
 from harness.operator.decide.restores import (
-    CONFIRMATION,
     CONFIRMS_ANOTHER,
     ETCD_VERSION,
     NOT_CONFIRMED,
@@ -23,10 +23,12 @@ from harness.operator.decide.restores import (
     AskedRestore,
     RestoreAnswer,
     RestoreRule,
-    confirming,
+    confirms_another,
     of_later_etcd,
     operation_runs,
+    to_confirm,
     wish_refused,
+    with_snapshot,
 )
 from harness.operator.decide.variables import key_name, numbers
 
@@ -114,15 +116,7 @@ def _not_confirmed(asked: AskedRestore) -> str:
         return ""
     source, name = asked.restore.source, asked.found.desired.wish.metadata.name
     text = f"{name} gets all that {source} had at {asked.taken}, its Secrets included, and nothing that is newer"
-    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {confirming(asked)}"
-
-
-def _confirms_another(asked: AskedRestore) -> str:
-    said = asked.restore.confirm
-    if said == asked.taken:
-        return ""
-    text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
-    return f"{text}: to confirm that: {confirming(asked)}"
+    return to_confirm(asked, text)
 
 
 # The first row that applies says what is waited for, and without any the clone begins.
@@ -135,7 +129,7 @@ CLONE_RULES = (
     RestoreRule("OtherKubernetes", "Pending", _other_kubernetes),
     RestoreRule("OtherKey", "Pending", _other_key),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
-    RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    RestoreRule(CONFIRMS_ANOTHER, "Pending", confirms_another),
     RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
 )
 
@@ -162,19 +156,21 @@ def clone(found: Situation) -> Due | None:
     why = f"EtcdRestore {asked.name}: a clone of {asked.source}" + (f" as of {answer.taken}" if answer.taken else "")
     due = whole(found.desired, why, found.desired.hosts, applies=True)
     if not answer.begins or backup is None:
-        confirms = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
-        reason = WaitReason.RESTORE_NOT_CONFIRMED if confirms else WaitReason.RESTORE_NOT_NAMED
-        return replace(due, wait=Wait(reason, f"EtcdRestore {asked.name}: {answer.message}"))
-    snapshot = backup.snapshot().model_copy(update={"restore": asked.uid, "forget": (), "expected": ()})
-    variables = {**due.variables, CONFIRMATION: backup.taken}
-    more = {"backup": backup.uid, "restore": asked.uid}
-    return replace(due, variables=variables, snapshot=snapshot, more=more)
+        return replace(due, wait=answer.wait(asked.name))
+    return with_snapshot(due, asked, replace(backup, forget=(), expected=()))  # files of its source
+
+
+def failed_clone(observed: Observed) -> PastOperation | None:
+    """Return the end of the clone with which the cluster was to begin and that failed, None where none has."""
+    last = next((one for one in observed.history if one.operation in (OPERATION, DEPLOY)), None)
+    failed = last is not None and last.operation == OPERATION and last.outcome != SUCCEEDED
+    return last if failed else None
 
 
 def _after_failure(found: Situation) -> Due | None:
     """Return the wait after a clone that failed: an empty cluster in its place is what nobody has asked for."""
-    last = next((one for one in found.observed.history if one.operation in (OPERATION, DEPLOY)), None)
-    if last is None or last.operation != OPERATION or last.outcome == SUCCEEDED:
+    last = failed_clone(found.observed)
+    if last is None:
         return None
     text = f"clone {last.sequence} failed: {last.summary or last.outcome}"
     remedy = f"make another EtcdRestore of EtcdBackup {last.backup}, or delete the ClusterDeployment"

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from harness.kube.objects import stamp
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
+from harness.operator.decide.clones import clone
 from harness.operator.decide.desired import Desired, Host, differing, moved, next_hop
 from harness.operator.decide.due import Due, Situation, StepChange, Wait, WaitReason, step, whole
 from harness.operator.decide.membership import batch, dead, etcd_lost, majority, roles_lost, to_recover
@@ -62,8 +63,8 @@ def reset(found: Situation) -> Due | None:
 
 
 def deploy(found: Situation) -> Due | None:
-    """Return the deployment of a cluster that is not there yet."""
-    if found.observed.applied is not None or found.desired.spec.adopt:
+    """Return the deployment of a cluster that is not there yet, and that is not to begin as a clone."""
+    if found.observed.applied is not None or found.desired.spec.adopt or clone(found) is not None:
         return None
     return whole(found.desired, "there is no cluster yet", found.desired.hosts, applies=True)
 

@@ -13,7 +13,7 @@ from harness.operator.api.resources import APPROVE_ANNOTATION, CANCEL_ANNOTATION
 from harness.operator.decide import duties, etcd
 from harness.operator.decide.authority import authority_missing
 from harness.operator.decide.backups import SeenBackup, backup_due
-from harness.operator.decide.clones import clone
+from harness.operator.decide.clones import clone, failed_clone
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import (
     Due,
@@ -284,7 +284,9 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
     if not_accepted(desired, observed) is not None:
         return ()
     steps: dict[str, PlannedStep] = {}
-    world = replace(ended(observed), history=())
+    world = ended(observed)
+    failed = failed_clone(world)  # of all failures, the one that nothing else is begun after
+    world = replace(world, history=(failed,) if failed is not None else ())
     while len(steps) < LONGEST_PLAN:
         found = ((duty, due, due.digest(duty.operation, desired)) for duty, due in _due(Situation.of(desired, world)))
         duty, due, digest = next((one for one in found if one[2] not in steps), (None, None, ""))

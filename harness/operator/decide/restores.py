@@ -60,6 +60,12 @@ class RestoreAnswer:
         """Tell whether it is carried out next."""
         return self.reason == READY
 
+    def wait(self, name: str, before: str = "") -> Wait:
+        """Return how a cluster waits for the EtcdRestore of a name; `before` says what it has lost."""
+        confirms = self.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
+        reason = WaitReason.RESTORE_NOT_CONFIRMED if confirms else WaitReason.RESTORE_NOT_NAMED
+        return Wait(reason, f"{before}EtcdRestore {name}: {self.message}")
+
 
 @dataclass(frozen=True)
 class AskedRestore:
@@ -119,15 +125,17 @@ def _not_confirmed(asked: AskedRestore) -> str:
     newest = newest_verified(asked.found.observed.backups)
     newer = f"; {newest.name} of {newest.taken} is newer" if newest is not None and newest.taken > asked.taken else ""
     text = f"what was written since {asked.taken} would be lost{lost}{newer}"
-    return f"{text}: to confirm that, set spec.confirm to {asked.taken}: {confirming(asked)}"
+    return to_confirm(asked, text)
 
 
-def _confirms_another(asked: AskedRestore) -> str:
+def confirms_another(asked: AskedRestore) -> str:
+    """Return which snapshot is confirmed instead of the one that is restored, "" where it is that one."""
     said = asked.restore.confirm
     if said == asked.taken:
         return ""
     text = f"spec.confirm is {said}, and the snapshot of EtcdBackup {asked.restore.backup} was taken at {asked.taken}"
-    return f"{text}: what was written since then would be lost; to confirm that: {confirming(asked)}"
+    loss = "" if asked.way == CLONE else "what was written since then would be lost; "
+    return f"{text}: {loss}to confirm that: {_confirming(asked)}"
 
 
 def of_later_etcd(asked: AskedRestore, own: str) -> str:
@@ -204,7 +212,7 @@ RULES = (
     ),
     RestoreRule("LaterEtcd", "Pending", _later_etcd),
     RestoreRule(NOT_CONFIRMED, "Pending", _not_confirmed),
-    RestoreRule(CONFIRMS_ANOTHER, "Pending", _confirms_another),
+    RestoreRule(CONFIRMS_ANOTHER, "Pending", confirms_another),
     RestoreRule("LossNotKnown", "Pending", _loss_not_known),
     RestoreRule("MachinesDown", "Pending", _machines_down),
     RestoreRule(WaitReason.OPERATION_RUNNING, "Waiting", operation_runs),
@@ -289,6 +297,11 @@ def restoring(found: Situation, due: Due) -> Due:
     backup = to_restore(asked.backup, found.observed.backups) if asked is not None else None
     if asked is None or backup is None:
         return due
+    return with_snapshot(due, asked, backup)
+
+
+def with_snapshot(due: Due, asked: SeenRestore, backup: SeenBackup) -> Due:
+    """Return what is due with the snapshot of an EtcdBackup, confirmed, for an EtcdRestore."""
     snapshot = backup.snapshot().model_copy(update={"restore": asked.uid})
     variables = {**due.variables, CONFIRMATION: backup.taken}
     return replace(due, variables=variables, snapshot=snapshot, more={"backup": backup.uid, "restore": asked.uid})
@@ -308,11 +321,7 @@ def restorable(found: Situation) -> Wait | None:
         lost += f"; {half.why}"
     if asked is None or answer is None:
         return Wait(WaitReason.RESTORE_NOT_NAMED, f"{lost}: {_how_to_restore(found)}")
-    if answer.begins:
-        return None
-    confirming = answer.reason in (NOT_CONFIRMED, CONFIRMS_ANOTHER)
-    reason = WaitReason.RESTORE_NOT_CONFIRMED if confirming else WaitReason.RESTORE_NOT_NAMED
-    return Wait(reason, f"{lost}: EtcdRestore {asked.name}: {answer.message}")
+    return None if answer.begins else answer.wait(asked.name, f"{lost}: ")
 
 
 def _how_to_restore(found: Situation) -> str:
@@ -331,7 +340,12 @@ def _how_to_restore(found: Situation) -> str:
     )
 
 
-def confirming(asked: AskedRestore) -> str:
+def to_confirm(asked: AskedRestore, what: str) -> str:
+    """Return how somebody confirms what an EtcdRestore comes to."""
+    return f"{what}: to confirm that, set spec.confirm to {asked.taken}: {_confirming(asked)}"
+
+
+def _confirming(asked: AskedRestore) -> str:
     """Return the command that confirms an EtcdRestore."""
     body = json.dumps({"spec": {"confirm": asked.taken}})
     return f"`kubectl patch ver {asked.restore.name} -n {_namespace(asked.found)} --type=merge -p '{body}'`"

@@ -48,7 +48,9 @@ class SnapshotStore:
         return self.folder / self.about.file
 
     def tidy(self) -> None:
-        """Delete files whose EtcdBackups are gone, and what was begun but never ended.
+        """Delete files whose EtcdBackups are gone, and what was begun for `cluster` but never ended.
+
+        Another cluster, of whose snapshot it may become a clone, may be writing one now.
 
         Raises:
             InfraError: the claim cannot be written.
@@ -57,7 +59,7 @@ class SnapshotStore:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             gone = [self.folder / file for file in files] if self.bucket is None else []
-            for path in (*gone, *self.path.parent.glob("*.part")):
+            for path in (*gone, *(self.folder / self.cluster).glob("*.part")):
                 path.unlink(missing_ok=True)
                 described(path).unlink(missing_ok=True)
         except OSError as error:

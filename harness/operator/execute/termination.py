@@ -168,6 +168,7 @@ ROLE_REFUSALS: Mapping[str, tuple[str, ...]] = {
     "clone_check": (
         "Refuse a clone of another snapshot where one has begun",
         "Refuse machines of a cluster",
+        "Refuse to begin on another machine than the one that has the snapshot's data",
         "Refuse the snapshot of a later etcd",
         "Refuse the snapshot of another Kubernetes",
         "Refuse a snapshot whose Secrets nobody could read",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -179,3 +180,28 @@ def run_here(
         },
     )
     return done.stdout
+
+
+# A task that shows the groups which tasks before it have made, for `groups_of`.
+SHOW_GROUPS: Mapping[str, Any] = {"ansible.builtin.debug": {"msg": "GROUPS {{ groups | to_json }}"}}
+
+
+def groups_of(said: str) -> dict[str, list[str]]:
+    """Return the machines of each group, by what Ansible said of SHOW_GROUPS."""
+    shown = re.search(r"GROUPS (\{.*\})\"", said)
+    assert shown is not None, said
+    groups: dict[str, list[str]] = json.loads(shown.group(1).replace('\\"', '"'))
+    return groups
+
+
+def refusal_of(said: str, machine: str) -> str:
+    """Return with which words Ansible refused a machine, "" where it did not."""
+    refusal = re.search(rf"fatal: \[{machine}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
+    return refusal.group() if refusal is not None else ""
+
+
+def check_refusal(said: str, machine: str, remedy: str, *more: str) -> None:
+    """Fail unless Ansible refused a machine with a remedy and more words, or did not, where the remedy is ""."""
+    refusal = refusal_of(said, machine)
+    assert bool(refusal) is bool(remedy), said
+    assert [words for words in (remedy, *more) if refusal and words not in refusal] == [], refusal

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, run_here
 
 FORMER = {name: f"former {name}\n" for name in ("ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.pub")}
 NEW = {name: f"new {name}\n" for name in (*FORMER, "ca.key", "front-proxy-ca.key", "etcd/ca.key", "sa.key")}
@@ -213,9 +212,7 @@ def test_a_stage_has_whom_a_machine_trusts(kind: str, stage: str, place: Path) -
 def test_what_cannot_go_well_is_refused_with_the_remedy(row: str, place: Path) -> None:
     said = (place / "said").read_text(encoding="utf-8")
     remedy = str({**NODES, **CHECKS, **GUARDS}[row][-1])
-    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
-    assert (refusal is not None) is bool(remedy), said
-    assert refusal is None or remedy in refusal.group()
+    check_refusal(said, row, remedy)
 
 
 @pytest.mark.parametrize("row", READS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, module, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, SHOW_GROUPS, check_refusal, groups_of, load, module, run_here
 
 Json = dict[str, Any]
 SNAPSHOT, TAKEN = b"a snapshot", "2026-11-22T03:00:00Z"
@@ -20,6 +20,11 @@ ROWS: dict[str, tuple[dict[str, str], Json, str]] = {
     "begun": ({"cloned": DIGEST, "kubelet.conf": ""}, {"same": ["cp"], "taken_already": ["cp"]}, ""),
     "begun-with-another": ({"cloned": "0"}, {"other": ["cp"]}, "cp has begun as a clone of another snapshot"),
     "part-of-a-cluster": ({}, {"taken_already": ["cp"]}, "cp is part of a cluster, and a clone begins on mach"),
+    "begun-elsewhere": (
+        {},
+        {"same": ["cp-1"], "taken_already": ["cp-1"]},
+        "cp-1 has the data of the clone, and now cp is the first control plane: list cp-1 before it in the group contr",
+    ),
     "with-a-kubelet": ({"kubelet.conf": ""}, {}, ""),
     "with-an-etcd": ({"began": ""}, {}, ""),
     "no-snapshot": ({}, {"snapshot_path": ""}, "no snapshot at cluster_etcd_snapshot_path (not set) that has"),
@@ -64,6 +69,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
         for file, text in files.items():
             (place / name / file).write_text(text, encoding="utf-8")
         hosts[name] = {
+            "clone_check_first": "cp",
             "clone_check_same": [],
             "clone_check_other": [],
             "clone_check_taken_already": [],
@@ -76,23 +82,16 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> str:
             "clone_check_began": "{{ place }}/{{ inventory_hostname }}/began",
             **{f"clone_check_{key}": value for key, value in given.items()},
         }
-    show = {"ansible.builtin.debug": {"msg": "GROUPS {{ groups | to_json }}"}}
-    return run_here(place, [{"roles": ["clone_check"]}, {"tasks": [show]}], {}, **hosts)
+    return run_here(place, [{"roles": ["clone_check"]}, {"tasks": [SHOW_GROUPS]}], {}, **hosts)
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_what_cannot_be_cloned_is_refused_with_the_remedy(row: str, said: str) -> None:
-    remedy = ROWS[row][2]
-    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
-    assert (refusal is not None) is bool(remedy), said
-    assert refusal is None or remedy in refusal.group()
-    assert refusal is None or "Nothing was changed" in refusal.group()
+    check_refusal(said, row, ROWS[row][2], "Nothing was changed")
 
 
 def test_machines_of_a_cluster_are_found(said: str) -> None:
-    found = re.search(r"GROUPS (\{.*\})\"", said)
-    assert found is not None
-    groups = json.loads(found.group(1).replace('\\"', '"'))
+    groups = groups_of(said)
     assert groups["clone_same"] == ["begun"]
     assert groups["clone_other"] == ["begun-with-another"]
     assert set(groups["clone_taken"]) == {"begun", "with-a-kubelet", "with-an-etcd"}
@@ -102,6 +101,36 @@ def test_no_machine_changes_before_all_is_there() -> None:
     plays = load(PLAYBOOKS / "clone.yml")
     check = next(number for number, play in enumerate(plays) if "clone_check" in str(play.get("roles")))
     assert [play["ansible.builtin.import_playbook"] for play in plays[:check]] == ["preflight.yml"]
+
+
+# Has one claim of the source, and refuses to make it as the file of the machine's name says.
+KUBECTL = """case "$*" in
+*" get services,"*) cat "$place/claim.json" ;;
+*" replace "*) cat >/dev/null ;;
+*" create "*) cat "$place/$machine.refusal" >&2; exit 1 ;;
+esac
+"""
+THERE = 'Error from server (AlreadyExists): error when creating "x.json": persistentvolumeclaims "data" already exists'
+MADE: dict[str, tuple[str, bool]] = {  # by a machine's name: what the API server says, and whether that is well
+    "made-by-a-controller": (THERE, True),
+    "with-a-warning": (f"Warning: deprecated\n{THERE}", True),
+    "refused": (f"{THERE}\nError from server (Forbidden): exceeded quota", False),
+    "silent": ("", False),
+}
+
+
+def test_a_claim_that_a_controller_has_made_again_is_there(tmp_path: Path) -> None:
+    (tmp_path / "claim.json").write_text(json.dumps({"items": [claim()]}), encoding="utf-8")
+    hosts = {}
+    for name, (text, _) in MADE.items():
+        (tmp_path / f"{name}.refusal").write_text(text, encoding="utf-8")
+        hosts[name] = {"clone_objects_folder": str(tmp_path / name)}
+    given = {"clone_objects_first": True, "clone_objects_networks": NETWORKS, "clone_objects_leftover": "{{ place }}/x"}
+    said = run_here(tmp_path, [{"roles": ["clone_objects"], "vars": given}], {"kubectl": KUBECTL}, **hosts)
+    for name, (text, well) in MADE.items():
+        check_refusal(said, name, "" if well else "non-zero return code", text[-20:])
+        assert (tmp_path / name / "done").exists() is well, said
+        assert (tmp_path / name / "objects.json").exists() is not well, "it is kept for another run"
 
 
 NETWORKS = ["10.95.0.0/16", "fd10:95::/112"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment
 
-from tests.unit.playbooks.playbook_files import PLAYBOOKS, run_here
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, check_refusal, run_here
 
 FIRST, SECOND = (base64.b64encode(letter * 32).decode() for letter in (b"a", b"b"))
 RELOADED = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds"
@@ -75,9 +75,7 @@ def test_a_step_ends_with_its_keys_or_names_the_remedy(row: str, said: tuple[str
     written = place / row / "encryption.yml"
     assert re.findall(r"secret: (.*)", written.read_text(encoding="utf-8") if keys else "") == keys
     assert not keys or written.stat().st_mode & 0o777 == 0o600
-    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", text, re.DOTALL)
-    assert (refusal is not None) is bool(remedy), text
-    assert refusal is None or remedy in refusal.group()
+    check_refusal(text, row, remedy)
 
 
 def test_no_key_is_printed_and_the_same_keys_are_not_written_again(said: tuple[str, Path]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import run_here
+from tests.unit.playbooks.playbook_files import check_refusal, run_here
 from tests.unit.validate.machine.test_hardening import certificate
 
 MEBI = 1 << 20
@@ -107,9 +107,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("row", ROWS)
 def test_a_step_does_what_its_members_need_or_names_the_remedy(row: str, said: str) -> None:
     *_, calls, remedy = ROWS[row]
-    refusal = re.search(rf"fatal: \[{row}\]: .*?(?=\n\S|\Z)", said, re.DOTALL)
-    assert (refusal is not None) is bool(remedy), said
-    assert refusal is None or remedy in refusal.group()
+    check_refusal(said, row, remedy)
     assert Gateway.calls[row] == calls
 
 

@@ -118,6 +118,20 @@ def test_a_cluster_is_made_of_every_component() -> None:
     assert sorted(imported) == sorted({path.name for path in ENTRIES} - LATER)
 
 
+# What else begins a control plane, and the components that it has no use for or has in parts.
+BEGIN = {
+    "clone.yml": {"checkpoint.yml", "running-version.yml", "control-plane.yml"},
+    "rebuild.yml": {"checkpoint.yml", "control-plane.yml"},
+}
+
+
+@pytest.mark.parametrize("name", BEGIN)
+def test_whatever_begins_a_control_plane_has_the_components_of_a_cluster(name: str) -> None:
+    whole = [play[IMPORT] for play in load(PLAYBOOKS / "cluster.yml")]
+    imported = [play[IMPORT] for play in load(PLAYBOOKS / name) if IMPORT in play]
+    assert imported == [entry for entry in whole if entry not in BEGIN[name]]
+
+
 @pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
 def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

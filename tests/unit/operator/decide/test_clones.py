@@ -14,7 +14,7 @@ from harness.operator.decide.clones import CLONE_RULES, clone_answer
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Situation
 from harness.operator.decide.observed import Observed, SeenRestore, begun, ended
-from harness.operator.decide.operations import due_of, next_operation
+from harness.operator.decide.operations import due_of, next_operation, plan
 from harness.operator.decide.restores import RestoreAnswer
 from harness.operator.decide.variables import key_name
 from tests.unit.operator.decide.seen import seen
@@ -135,6 +135,7 @@ def test_a_clone_begins_with_the_snapshot_of_its_source_and_what_is_wished() -> 
 def test_nothing_is_deployed_while_somebody_asks_for_a_clone(there: Observed, reason: str) -> None:
     found = wait(next_operation(ONE, there))
     assert (found.reason, found.message[:18]) == (reason, "EtcdRestore copy: ")
+    assert [step.operation for step in plan(ONE, there)] == ["clone"]
 
 
 @pytest.mark.parametrize("untouched", [True, False])
@@ -143,6 +144,7 @@ def test_nothing_is_deployed_in_the_place_of_a_clone_that_failed(*, untouched: b
     found = wait(next_operation(ONE, bare(restore=None, history=(failed,))))
     assert found.reason == "Failed"
     assert "clone 1 failed: no quorum: make another EtcdRestore of EtcdBackup sunday, or delete the" in found.message
+    assert [step.operation for step in plan(ONE, bare(restore=None, history=(failed,)))] == ["clone"]
     over = FAILED.model_copy(update={"outcome": "succeeded"})
     assert operation(next_operation(ONE, bare(restore=None, history=(over,)))).operation == "deploy"
 

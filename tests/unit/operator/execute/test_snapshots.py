@@ -81,6 +81,13 @@ def test_files_of_deleted_backups_and_halves_go_and_no_others(tmp_path: Path) ->
     assert [other.exists(), elsewhere.exists()] == [True, True]
 
 
+def test_a_clone_deletes_nothing_that_its_source_is_writing(tmp_path: Path) -> None:
+    taken(SnapshotStore(tmp_path, "prod", place()))
+    begun, half = write(tmp_path / "prod" / "b.db.part", b"x"), write(tmp_path / "copy" / "a.db.part", b"x")
+    SnapshotStore(tmp_path, "copy", place()).begin("clone")
+    assert [begun.exists(), half.exists()] == [True, False]
+
+
 def test_files_that_are_expected_and_not_there_are_named_up_to_what_a_message_has_room_for(tmp_path: Path) -> None:
     there = write(tmp_path / "prod" / "b.db", b"x")
     absent = [f"prod/gone-{number}.db" for number in range(MOST_NAMED + 1)]
