@@ -46,7 +46,7 @@ def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, o
         assert bench.on(CP, f"{KUBECTL} {command}").returncode == 0
     assert bench.on(CP, f"echo '{TOKEN}' | {KUBECTL} create -f -").returncode == 0
     before = {name: bench.on(CP, f"sudo cat /etc/kubernetes/pki/{name}").stdout for name in ("ca.crt", "sa.pub")}
-    node, pods = got(bench, "node w")["metadata"]["uid"], got(bench, "pods --all-namespaces")["items"]
+    node, pods = got(bench, "node w-0")["metadata"]["uid"], got(bench, "pods --all-namespaces")["items"]
     snapshot = ("-e", f"cluster_etcd_snapshot_path={path}")
     bench.play(*snapshot, entry="backup")
     former = bench.kubeconfig.read_text(encoding="utf-8")
@@ -65,10 +65,10 @@ def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, o
     assert bench.on(CP, "ls /etc/kubernetes").returncode != 0, "nothing was changed"
 
     bench.play(*confirmed, entry="clone", timeout=1500)
-    assert nodes(bench) == {"cp", "w"}
-    assert stacked_members(bench, CP, "cp") == {"cp"}
+    assert nodes(bench) == {"cp-0", "w-0"}
+    assert stacked_members(bench, CP, "cp-0") == {"cp-0"}
     assert got(bench, "configmap first")["metadata"]["name"] == "first"
-    assert got(bench, "node w")["metadata"]["uid"] != node
+    assert got(bench, "node w-0")["metadata"]["uid"] != node
     addresses = [got(bench, f"service {name}")["spec"]["clusterIP"] for name in ("shop", "kubernetes")]
     assert [address for address in addresses if not address.startswith("10.78.")] == []
     assert got(bench, "servicecidr kubernetes")["spec"]["cidrs"] == ["10.78.0.0/16"]
