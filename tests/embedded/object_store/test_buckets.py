@@ -17,7 +17,7 @@ from harness.operator.api.etcd import OperationSnapshot
 from harness.operator.execute import object_store
 from harness.operator.execute.object_store import PART_BYTES, Bucket, StoreTrouble
 from harness.operator.execute.snapshots import SnapshotStore
-from tests.embedded.object_store.conftest import Gateway, secrets_in
+from tests.embedded.s3_gateway import Gateway, secrets_in
 from tests.unit.operator.execute.etcd_files import snapshot_of, write
 
 BLOCK = 512
