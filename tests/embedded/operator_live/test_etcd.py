@@ -19,6 +19,7 @@ from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living,
 PRODUCT = "operator"
 SMALL = {"quota-backend-bytes": str(24 << 20)}
 MOST = 60  # objects of a megabyte
+MANY, MANY_AFTER = 2000, 500  # objects written before and after a snapshot
 
 
 @pytest.fixture(scope="module")
@@ -87,12 +88,17 @@ def test_a_full_etcd_is_found_and_takes_writes_again(lived: Lived, guest: Cluste
 def test_the_cluster_goes_back_once_that_is_confirmed(lived: Lived, guest: Cluster) -> None:
     api, namespace = lived.api, lived.namespace
     size = {"accessModes": ["ReadWriteOnce"], "storageClassName": "pods", "resources": {"requests": {"storage": "1Gi"}}}
+    many = [f"many-{number}" for number in range(MANY)]
+    for name in many:
+        guest.create(CONFIG_MAP, config_map(name))
     api.create(PVC, PVC.manifest("guest-backups", namespace, labels={}, spec=size))
     place = {"cluster": "guest", "destination": {"claim": "guest-backups"}}
     api.create(ETCD_BACKUP, ETCD_BACKUP.manifest("before", namespace, labels={}, spec=place))
     backup = lived.wait("before", lambda one: says(one, "Verified")[0] == "True", "verified", ETCD_BACKUP)
     guest.delete(CONFIG_MAP, "after", "default")
     written(lived, guest, "later")
+    for number in range(MANY_AFTER):
+        guest.create(CONFIG_MAP, config_map(f"later-{number}"))
 
     asked = {"cluster": "guest", "backup": "before"}
     api.create(ETCD_RESTORE, ETCD_RESTORE.manifest("undo", namespace, labels={}, spec=asked))
@@ -103,4 +109,6 @@ def test_the_cluster_goes_back_once_that_is_confirmed(lived: Lived, guest: Clust
     ended(lived, "defragment", "backup", "restore", "reconfigure")
     assert guest.get(CONFIG_MAP, "after", "default") is not None
     assert guest.get(CONFIG_MAP, "later", "default") is None
+    names = {one["metadata"]["name"] for one in guest.list(CONFIG_MAP, "default").items}
+    assert sorted(name for name in names if name.startswith(("many-", "later-"))) == sorted(many)
     written(lived, guest, "at-the-end")

@@ -9,6 +9,7 @@ import secrets
 import sys
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -279,6 +280,29 @@ def member_names(listed: proc.Completed) -> set[str]:
     """Return the names in a list of members."""
     assert listed.returncode == 0, listed.stderr
     return {line.split(", ")[2] for line in listed.stdout.splitlines()}
+
+
+BEFORE, AFTER = "before-the-snapshot", "after-the-snapshot"  # namespaces
+AT_ONCE = 500  # what kubectl creates in one call
+
+
+def write_objects(bench: Bench, namespace: str, number: int, machine: int = 0) -> None:
+    """Write so many ConfigMaps into a namespace of the cluster, which is made."""
+    assert bench.on(machine, f"{KUBECTL} create namespace {namespace}").returncode == 0
+    for first in range(1, number + 1, AT_ONCE):
+        last = min(first + AT_ONCE - 1, number)
+        one = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a&"}, "data": {"number": "&"}}'
+        made = f"seq {first} {last} | sed 's/.*/{one}/' | {KUBECTL} create --namespace {namespace} -f - -o name | wc -l"
+        done = bench.on(machine, made)
+        assert done.stdout.strip() == str(last - first + 1), done.stderr
+
+
+def written_objects(bench: Bench, machine: int = 0) -> dict[str, int]:
+    """Return how many of these ConfigMaps each of both namespaces has; a namespace without any is left out."""
+    done = bench.on(machine, f"{KUBECTL} get configmaps --all-namespaces --no-headers")
+    assert done.returncode == 0, done.stderr
+    words = [line.split() for line in done.stdout.splitlines()]
+    return dict(Counter(space for space, name, *_ in words if space in (BEFORE, AFTER) and name != "kube-root-ca.crt"))
 
 
 def cell_of(topology: str) -> Cell:

@@ -9,9 +9,20 @@ import pytest
 
 from harness.errors import VmatrixError
 from harness.model import Cell
-from tests.embedded.playbooks.conftest import KUBECTL, Bench, cell_of, nodes, stacked_members
+from tests.embedded.playbooks.conftest import (
+    AFTER,
+    BEFORE,
+    KUBECTL,
+    Bench,
+    cell_of,
+    nodes,
+    stacked_members,
+    write_objects,
+    written_objects,
+)
 
 CP, WORKER = 0, 1
+MANY, MANY_AFTER = 2000, 500  # objects written before and after the snapshot
 NETWORKS = ("-e", json.dumps({"cluster_pod_cidr": "10.77.0.0/16", "cluster_service_cidr": "10.78.0.0/16"}))
 SERVICE = "create service clusterip shop --tcp=80"
 TOKEN = json.dumps(
@@ -42,6 +53,7 @@ def got(bench: Bench, what: str) -> Any:
 
 def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, ordered: Cell) -> None:
     path = bench.directory / "etcd" / "snapshot.db"
+    write_objects(bench, BEFORE, MANY)
     for command in ("create configmap first", SERVICE):
         assert bench.on(CP, f"{KUBECTL} {command}").returncode == 0
     assert bench.on(CP, f"echo '{TOKEN}' | {KUBECTL} create -f -").returncode == 0
@@ -49,6 +61,7 @@ def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, o
     node, pods = got(bench, "node w-0")["metadata"]["uid"], got(bench, "pods --all-namespaces")["items"]
     snapshot = ("-e", f"cluster_etcd_snapshot_path={path}")
     bench.play(*snapshot, entry="backup")
+    write_objects(bench, AFTER, MANY_AFTER)
     former = bench.kubeconfig.read_text(encoding="utf-8")
     taken = json.loads(path.with_name(f"{path.name}.json").read_text(encoding="utf-8"))["taken"]
     confirmed = (*snapshot, *NETWORKS, "-e", f"cluster_etcd_restore_confirmation={taken}")
@@ -68,6 +81,7 @@ def test_a_clone_has_the_objects_of_its_source_and_no_more_of_it(bench: Bench, o
     assert nodes(bench) == {"cp-0", "w-0"}
     assert stacked_members(bench, CP, "cp-0") == {"cp-0"}
     assert got(bench, "configmap first")["metadata"]["name"] == "first"
+    assert written_objects(bench) == {BEFORE: MANY}
     assert got(bench, "node w-0")["metadata"]["uid"] != node
     addresses = [got(bench, f"service {name}")["spec"]["clusterIP"] for name in ("shop", "kubernetes")]
     assert [address for address in addresses if not address.startswith("10.78.")] == []

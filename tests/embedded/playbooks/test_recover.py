@@ -9,8 +9,19 @@ from pathlib import Path
 import pytest
 
 from harness.model import Cell
-from tests.embedded.playbooks.conftest import KUBECTL, Bench, cell_of, nodes, stacked_members
+from tests.embedded.playbooks.conftest import (
+    AFTER,
+    BEFORE,
+    KUBECTL,
+    Bench,
+    cell_of,
+    nodes,
+    stacked_members,
+    write_objects,
+    written_objects,
+)
 
+MANY, MANY_AFTER = 2000, 500  # objects written before and after a snapshot
 PLACE = {"cp-0": 0, "cp-1": 1, "cp-2": 2, "w-0": 3}
 
 
@@ -64,9 +75,10 @@ def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, ordered: C
     refused = bench.attempt(entry="backup")
     assert refused.returncode != 0
     assert "cluster_etcd_snapshot_path is not set" in refused.stdout
+    write_objects(bench, BEFORE, MANY)
     bench.play(*snapshot(path), entry="backup")
     assert path.stat().st_mode & 0o777 == 0o600
-    bench.on(0, f"{KUBECTL} create configmap after")
+    write_objects(bench, AFTER, MANY_AFTER)
     for name in ("cp-1", "cp-2"):
         bench.end(PLACE[name])
     gone = lost("cp-1", "cp-2")
@@ -80,7 +92,7 @@ def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, ordered: C
     assert nodes(bench) == {"cp-0", "w-0"}
     assert stacked_members(bench, 0, "cp-0") == {"cp-0"}
     assert "configmap/before" in known(bench, "configmaps")
-    assert "configmap/after" not in known(bench, "configmaps")
+    assert written_objects(bench) == {BEFORE: MANY}
 
     bench.list_only("cp-0", "w-0")
     assert {host.changed for host in bench.play(*snapshot(path), entry="recover")} == {0}
@@ -109,7 +121,7 @@ def test_a_control_plane_is_made_again_of_its_cas_and_a_snapshot(bench: Bench, o
     former = bench.kubeconfig.read_text(encoding="utf-8")
     bench.on(0, f"{KUBECTL} create configmap first")
     bench.play(*snapshot(path), entry="backup")
-    bench.on(0, f"{KUBECTL} create configmap later")
+    write_objects(bench, AFTER, MANY_AFTER)
     workload = "pgrep --exact kube-proxy; pgrep --exact flanneld; systemctl show --property=MainPID kubelet.service"
     ran = bench.on(PLACE["w-0"], workload).stdout
     for name in ("cp-0", "cp-1", "cp-2"):
@@ -128,7 +140,7 @@ def test_a_control_plane_is_made_again_of_its_cas_and_a_snapshot(bench: Bench, o
     assert nodes(bench) == set(PLACE)
     assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
     assert "configmap/first" in known(bench, "configmaps")
-    assert "configmap/later" not in known(bench, "configmaps")
+    assert written_objects(bench) == {BEFORE: MANY}
     assert bench.on(PLACE["w-0"], workload).stdout == ran, "what runs on a worker goes on"
     made_anew = bench.kubeconfig.read_text(encoding="utf-8")
     bench.kubeconfig.write_text(former, encoding="utf-8")
