@@ -10,17 +10,14 @@ import pytest
 import yaml
 
 from harness.kube.client import Cluster, Json
-from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig
 from harness.kube.resources import (
-    CRD,
     ENDPOINT_SLICE,
     GATEWAY,
     INGRESS,
     INGRESS_CLASS,
     SECRET,
     SERVICE,
-    TLS_ROUTE,
     Resource,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
@@ -29,6 +26,7 @@ from harness.operator.decide import endpoint as decide
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
+from tests.embedded.operator.gateway_api import LISTENER, TLS_ROUTES, serving_gateways
 from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
 from tests.embedded.operator.recorded import RecordedCluster
 from tests.unit.operator.api.objects import wanted_set
@@ -278,42 +276,8 @@ def test_an_ingress_passes_tls_through(led: Declared, ingress_class: str) -> Non
 
 @pytest.fixture
 def gateway_api(api: Cluster) -> Iterator[None]:
-    """Serve the two kinds, with any content; TLSRoutes in a version of their own, as releases of the project do."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    kinds = ((GATEWAY, "v1"), (TLS_ROUTE, "v1alpha2"))
-    bodies = []
-    for kind, version in kinds:
-        one = {
-            "name": version,
-            "served": True,
-            "storage": True,
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": schema},
-        }
-        names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
-        spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [one]}
-        body = CRD.manifest(f"{kind.plural}.{kind.group}", "", labels={}, spec=spec)
-        body["metadata"]["annotations"] = {
-            "api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/gateway-api"
-        }
-        bodies.append(body)
-        api.create(CRD, body)
-    for kind, version in kinds:
-
-        def served(kind: Resource = kind, version: str = version) -> bool | NotYet:
-            try:
-                api.list(Resource(kind.group, version, kind.plural, kind.kind))
-            except ApiFailure as failure:
-                return NotYet(failure.summary)
-            return True
-
-        until(served, deadline=Deadline.after(WAIT_SECONDS), what=f"{kind.plural} to be served", interval=INTERVAL)
-    yield
-    for body in bodies:
-        api.delete(CRD, body["metadata"]["name"])
-
-
-LISTENER = {"name": "tls", "protocol": "TLS", "port": 8443, "tls": {"mode": "Passthrough"}}
+    with serving_gateways(api):
+        yield
 
 
 def test_without_the_gateway_api_a_gateway_is_refused(led: Declared) -> None:
@@ -322,24 +286,23 @@ def test_without_the_gateway_api_a_gateway_is_refused(led: Declared) -> None:
 
 
 def test_a_gateway_has_a_route(gateway_api: None, led: Declared) -> None:
-    route = Resource(TLS_ROUTE.group, "v1alpha2", TLS_ROUTE.plural, TLS_ROUTE.kind)
     edit(led, type="Gateway", host="api.example.com", gatewayRef={"name": "edge"})
     state(led, "NoGateway")
     led.api.create(GATEWAY, GATEWAY.manifest("edge", led.namespace, labels={}, spec={"listeners": [LISTENER]}))
     assert state(led, "WaitingForGateway")["port"] == 8443
-    found = there(led, route)
+    found = there(led, TLS_ROUTES)
     assert (found["spec"]["hostnames"], found["spec"]["parentRefs"]) == (["api.example.com"], [{"name": "edge"}])
     accepted = {"type": "Accepted", "status": "True", "reason": "Accepted", "message": ""}
-    answer(led, route, {"parents": [{"conditions": [accepted]}]})
+    answer(led, TLS_ROUTES, {"parents": [{"conditions": [accepted]}]})
     state(led, "Ready")
     sign(led, "api.example.com")
     server(led, "https://api.example.com:8443")
-    led.api.merge(route, "one-api", {"spec": {"hostnames": ["other.example.com"]}}, led.namespace)
+    led.api.merge(TLS_ROUTES, "one-api", {"spec": {"hostnames": ["other.example.com"]}}, led.namespace)
     until(
-        lambda: there(led, route)["spec"]["hostnames"] == ["api.example.com"] or NotYet("the other name"),
+        lambda: there(led, TLS_ROUTES)["spec"]["hostnames"] == ["api.example.com"] or NotYet("the other name"),
         deadline=Deadline.after(WAIT_SECONDS),
         what="the name to be put back",
         interval=INTERVAL,
     )
     edit(led, type="Local")
-    gone(led, route, SERVICE)
+    gone(led, TLS_ROUTES, SERVICE)

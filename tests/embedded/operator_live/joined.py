@@ -6,7 +6,7 @@ The embedded infrastructure keeps every namespace's machines apart from all othe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from harness import proc
@@ -17,20 +17,27 @@ LINK = "joined"
 
 
 @contextmanager
-def joined(one: str, two: str) -> Iterator[None]:
-    """Let two machines reach each other, which are known by their addresses; afterwards they do not any more."""
-    here, there = _netns_of(one), _netns_of(two)
-    first, second = (netns.rpartition("-")[0] for netns in (here, there))  # of their bridges
+def joined(one: str, *others: str, virtual: Sequence[str] = ()) -> Iterator[str]:
+    """Let a machine and machines of one other network reach each other for a while, by their addresses.
+
+    Yields the network namespace of the first one.
+
+    Args:
+        virtual: addresses in the other network that machines there take on in turn.
+    """
+    here, there = _netns_of(one), {address: _netns_of(address) for address in others}
+    first, second = (netns.rpartition("-")[0] for netns in (here, there[others[0]]))  # of their bridges
     _ip("-n", first, "link", "add", LINK, "type", "veth", "peer", "name", LINK, "netns", second)
+    routes = [(here, address) for address in (*others, *virtual)] + [(netns, one) for netns in there.values()]
     try:
         for bridge in (first, second):
             _ip("-n", bridge, "link", "set", LINK, "master", BRIDGE, "up")
-        for netns, other in ((here, two), (there, one)):
-            _ip("-n", netns, "route", "add", f"{other}/32", "dev", "eth0")
-        yield
+        for netns, address in routes:
+            _ip("-n", netns, "route", "add", f"{address}/32", "dev", "eth0")
+        yield here
     finally:
-        for netns, other in ((here, two), (there, one)):
-            _ip("-n", netns, "route", "del", f"{other}/32", check=False)
+        for netns, address in routes:
+            _ip("-n", netns, "route", "del", f"{address}/32", check=False)
         _ip("-n", first, "link", "del", LINK)
 
 
