@@ -176,6 +176,32 @@ def test_no_loop_of_includes_hangs_on_what_an_earlier_one_of_them_came_to(role: 
             assert [name for name in made if name in read] == [], task["name"]
 
 
+@roles
+def test_a_role_that_includes_tasks_of_another_gives_them_what_it_was_given(role: Path) -> None:
+    """Else they take what the inventory says: a clone once began with all that its source is known by."""
+    own = {name.removeprefix(f"{role.name}_") for name in options(role)}
+    for path in sorted((role / "tasks").glob("*.yml")):
+        for task in tasks(path):
+            included = task.get("ansible.builtin.include_role")
+            if included is None or "{{" in included["name"]:
+                continue
+            other = PLAYBOOKS / "roles" / included["name"]
+            text = (other / "tasks" / f"{Path(included.get('tasks_from', 'main')).stem}.yml").read_text(
+                encoding="utf-8"
+            )
+            both = {name for name in options(other) if name.removeprefix(f"{other.name}_") in own and name in text}
+            kept = {name for name in both if is_passed_as_it_is(role, name)}
+            assert both - kept - task.get("vars", {}).keys() == set(), task["name"]
+
+
+def is_passed_as_it_is(role: Path, name: str) -> bool:
+    """Tell whether the inventory gives an option and a role's option of the same kind the same value."""
+    other = next(one for one in ROLES if name.startswith(f"{one.name}_") and name in options(one))
+    mine = f"{role.name}_{name.removeprefix(f'{other.name}_')}"
+    plays = [play.get("vars", {}) for path in ENTRIES for play in load(path)]
+    return GIVEN.get(mine) == GIVEN.get(name) and not any(mine in given for given in plays)
+
+
 # What makes a text a program for a shell: its first line, or a statement that spans lines.
 PROGRAM = re.compile(r"^(#!|set -e|(if|for|while|until|case) .*[^%}]$|\w+\(\) \{)", re.M)
 SHORT = 15  # lines of a program that a template may be
