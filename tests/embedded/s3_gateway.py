@@ -31,13 +31,14 @@ DAY = timedelta(days=1)
 class Gateway:
     """The server. folder: what it has.  secrets: of its administrator, as an executor's pod has them.
 
-    host: the address of this host at which it listens.
+    host: the address at which it listens.  inside: the network namespace that has it, "" for this host.
     """
 
     folder: Path
     secrets: Path
     port: int
     host: str = LOOPBACK
+    inside: str = ""
     ca: bytes = b""
     service: proc.Service | None = field(default=None)
 
@@ -47,6 +48,7 @@ class Gateway:
         tls: list[str | Path] = ["--cert", self.folder / "tls.crt", "--key", self.folder / "tls.key"] if self.ca else []
         argv: list[str | Path] = [
             *proc.ending_with_us(),
+            *(["ip", "netns", "exec", self.inside] if self.inside else []),
             program,
             "--port",
             f"{self.host}:{self.port}",
@@ -103,12 +105,13 @@ def secrets_in(folder: Path, **keys: bytes) -> Path:
 def gateways(temporary: pytest.TempPathFactory) -> Iterator[Callable[..., Gateway]]:
     """Give what starts servers; all of them are stopped at the end.
 
-    tls: whether it has a certificate of its own CA.  megabytes: how much fits into its buckets.  host: as of a Gateway.
+    tls: whether it has a certificate of its own CA.  megabytes: how much fits into its buckets.  host, inside: as of a
+    Gateway.
     """
     started: list[Gateway] = []
     mounted: list[Path] = []
 
-    def begin(*, tls: bool = False, megabytes: int | None = None, host: str = LOOPBACK) -> Gateway:
+    def begin(*, tls: bool = False, megabytes: int | None = None, host: str = LOOPBACK, inside: str = "") -> Gateway:
         folder = temporary.mktemp("s3")
         for name in ("data", "versions"):
             (folder / name).mkdir()
@@ -117,7 +120,7 @@ def gateways(temporary: pytest.TempPathFactory) -> Iterator[Callable[..., Gatewa
             proc.run(["mount", "-t", "tmpfs", *size, "s3-of-a-test", folder / "data"], timeout=MOUNT_SECONDS)
             mounted.append(folder / "data")
         signer = authority("authority", datetime.now(UTC), DAY) if tls else None
-        made = Gateway(folder, secrets_in(folder / "secrets"), free_port(), host)
+        made = Gateway(folder, secrets_in(folder / "secrets"), free_port(), host, inside=inside)
         if signer is not None:
             certificate, key = leaf(signer, "server", now=datetime.now(UTC), lifetime=DAY, names=[host])
             made.ca = pem_of(signer[0])

@@ -25,7 +25,7 @@ def joined(one: str, *others: str, virtual: Sequence[str] = ()) -> Iterator[str]
     Args:
         virtual: addresses in the other network that machines there take on in turn.
     """
-    here, there = _netns_of(one), {address: _netns_of(address) for address in others}
+    here, there = netns_of(one), {address: netns_of(address) for address in others}
     first, second = (netns.rpartition("-")[0] for netns in (here, there[others[0]]))  # of their bridges
     _ip("-n", first, "link", "add", LINK, "type", "veth", "peer", "name", LINK, "netns", second)
     routes = [(here, address) for address in (*others, *virtual)] + [(netns, one) for netns in there.values()]
@@ -41,7 +41,7 @@ def joined(one: str, *others: str, virtual: Sequence[str] = ()) -> Iterator[str]
         _ip("-n", first, "link", "del", LINK)
 
 
-def _netns_of(address: str) -> str:
+def netns_of(address: str) -> str:
     """Return the network namespace of the machine that has an address."""
     names = [line.split()[0] for line in _ip("netns", "list").splitlines()]
     machines = [name for name in names if name.startswith("vmx") and name.count("-") == 2]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -21,7 +20,9 @@ from harness.model import Cell
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, SCHEDULED_LABEL
 from harness.spec import Spec
 from harness.until import Deadline, NotYet, until
+from tests.embedded.operator_live.joined import netns_of
 from tests.embedded.operator_live.lived import INTERVAL, Lived, cell_of, living, says, site_of
+from tests.embedded.operator_live.service_pod import manager
 from tests.embedded.s3_gateway import ACCESS, Gateway, gateways
 from tests.embedded.s3_gateway import SECRET as RIGHT_KEY
 
@@ -57,11 +58,10 @@ def secret(lived: Lived, name: str, **content: str) -> None:
 
 @pytest.fixture(scope="module")
 def gateway(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Return a store at the address at which executors find the API, and give its keys to the operator."""
-    host = urlsplit(lived.api.server).hostname
-    assert host is not None
+    """Return a store beside the infra cluster's pods, and give its keys to the operator."""
+    host = manager(lived)["status"]["hostIP"]
     with gateways(tmp_path_factory) as begin:
-        made = begin(tls=True, megabytes=MEGABYTES, host=host)
+        made = begin(tls=True, megabytes=MEGABYTES, host=host, inside=netns_of(host))
         made.bucket(BUCKET)
         secret(lived, "keys", accessKeyId=ACCESS, secretAccessKey=RIGHT_KEY)
         secret(lived, "ca", **{"ca.crt": made.ca.decode()})
