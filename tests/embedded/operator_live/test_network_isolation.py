@@ -21,7 +21,7 @@ from harness.artifacts.serving import Supply
 from harness.artifacts.store import Store
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import condition, dig, ensure
-from harness.kube.resources import CRD, NAMESPACE, NETWORK_POLICY, NODE, POD
+from harness.kube.resources import CRD, NAMESPACE, NETWORK_POLICY, NODE, POD, Resource
 from harness.machines.network_rules import LAUNCHER, LAUNCHER_NAME
 from harness.operator.api.crds import crds
 from harness.operator.api.isolation import API_CLIENT_LABEL
@@ -30,6 +30,7 @@ from harness.operator.api.resources import (
     CLUSTER_DEPLOYMENT,
     CLUSTER_LABEL,
     MACHINE,
+    MACHINE_SET,
     OPERATION_LABEL,
 )
 from harness.operator.context import OperatorContext
@@ -38,7 +39,6 @@ from harness.operator.registry import chosen, start, stop
 from harness.plan import make_cell
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
-from harness.validate.conformance.curated import AGNHOST
 from harness.validate.pods import container, describe_pods, wait_for_service_account
 from tests.embedded.operator.declared import Declared
 from tests.embedded.playbooks.conftest import KUBECTL, Bench, bench, cell_of, golden, index, mirror
@@ -47,6 +47,7 @@ from tests.unit.operator.api.objects import machine, wanted_set
 
 __all__ = ["bench", "golden", "index", "mirror"]
 HOME, ELSEWHERE, OPERATOR = "team", "other-team", "vmatrix-operator"
+IMAGE = "e2e-test-images/agnhost:2.63.0"
 SSH, API, VXLAN = 22, 6443, 8472  # the last is UDP
 SECONDS, INTERVAL, DIAL_SECONDS = 240.0, 1.0, 3
 CLUSTERS: Mapping[str, tuple[str, ...]] = {"one": ("one-0", "one-1"), "two": ("two-0", "two-1")}
@@ -164,8 +165,8 @@ ISOLATION: Mapping[str, Json] = {
 def pod_of(name: str, actor: Actor, nodes: list[str], image: str) -> Json:
     """Return a pod that answers at all ports."""
     served = [
-        container("ssh", image, args=["netexec", f"--http-port={SSH}", "--udp-port=-1"]),
-        container("api", image, args=["netexec", f"--http-port={API}", "--udp-port=-1"]),
+        container("ssh", image, args=["netexec", f"--http-port={SSH}", "--udp-port=8081"]),
+        container("api", image, args=["netexec", f"--http-port={API}", "--udp-port=8082"]),
         container("vxlan", image, args=["serve-hostname", "--udp", "--http=false", f"--port={VXLAN}"]),
     ]
     spec = {
@@ -247,9 +248,8 @@ def ground(bench: Bench) -> Iterator[Ground]:
     Supply(version, refs.add_ons(store.catalogue), store).publish(bench.mirror.registry)
     deploy(bench, cell)
     api = Cluster.from_kubeconfig(bench.kubeconfig)
-    for body in crds():
-        ensure(api, CRD, body)
-    addresses = placed(api, f"{bench.mirror.registry}/{AGNHOST}")
+    serve_definitions(api)
+    addresses = placed(api, f"{bench.mirror.registry}/{IMAGE}")
     mirror_url = urlsplit(bench.mirror.http)
     planes = [
         node for node in api.list(NODE).items if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]
@@ -271,6 +271,22 @@ def ground(bench: Bench) -> Iterator[Ground]:
         start(context, chosen(("isolation",)))
         yield made
         stop(context)
+
+
+def serve_definitions(api: Cluster) -> None:
+    """Have the operator's kinds served."""
+    for body in crds():
+        ensure(api, CRD, body)
+    for kind in (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE):
+
+        def listed(kind: Resource = kind) -> bool | NotYet:
+            try:
+                api.list(kind)
+            except ApiFailure as failure:  # not served yet, or its storage is not ready
+                return NotYet(failure.summary)
+            return True
+
+        until(listed, deadline=Deadline.after(SECONDS), what=f"{kind.plural} to be served", interval=INTERVAL)
 
 
 def placed(api: Cluster, image: str) -> dict[str, str]:
@@ -301,19 +317,11 @@ def declare(ground: Ground) -> None:
     bench_mirror = ground.bench.mirror
     source = {"type": "Mirror", "mirror": bench_mirror.http, "registry": bench_mirror.registry}
     for name, names in CLUSTERS.items():
-        sets = wanted_set("cp", "control-plane", "worker", names=list(names), replicas=len(names))
-
-        def made(name: str = name, sets: Json = sets) -> Json | NotYet:
-            try:
-                return ground.declared.deployment(name, dict(sets), source=source)
-            except ApiFailure as failure:  # not served yet
-                if not failure.not_found:
-                    raise
-                return NotYet(failure.summary)
-
-        wish = until(made, deadline=Deadline.after(SECONDS), what="definitions to be served", interval=INTERVAL)
-        claim = {"cluster": name, "set": "cp", "uid": wish["metadata"]["uid"]}
-        for one in names:
+        planes = wanted_set("cp", "control-plane", "worker", names=[names[0]])
+        workers = wanted_set("w", "worker", names=[names[1]])
+        wish = ground.declared.deployment(name, planes, workers, source=source)
+        for one, set_name in zip(names, ("cp", "w"), strict=True):
+            claim = {"cluster": name, "set": set_name, "uid": wish["metadata"]["uid"]}
             through = {"virtualMachineInstance": one}
             spec = {"address": ground.addresses[one], "through": through, "claim": claim}
             ground.api.create(MACHINE, machine(one, HOME, **spec))
