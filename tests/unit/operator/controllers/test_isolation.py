@@ -37,7 +37,7 @@ class Infra(FakeCluster):
 
     def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any:
         if path == "/apis":
-            return {"groups": [{"name": name} for name in self.groups]}
+            return {"kind": "APIGroupList", "groups": [{"name": name} for name in self.groups]}
         return super().request(method, path, **options)
 
 
@@ -232,7 +232,7 @@ def test_nodes_that_may_not_be_listed_leave_it_unknown() -> None:
     api.refusals["GET nodes"] = ApiFailure(403, "Forbidden", "cannot list nodes", [], request="GET")
     world = World("m-0", api=api)
     world.look()
-    assert (world.state["reason"], world.state["enforced"]) == ("EnforcementUnknown", None)
+    assert (world.state["reason"], world.state.get("enforced")) == ("EnforcementUnknown", None)
     status = {"conditions": [{"type": "Ready", "status": "True"}], "images": [{"names": ["x/flannel:v1"]}]}
     other = Infra()
     other.groups = ()

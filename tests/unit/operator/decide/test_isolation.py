@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,6 +40,7 @@ from harness.operator.decide.operations import next_operation
 from tests.unit.cell.policies import End, connects
 from tests.unit.operator.api.objects import SOURCE, defaulted, deployment, machine
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, WORKERS, claimed, deployed, operation, wish
+from tests.unit.pages import ROOT
 
 HOME, OPERATOR = "team", "vmatrix-operator"
 MANAGER = in_namespace(OPERATOR, {"app.kubernetes.io/name": OPERATOR})
@@ -385,6 +387,14 @@ def test_every_reason_is_tried() -> None:
     rows = {row[2] for row in CONDITIONS} | {"NotEnabled", "NoSelectablePods"}
     assert rows == {str(reason) for reason in IsolationReason}
     assert set(STATUSES) <= set(IsolationReason)
+
+
+def test_every_reason_is_explained() -> None:
+    page = (ROOT / "docs" / "operator" / "isolation.md").read_text(encoding="utf-8")
+    section = page.split("\n## Isolation\n")[1].split("\n## ")[0].split("| reason | status |")[1]
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", section, re.MULTILINE)
+    words = {True: "True", False: "False", None: "Unknown"}
+    assert dict(rows) == {str(reason): words[STATUSES.get(reason, False)] for reason in IsolationReason}
 
 
 def test_what_was_selected_before_a_trouble_still_is() -> None:
