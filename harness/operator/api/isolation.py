@@ -5,9 +5,9 @@ https://kubernetes.io/docs/reference/kubernetes-api/policy-resources/network-pol
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from harness.kube.kinds.models import ApiModel, Cel, StatusModel, mapped
 from harness.operator.api.networks import HIGHEST_PORT, IS_NETWORK, Cidr, Network, network_of
@@ -18,6 +18,7 @@ from harness.operator.api.sets import MarkKey, MarkValue
 API_CLIENT_LABEL = f"{GROUP}/api-client"
 ATOMIC: dict[str, JsonValue] = {"x-kubernetes-list-type": "atomic"}  # nothing in an item names it
 WITH_VALUES = ("In", "NotIn")
+Operator = Annotated[str, StringConstraints(pattern="^(In|NotIn|Exists|DoesNotExist)$", max_length=12)]
 
 
 class LabelRequirement(ApiModel):
@@ -33,7 +34,7 @@ class LabelRequirement(ApiModel):
         ),
     )
     key: MarkKey = Field(description="Key of the label.")
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = Field(description="What must be true of it.")
+    operator: Operator = Field(description="In, NotIn, Exists or DoesNotExist.")
     values: tuple[MarkValue, ...] = Field(
         default=(), max_length=50, json_schema_extra={**ATOMIC, "default": []}, description="Values, for In and NotIn."
     )

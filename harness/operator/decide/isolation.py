@@ -87,7 +87,7 @@ def policy_name(cluster: str) -> str:
 class IsolatedMachines:
     """The machines of a cluster.
 
-    launchers: what KubeVirt's label of their launcher pods says, by Machine.  bare: addresses of those that are no
+    launchers: what KubeVirt's label of their launcher pods says, by Machine.  bare: addresses of those that are not
     pods, by Machine.  ports: of their SSH servers.
     """
 

@@ -52,7 +52,7 @@ SSH, API, VXLAN = 22, 6443, 8472  # the last is UDP
 SECONDS, INTERVAL, DIAL_SECONDS = 240.0, 1.0, 3
 CLUSTERS: Mapping[str, tuple[str, ...]] = {"one": ("one-0", "one-1"), "two": ("two-0", "two-1")}
 PLANE = "node-role.kubernetes.io/control-plane"
-EXTERNAL = ("mirror", "registry", "infra-api")  # what is no pod
+EXTERNAL = ("mirror", "registry", "infra-api")  # what is not a pod
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ ACTORS: Mapping[str, Actor] = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """A connection: from a pod to a pod or to what is no pod, at a port, and whether isolation lets it come about."""
+    """A connection: from a pod to a pod or to what is not a pod, at a port, and whether isolation lets it come about."""
 
     source: str
     target: str
@@ -149,7 +149,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
         for names in CLUSTERS.values()
         for target in EXTERNAL
     ),
-    Attempt("pod", "infra-api", 0, isolated=True),  # no policy is about pods that are no machines
+    Attempt("pod", "infra-api", 0, isolated=True),  # policies are about machines alone
     Attempt("pod", "client-one", SSH, isolated=True),
 )
 MONITORING: Json = {

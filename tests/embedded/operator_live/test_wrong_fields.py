@@ -343,6 +343,7 @@ WRONG = (
         "isolation",
         {"isolation.enabled": True, "isolation.allowFrom": NOBODY, "isolation.allowTo": NOBODY},
         "nothing to do",  # NetworkIsolated says what is known of the network
+        "",
         *(f"isolation.{side}.0.{name}" for side in ("allowFrom", "allowTo") for name in OF_PEERS),
     ),
     *(

@@ -453,7 +453,7 @@ BAD: dict[str, tuple[Json, str, str]] = {
             ("host bits", {"ipBlock": {"cidr": "192.0.2.1/24"}}, ".ipBlock.cidr", "not a network in CIDR notation"),
             ("no network", {"ipBlock": {"cidr": "192.0.2.0/33"}}, ".ipBlock.cidr", "without host bits, such as"),
             (
-                "a part that is no network",
+                "a part that is not a network",
                 {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.0/40"]}},
                 ".ipBlock.except",
                 "not a network in CIDR notation",
