@@ -89,7 +89,7 @@ ACTORS: Mapping[str, Actor] = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """A connection: from a pod to a pod or to what is not a pod, at a port, and whether isolation lets it come about."""
+    """A connection: from a pod, to a pod or something else, at a port, and whether isolation lets it come about."""
 
     source: str
     target: str
