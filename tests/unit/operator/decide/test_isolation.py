@@ -350,6 +350,7 @@ def node(runtime: str = "containerd://2", *images: str, machines: bool = True) -
         (["cilium.io"], None, True, "Cilium"),
         ([], [node("containerd://2", "docker.io/cloudnativelabs/kube-router:v2")], True, "kube-router"),
         ([], [node("containerd://2", "ghcr.io/flannel-io/flannel:v1")], False, "flannel enforces no"),
+        ([], [node("containerd://2", "x/flannel:v1", "x/kube-router:v2")], True, "kube-router"),
         ([], [node("containerd://2", "docker.io/library/x:1")], None, "vmatrix doctor tries it"),
         ([], [], None, "vmatrix doctor tries it"),
         ([], None, None, "Nodes may not be listed"),
