@@ -8,9 +8,9 @@ from pathlib import Path
 
 from harness.kube.client import Json
 from harness.machines.kubevirt.manifests import GoldenImage, MachinePlan, golden, machine, render
+from harness.machines.network_rules import DNS, LAUNCHER, VIRT_API
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, PlannedMachine
 
-LAUNCHER = {"kubevirt.io": "virt-launcher"}  # KubeVirt labels every launcher pod so, beside the machine's own labels
 # KubeVirt's share of a launcher pod: about 220 MiB and 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
 LAUNCHER_OVERHEAD_MIB = 512
 IMPORTER_MIB = 1024
@@ -73,6 +73,8 @@ def network_policy(plan: CellPlan, outside: Outside, *, directory: Path) -> Json
         "namespace": plan.namespace,
         "labels": dict(plan.labels),
         "machines": {**LAUNCHER, **own},
+        "virt_api": VIRT_API,
+        "dns": DNS,
         **asdict(outside),
     }
     return plan.owned(render("network-policy.yml.j2", values, directory=directory))

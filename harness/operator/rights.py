@@ -22,6 +22,8 @@ from harness.kube.resources import (
     JOB,
     LEASE,
     MUTATING_WEBHOOK,
+    NETWORK_POLICY,
+    NODE,
     POD,
     PORT_FORWARD,
     PVC,
@@ -70,6 +72,7 @@ DEFINITIONS = (
     Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
     Right(INGRESS_CLASS, ("list",), "whether an Ingress can pass TLS through"),
     Right(GATEWAY, ("get",), "whether a Gateway, which may be in another namespace, passes TLS through"),
+    Right(NODE, ("list",), "the images of Nodes tell whether the network enforces policies"),
     Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),
     Right(SUBJECT_ACCESS_REVIEW, ("create",), "a namespace says whose Deliveries may deploy into it"),
 )
@@ -148,6 +151,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SECRET, ("create", "get"), "a key for each cluster, and what cloud-init is told"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns the key", FINALIZERS, inside=True),
         Right(VM, ("create", "get"), "Machines that are made"),
+        Right(NETWORK_POLICY, ("get",), "no machine starts before its cluster's policy selects it"),
         Right(VMI, ("get",), "nothing is called lost by a local copy alone"),
         Right(PVC, ("get",), "a machine with another disk is another machine"),
         Right(POD, ("list",), "launchers have the addresses of machines, and importers' last words"),
@@ -188,6 +192,12 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(CLUSTER_NETWORK_POOL, ("update",), "what each cluster has of it", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("get",), "what a cluster has is given up when it is gone"),
         Right(CLUSTER, ("patch",), "its networks", STATUS),
+    ),
+    "isolation": (
+        Right(NETWORK_POLICY, ("create", "delete", "get", "update"), "CLUSTER-isolation"),
+        Right(POD, ("list",), "launchers of given machines say by which name they are selected"),
+        Right(CLUSTER, ("patch",), "what the policy selects, and whether it is enforced", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns the policy", FINALIZERS, inside=True),
     ),
     "users": (
         Right(SECRET, ("create", "get", "patch"), "a cluster's kubeconfig opens its API, and each user has one"),

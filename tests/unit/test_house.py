@@ -89,6 +89,10 @@ QUESTIONS = {
         "harness/operator/decide/networks.py",
         "allocation",
     ),
+    "Where is it decided who reaches a declared cluster's machines?": (
+        "harness/operator/decide/isolation.py",
+        "policy",
+    ),
     "Where is it decided what leads to a cluster's API?": ("harness/operator/decide/endpoint.py", "filled_endpoint"),
     "Where is the certificate of a ClusterUser signed?": ("harness/operator/controllers/users.py", "signed"),
     "Where are the fields of a Delivery?": ("harness/operator/api/delivery.py", "DeliverySpec"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -441,13 +441,18 @@ def known(groups: Collection[str], images: Collection[str]) -> Known:
     for group, name in GROUPS.items():
         if group in groups:
             return Known(name, enforces=True)
-    for image in sorted(images):
+    seen = list(_by_images(sorted(images)))
+    return next((one for one in seen if one.enforces), seen[0] if seen else Known())
+
+
+def _by_images(images: Iterable[str]) -> Iterator[Known]:
+    """Yield what images tell; a firewall may enforce policies beside a plugin that does not."""
+    for image in images:
         name = repository(image).rpartition("/")[2]
         if name == KINDNET and (made := re.search(r":v(\d{8})-", image)):
-            return Known("kindnet", enforces=int(made[1]) >= KINDNET_SINCE)
+            yield Known("kindnet", enforces=int(made[1]) >= KINDNET_SINCE)
         if name in IMAGES:
-            return Known(name, IMAGES[name])
-    return Known()
+            yield Known(name, IMAGES[name])
 
 
 def check_enforcement(plugin: Known, tried: bool | None, why: str) -> Iterator[Finding]:

@@ -230,6 +230,7 @@ class Stage(StrEnum):
     STARTING = "Starting"
     NO_NODE_FITS = "NoNodeFits"
     NOT_STARTING = "NotStarting"
+    WAITING_FOR_ISOLATION = "WaitingForIsolation"  # of the operator, whose policy selects it first
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from harness.kube.kinds.models import ObjectModel, StatusModel, listed
 from harness.operator.api.addons import AddonStatus
 from harness.operator.api.endpoint import EndpointState
 from harness.operator.api.etcd import BackupScheduleState, Moment, OperationSnapshot, TakenSnapshot
+from harness.operator.api.isolation import IsolationState
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import FreeForm, Line, ObjectName
 
@@ -175,6 +176,9 @@ class DeclaredClusterStatus(StatusModel):
     authority: AuthorityState | None = Field(default=None, description="The CAs that the cluster is begun with.")
     networks: NetworksState | None = Field(default=None, description="Its networks, where it names a pool.")
     endpoint: EndpointState | None = Field(default=None, description="The way to its API, where it asks for one.")
+    isolation: IsolationState | None = Field(
+        default=None, description="The NetworkPolicy around its machines, where it asks for one."
+    )
     addons: tuple[AddonStatus, ...] = listed(
         "What became of each add-on in the cluster.", key="name", default=(), max_length=40
     )

@@ -23,6 +23,7 @@ from harness.operator.api.components import (
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.endpoint import LOCAL, SERVICE_TYPE, VIRTUAL, ApiEndpoint
 from harness.operator.api.etcd import ETCD_RULES, IS_EXTERNAL, EtcdSettings, SecretName
+from harness.operator.api.isolation import NetworkIsolation
 from harness.operator.api.networks import ClusterNetwork
 from harness.operator.api.resources import FreeForm, KubernetesVersion, ObjectName
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
@@ -191,6 +192,7 @@ class ClusterDeploymentSpec(ApiModel):
         default="Automatic", description="Manual: disruptive operations wait until a person approves."
     )
     network: ClusterNetwork = part(ClusterNetwork, "Addresses and names inside of the cluster.")
+    isolation: NetworkIsolation = part(NetworkIsolation, "Who reaches the cluster's machines, and whom they reach.")
     runtime: ContainerRuntime = part(ContainerRuntime, "The container runtime.")
     etcd: EtcdSettings = part(EtcdSettings, "Settings of etcd; where it runs follows from the roles of the sets.")
     kubernetes: KubernetesSettings = part(KubernetesSettings, "Settings of Kubernetes' own components.")

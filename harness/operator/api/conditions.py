@@ -21,6 +21,7 @@ BACKUP_FRESH = "BackupFresh"
 ETCD_HEALTHY = "EtcdHealthy"
 ENDPOINT_READY = "EndpointReady"
 AUTHORITY_VALID, NETWORKS_ALLOCATED = "AuthorityValid", "NetworksAllocated"
+NETWORK_ISOLATED = "NetworkIsolated"
 SPREAD = "Spread"  # of a MachineSet, and of a ClusterDeployment with such sets
 AVAILABLE = "Available"  # of a ClusterNetworkPool
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"

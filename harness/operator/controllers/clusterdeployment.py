@@ -29,6 +29,7 @@ from harness.operator.api.conditions import (
     ENDPOINT_READY,
     ETCD_HEALTHY,
     MACHINES_READY,
+    NETWORK_ISOLATED,
     NETWORKS_ALLOCATED,
     NODE_READY,
     PROGRESSING,
@@ -69,6 +70,7 @@ from harness.operator.decide.due import Wait, WaitReason
 from harness.operator.decide.endpoint import is_named
 from harness.operator.decide.endpoint import told as told_of_endpoint
 from harness.operator.decide.etcd import health
+from harness.operator.decide.isolation import told as told_of_isolation
 from harness.operator.decide.networks import NOT_YET
 from harness.operator.decide.observed import RESET, RESTORING
 from harness.operator.decide.operations import Nothing
@@ -222,7 +224,7 @@ BY_ITSELF = frozenset(
     {
         *(WaitReason.RETRY_LATER, WaitReason.OPERATION_RUNNING, WaitReason.BACKUP_FIRST),
         *(WaitReason.WAITING_FOR_MACHINES, WaitReason.WAITING_FOR_NETWORKS, WaitReason.WAITING_FOR_AUTHORITY),
-        WaitReason.WAITING_FOR_ENDPOINT,
+        *(WaitReason.WAITING_FOR_ENDPOINT, WaitReason.WAITING_FOR_ISOLATION),
     }
 )
 # Waits that only a person ends, because something went wrong or cannot be.
@@ -255,6 +257,7 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         ETCD_HEALTHY: (found.healthy, found.reason, found.message),
         AUTHORITY_VALID: _authority_valid(view),
         NETWORKS_ALLOCATED: _networks_allocated(view),
+        NETWORK_ISOLATED: _isolated(view),
         ENDPOINT_READY: endpoint,
         SPREAD: _spread(sets),
         READY: _ready_at_all(view, progressing, degraded, (planes, machines, addons, endpoint)),
@@ -299,6 +302,13 @@ def _networks_allocated(view: DeclaredView) -> Said:
         return True, "NoPool", ""
     state = view.observed.networks
     return (None, "NotYet", NOT_YET) if state is None else (state.allocated, state.reason, state.message)
+
+
+def _isolated(view: DeclaredView) -> Said:
+    """Return whether policies keep its machines apart."""
+    if view.wish is None:
+        return None, "NotAccepted", ""
+    return told_of_isolation(view.observed.isolation, view.wish)
 
 
 def _endpoint_ready(view: DeclaredView) -> Said:

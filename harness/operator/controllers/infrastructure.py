@@ -20,7 +20,7 @@ from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Informer, Key, key_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition, owner_reference, without_condition
 from harness.kube.reconcile import Controller, follow
-from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM, VMI, Resource
+from harness.kube.resources import DATA_VOLUME, NETWORK_POLICY, PVC, SECRET, VM, VMI, Resource
 from harness.machines.keys import new_private_key, public_line
 from harness.machines.kubevirt.disks import FOR_A_CONSUMER
 from harness.machines.kubevirt.launchers import (
@@ -46,6 +46,7 @@ from harness.operator.controllers.machine_choice import Claimant
 from harness.operator.controllers.machine_phase import going, lost
 from harness.operator.controllers.ssh import ProbeTrouble, key_of_secret
 from harness.operator.decide.desired import digest_of
+from harness.operator.decide.isolation import policy_name, selects
 from harness.operator.decide.spread import Spreading, emptiest
 from harness.paths import packaged_dir
 from harness.spec.project import TEMPLATES
@@ -255,9 +256,22 @@ class MachineMaking:
         if self._cluster.get(DATA_VOLUME, name, namespace) is None and (halt := self._image(found, model, made)):
             return halt
         for kind, body in ((DATA_VOLUME, disk), (SECRET, secret), (VM, vm)):
+            if kind is VM and (halt := self._open(name, deployment)):
+                return halt
             if halt := self._create(kind, body, model.metadata.uid):
                 return halt
         return Halt(Stage.MAKING_DISK, f"disk {name}: new")
+
+    def _open(self, name: str, deployment: Json | None) -> Halt | None:
+        """Wait for the policy of a cluster that asks for one: a machine's launcher pod is isolated from its start."""
+        if deployment is None or not dig(deployment, "spec", "isolation", "enabled"):
+            return None
+        meta = deployment["metadata"]
+        there = self._cluster.get(NETWORK_POLICY, policy_name(meta["name"]), meta["namespace"])
+        if selects(there, name):
+            return None
+        said = f"NetworkPolicy {policy_name(meta['name'])} does not select it yet; NetworkIsolated says why"
+        return Halt(Stage.WAITING_FOR_ISOLATION, said)
 
     def _key(self, name: str, namespace: str, deployment: Json | None) -> Json | None:
         """Return the Secret of a machine's key, which is made once for all machines that are made for a cluster.
@@ -317,7 +331,12 @@ class MachineMaking:
 
 
 ADDRESS_CHANGED, NO_ADDRESS, SILENT = "AddressChanged", "NoAddress", "KubeVirtUnreachable"
-QUIET = frozenset({Stage.IMPORTING_IMAGE, Stage.MAKING_DISK, Stage.STARTING, Standing.STARTING, NO_ADDRESS})
+QUIET = frozenset(
+    {
+        *(Stage.IMPORTING_IMAGE, Stage.MAKING_DISK, Stage.WAITING_FOR_ISOLATION, Stage.STARTING),
+        *(Standing.STARTING, NO_ADDRESS),
+    }
+)
 REMEDIES = {
     Standing.LOST: "its place in the cluster is given to another machine",
     Standing.STOPPED: "start it: virtctl start, or spec.runStrategy of its VirtualMachine",

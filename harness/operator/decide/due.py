@@ -35,6 +35,7 @@ class WaitReason(StrEnum):
     WAITING_FOR_NETWORKS = "WaitingForNetworks"
     WAITING_FOR_AUTHORITY = "WaitingForAuthority"
     WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
+    WAITING_FOR_ISOLATION = "WaitingForIsolation"
     BACKUP_FIRST = "BackupFirst"
     RETRY_LATER = "RetryLater"
     FAILED = "Failed"

@@ -23,6 +23,7 @@ from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_REA
 from harness.operator.api.endpoint import EndpointState
 from harness.operator.api.etcd import SUCCEEDED as RESTORED
 from harness.operator.api.etcd import EtcdBackup, EtcdRestore, RestoreWay
+from harness.operator.api.isolation import IsolationState
 from harness.operator.api.machine import DeclaredMachine, MachineEtcd
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 from harness.operator.api.rules import Part
@@ -142,6 +143,7 @@ class Observed:
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     authority: the CAs that it is begun with; None where machines have made their own.
     networks: those that it has of a pool.  endpoint: the way to its API, as the infra cluster has it.
+    isolation: the NetworkPolicy around its machines, where it asks for one.
     taken: which name or address of it an older cluster has, "" for none.
     """
 
@@ -168,6 +170,7 @@ class Observed:
     authority: AuthorityState | None = None
     networks: NetworksState | None = None
     endpoint: EndpointState | None = None
+    isolation: IsolationState | None = None
     taken: str = ""
 
     @property
@@ -222,6 +225,7 @@ def observed(
         approval=of.approval,
         networks=of.networks,
         endpoint=of.endpoint,
+        isolation=of.isolation,
         authority=of.authority or (None if of.sequence else AuthorityState()),
         backups=seen_backups(cluster, backups, now),
         restore=_restore(cluster, restores),

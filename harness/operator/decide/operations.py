@@ -35,6 +35,7 @@ from harness.operator.decide.duties import (
     upgrade,
 )
 from harness.operator.decide.endpoint import endpoint_missing, endpoint_taken
+from harness.operator.decide.isolation import isolation_missing
 from harness.operator.decide.networks import networks_missing
 from harness.operator.decide.observed import (
     ADOPT,
@@ -235,14 +236,14 @@ class Nothing:
 
 
 Verdict = CurrentOperation | Wait | Nothing
-BEGINNING = (machines_missing, networks_missing, authority_missing, endpoint_missing)
+BEGINNING = (machines_missing, networks_missing, authority_missing, endpoint_missing, isolation_missing)
 DUTIES = (  # in the order in which they are done; the first four are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
     Duty(CLONE, "clone.yml", False, clone, holds=BEGINNING),
     Duty(DEPLOY, "cluster.yml", False, duties.deploy, holds=BEGINNING),
     Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty(RECOVER, "recover.yml", True, duties.recover, holds=(restorable,)),
-    Duty(REBUILD, "rebuild.yml", True, duties.rebuild, holds=(restorable, replacement_missing)),
+    Duty(REBUILD, "rebuild.yml", True, duties.rebuild, holds=(restorable, replacement_missing, isolation_missing)),
     Duty(RESTORE, "restore.yml", True, restore),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, alongside=True),
@@ -250,7 +251,7 @@ DUTIES = (  # in the order in which they are done; the first four are all there 
     Duty(BACKUP, "backup.yml", False, before_upgrade, holds=(not_made_yet,)),
     Duty("upgrade", "upgrade.yml", True, duties.upgrade),
     Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure, holds=(endpoint_taken,)),
-    Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing,)),
+    Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing, isolation_missing)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_later),
     Duty("certificates", "certificates.yml", True, duties.renew_later, holds=(unsettled,), alongside=True),
     Duty(DEFRAGMENT, "defragment-etcd.yml", False, etcd.defragment, alongside=True),

@@ -124,6 +124,26 @@ def volume(component: str) -> WrongField:
     return several(place, {place: [one]}, "failed", "/nowhere", *(f"{place}.0.{name}" for name in one))
 
 
+NO_PODS = {
+    "matchLabels": {"no": "such"},
+    "matchExpressions": [{"key": "no", "operator": "In", "values": ["such"]}],
+}
+NOBODY = [
+    {"podSelector": NO_PODS, "namespaceSelector": NO_PODS, "ports": [{"protocol": "SCTP", "port": 1, "endPort": 2}]},
+    {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.0/25"]}},
+]
+OF_PEERS = (
+    *("ipBlock.cidr", "ipBlock.except", "ipBlock.except.0"),
+    *("ports", "ports.0.port", "ports.0.endPort", "ports.0.protocol"),
+    *(
+        f"{selector}.{name}"
+        for selector in ("podSelector", "namespaceSelector")
+        for name in (
+            *("matchLabels", "matchExpressions", "matchExpressions.0.key", "matchExpressions.0.operator"),
+            *("matchExpressions.0.values", "matchExpressions.0.values.0"),
+        )
+    ),
+)
 TIMEOUTS = ("controlPlaneComponentHealthCheck", "kubeletHealthCheck", "kubernetesAPICall", "etcdAPICall")
 TIMEOUTS_OF_JOINS = ("tlsBootstrap", "discovery", "upgradeManifests")
 SITES = ("kubernetes", "containerd", "runc", "cni-plugins", "etcd")
@@ -318,6 +338,23 @@ WRONG = (
             "endpoint.annotations": {"example.com/pool": "no-such"},
         },
         "nothing to do",  # EndpointReady says that nobody gives it an address; certificates stay
+    ),
+    several(
+        "isolation",
+        {"isolation.enabled": True, "isolation.allowFrom": NOBODY, "isolation.allowTo": NOBODY},
+        "nothing to do",  # NetworkIsolated says what is known of the network
+        "",
+        *(f"isolation.{side}.0.{name}" for side in ("allowFrom", "allowTo") for name in OF_PEERS),
+    ),
+    *(
+        several(f"isolation-{side}", {f"isolation.{side}": [{"ports": [{"port": 1}]}]}, "not accepted", "names nobody")
+        for side in ("allowFrom", "allowTo")
+    ),
+    several(
+        "isolation-except",
+        {"isolation.allowTo": [{"ipBlock": {"cidr": "192.0.2.0/24", "except": ["198.51.100.0/24"]}}]},
+        "not accepted",
+        "not a part of the network",
     ),
     value("endpoint.host", "api.example.com", "not accepted", "has no host"),
     value("endpoint.port", 443, "not accepted", "has no port"),

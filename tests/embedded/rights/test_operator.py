@@ -110,6 +110,13 @@ ELSEWHERE: dict[str, set[Ask]] = {
         Ask("patch", GROUP, "clusters/status"),
         Ask("update", GROUP, "clusternetworkpools/status"),
     },
+    # Its isolation is off: tests/embedded/operator/test_network_policies.py.
+    "isolation": {
+        Ask("create", "", "events"),
+        *(Ask(verb, "networking.k8s.io", "networkpolicies") for verb in ("create", "delete", "get", "update")),
+        Ask("list", "", "pods"),
+        Ask("patch", GROUP, "clusters/status"),
+    },
     "users": {
         Ask("create", "", "events"),
         *(Ask(verb, "", "secrets") for verb in ("create", "get", "patch")),
@@ -121,6 +128,7 @@ ELSEWHERE: dict[str, set[Ask]] = {
     "machine": {Ask("get", GROUP, "machines")},
     # A machine that is made, and one that is lost, need an image: tests/embedded/operator_live has both.
     "infrastructure": {
+        Ask("get", "networking.k8s.io", "networkpolicies"),
         Ask("create", "", "secrets"),
         Ask("get", "", "secrets"),
         Ask("list", "", "pods"),
@@ -174,9 +182,10 @@ ELSEWHERE: dict[str, set[Ask]] = {
 }
 # Kinds that every manager watches from its start: virtual machines only once a Machine is one, as in `live`.
 FROM_THE_START = tuple(dict.fromkeys(kind for part in PARTS for kind in part.watches if kind not in (VM, VMI)))
-# There is no claim for backups, no Delivery into another namespace, and no endpoint.
+# There is no claim for backups, no Delivery into another namespace, no endpoint, and no isolation.
 NOT_HERE = {
     Ask("list", "networking.k8s.io", "ingressclasses"),
+    Ask("list", "", "nodes"),
     Ask("get", "gateway.networking.k8s.io", "gateways"),
     Ask("get", "storage.k8s.io", "storageclasses"),
     Ask("create", "authorization.k8s.io", "subjectaccessreviews"),

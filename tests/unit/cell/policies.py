@@ -50,13 +50,27 @@ def _selects(policy: Json, pod: End) -> bool:
 
 
 def _matches(selector: Json, labels: Mapping[str, str]) -> bool:
-    assert set(selector) <= {"matchLabels"}, "this evaluation knows no other selectors"
-    return dict(selector.get("matchLabels") or {}).items() <= dict(labels).items()
+    assert set(selector) <= {"matchLabels", "matchExpressions"}, "this evaluation knows no other selectors"
+    same = dict(selector.get("matchLabels") or {}).items() <= dict(labels).items()
+    return same and all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _holds(requirement: Json, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(requirement["key"]), requirement.get("values") or ()
+    return {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }[requirement["operator"]]
 
 
 def _port(rule: Json, port: int, protocol: str) -> bool:
     ports = rule.get("ports")
-    return not ports or any(p.get("port", port) == port and p.get("protocol", "TCP") == protocol for p in ports)
+    return not ports or any(
+        p.get("protocol", "TCP") == protocol and p.get("port", port) <= port <= p.get("endPort", p.get("port", port))
+        for p in ports
+    )
 
 
 def _peer(peer: Json, home: str, other: End) -> bool:

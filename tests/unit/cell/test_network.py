@@ -16,6 +16,7 @@ from harness.cell.place import cell_labels, place_of
 from harness.cell.site import Site
 from harness.errors import BadInput, InfraError
 from harness.kube.client import Json
+from harness.machines.network_rules import LAUNCHER
 from harness.model import Cell, Mirror, PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
@@ -55,9 +56,7 @@ class Cells:
         self.policies.append(manifests.network_policy(plan, outside(site, cell), directory=TEMPLATES))
         number = len(self.policies)
         pods = (
-            End(
-                f"10.96.{number}.{host}", place.namespace, {**manifests.LAUNCHER, **labels, "vmatrix.dev/machine": name}
-            )
+            End(f"10.96.{number}.{host}", place.namespace, {**LAUNCHER, **labels, "vmatrix.dev/machine": name})
             for host, name in enumerate(("cp-0", "w-0"), 1)
         )
         first, second = pods
@@ -112,9 +111,7 @@ def test_machines_that_the_product_made_are_isolated_like_the_others() -> None:
     cells = Cells(None)
     mine, _ = cells.add("run1", site=a_site(), values=AIR_GAPPED)
     theirs, _ = cells.add("run2", site=a_site(), values=AIR_GAPPED)
-    made, other = (
-        replace(pod, labels={**manifests.LAUNCHER, "cluster.vmatrix.dev/machine": "w-1"}) for pod in (mine, theirs)
-    )
+    made, other = (replace(pod, labels={**LAUNCHER, "cluster.vmatrix.dev/machine": "w-1"}) for pod in (mine, theirs))
     assert connects(cells.policies, made, mine, 10250), "one of the same cell"
     assert not connects(cells.policies, made, other, 22)
     assert not connects(cells.policies, made, ANYBODY, 443)

@@ -41,8 +41,11 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
         (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
         # Who begins an operation, who ends it, and who tells of what is in the guest, of times of a schedule, of CAs,
-        # of networks, and of the way to the API.
-        (CLUSTER, {"clusterinstall", "executions", "addons", "backups", "authority", "networks", "endpoint"}),
+        # of networks, of the way to the API, and of the policy around machines.
+        (
+            CLUSTER,
+            {"clusterinstall", "executions", "addons", "backups", "authority", "networks", "endpoint", "isolation"},
+        ),
         (DELIVERY, {"builds", "rollouts"}),
     ],
 )

@@ -320,6 +320,7 @@ def test_an_image_without_ip_still_tells_of_policies() -> None:
         (set(), {"docker.io/kindest/kindnetd:v20240513-cd2ac642"}, "kindnet", False),
         (set(), {"docker.io/kindest/kindnetd:v20240813-c6f155d6"}, "kindnet", True),
         (set(), {"ghcr.io/flannel-io/flannel:v0.27.0"}, "flannel", False),
+        (set(), {"ghcr.io/flannel-io/flannel:v0.27.0", "x/kube-router:v2.6.3"}, "kube-router", True),
         (set(), {"docker.io/cloudnativelabs/kube-router@sha256:00"}, "kube-router", True),
         ({"apps"}, {"docker.io/library/nginx:1"}, "the network plugin", None),
     ],

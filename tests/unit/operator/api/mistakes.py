@@ -436,6 +436,60 @@ BAD: dict[str, tuple[Json, str, str]] = {
             ("an unknown type", {"type": "NodePort"}, "type", "Unsupported value"),
         )
     },
+    **{
+        f"isolation: {name}": (
+            deployment(isolation={"enabled": True, "allowFrom": [peer]}),
+            f"spec.isolation.allowFrom[0]{field}",
+            words,
+        )
+        for name, peer, field, words in (
+            ("a peer that names nobody", {"ports": [{"port": 80}]}, "", "the peer names nobody: set podSelector"),
+            (
+                "pods and addresses",
+                {"podSelector": {}, "ipBlock": {"cidr": "192.0.2.0/24"}},
+                ".ipBlock",
+                "either pods or addresses: make two peers of it",
+            ),
+            ("host bits", {"ipBlock": {"cidr": "192.0.2.1/24"}}, ".ipBlock.cidr", "not a network in CIDR notation"),
+            ("no network", {"ipBlock": {"cidr": "192.0.2.0/33"}}, ".ipBlock.cidr", "without host bits, such as"),
+            (
+                "a part that is not a network",
+                {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.0/40"]}},
+                ".ipBlock.except",
+                "not a network in CIDR notation",
+            ),
+            (
+                "a part outside",
+                {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["198.51.100.0/25"]}},
+                ".ipBlock.except",
+                "not a part of the network: name parts of cidr",
+            ),
+            (
+                "a part of the other family",
+                {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["fd00::/8"]}},
+                ".ipBlock.except",
+                "not a part of the network",
+            ),
+            (
+                "all of it left out",
+                {"ipBlock": {"cidr": "192.0.2.0/24", "except": ["192.0.2.0/24"]}},
+                ".ipBlock.except",
+                "smaller than it",
+            ),
+            (
+                "a range that is backwards",
+                {"podSelector": {}, "ports": [{"port": 90, "endPort": 80}]},
+                ".ports[0].endPort",
+                "the range ends before it begins",
+            ),
+            (
+                "a requirement without values",
+                {"podSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+                ".podSelector.matchExpressions[0].values",
+                "In and NotIn need values",
+            ),
+        )
+    },
     "two ways to the API": (
         deployment(endpoint={"type": "VIP", "address": "192.0.2.5"}, loadBalancer={"type": "Service"}),
         "spec.loadBalancer.type",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.kube.client import ApiFailure
-from harness.kube.resources import DATA_VOLUME, POD, PVC, SECRET, Resource
+from harness.kube.resources import DATA_VOLUME, NETWORK_POLICY, POD, PVC, SECRET, Resource
 from harness.kube.resources import VM as VM_KIND
 from harness.machines.kubevirt.starting import Halt
 from harness.operator.api.machine import DeclaredMachine
@@ -211,6 +211,32 @@ def test_an_image_is_imported_once_and_then_all_is_made_of_it() -> None:
     assert vm["spec"]["runStrategy"] == "Always"
     assert "cluster.vmatrix.dev/cluster" not in vm["spec"]["template"]["metadata"]["labels"], "as executors' pods have"
     assert "fqdn: m-0.guest.example" in stored(api, SECRET, "m-0-cloud-init")["stringData"]["userdata"]
+
+
+def test_a_machine_of_an_isolated_cluster_starts_once_the_policy_selects_it() -> None:
+    api = FakeCluster()
+    made_of(api)
+    imported(api)
+    deployment = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "isolation": {"enabled": True}}}
+
+    def look() -> str:
+        halt = MachineMaking(api).look(wanted(), deployment, None, None)
+        assert halt is not None
+        return str(halt.reason)
+
+    def policy(*names: str) -> None:
+        terms = [{"key": "vm.kubevirt.io/name", "operator": "In", "values": list(names)}]
+        meta = {"name": "one-isolation", "namespace": "ns"}
+        api.put(NETWORK_POLICY, {"metadata": meta, "spec": {"podSelector": {"matchExpressions": terms}}})
+
+    assert look() == "WaitingForIsolation"
+    assert "DataVolume m-0" in kinds(api), "its disk is made meanwhile"
+    policy("m-1")
+    assert look() == "WaitingForIsolation"
+    assert "VirtualMachine m-0" not in kinds(api)
+    policy("m-0", "m-1")
+    assert look() == "MakingDisk"
+    assert "VirtualMachine m-0" in kinds(api)
 
 
 def test_the_key_of_a_cluster_is_made_once_and_that_of_a_person_is_not() -> None:

@@ -34,6 +34,7 @@ OTHERS = {
     "approval",
     "adopt",
     "endpoint",
+    "isolation",
     "health",
     "loadBalancer",
     "machineSets",
