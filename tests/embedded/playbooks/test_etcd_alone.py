@@ -25,7 +25,9 @@ CLUSTER = {"name": "cluster-a", "prefix": "/registry/cluster-a"}
 def cell() -> Cell:
     """Return three machines of etcd, and a control plane that is not of their inventory."""
     whole = cell_of("cp2-etcd3-w1")
-    return replace(whole, machines=tuple(m for m in whole.machines if m.name in (*MEMBERS, "cp-0")))
+    members = [machine for machine in whole.machines if machine.name in MEMBERS]
+    (first,) = (machine for machine in whole.machines if machine.name == "cp-0")
+    return replace(whole, machines=(replace(first, groups=("control_plane", "node")), *members))
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +173,7 @@ def test_a_control_plane_has_its_objects_in_an_etcd_elsewhere(
     assert f"--etcd-prefix={CLUSTER['prefix']}" in flags(bench, place["cp-0"], "kube-apiserver")
     assert "ok" in bench.on(place["cp-0"], f"{KUBECTL} get --raw /readyz").stdout
     assert bench.on(place["cp-0"], "pgrep -x etcd").stdout == ""
-    kinds = {"/".join(key.split("/")[:3]) for key in on_etcd(bench, place, '--prefix --keys-only get ""').split()}
+    kinds = {"/".join(key.split("/")[:3]) for key in on_etcd(bench, place, 'get "" --prefix --keys-only').split()}
     assert kinds - {"/kept"} == {CLUSTER["prefix"], "compact_rev_key"}
     assert unchanged(bench, "cluster", "-e", json.dumps(cluster))
     other = bench.attempt("-e", json.dumps({**cluster, "cluster_etcd_prefix": "/registry/b"}), entry="reconfigure")
@@ -197,7 +199,7 @@ def test_a_reset_leaves_objects_unless_it_is_asked_to_delete_them(
 ) -> None:
     list_cluster(bench, place)
     bench.play("-e", json.dumps(cluster), entry="reset")
-    count = f"--prefix --keys-only get {CLUSTER['prefix']}/"
+    count = f"get {CLUSTER['prefix']}/ --prefix --keys-only"
     assert len(on_etcd(bench, place, count).split()) > 100
     bench.play("-e", json.dumps({**cluster, "cluster_etcd_delete_prefix": True}), entry="reset")
     assert on_etcd(bench, place, count) == ""
