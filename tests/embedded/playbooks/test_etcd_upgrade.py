@@ -12,7 +12,7 @@ import pytest
 from harness import proc
 from harness.artifacts.listening import free_port
 from harness.until import Deadline, NotYet, until
-from tests.embedded.playbooks.test_etcd_users import VERSIONS, program, sign
+from tests.embedded.playbooks.test_etcd_users import VERSIONS, Words, begin_authority, program, sign
 from tests.unit.playbooks.playbook_files import check_refusal, run_here
 
 LATER = "3.6.99"  # of the same minor release, newer than any
@@ -23,9 +23,7 @@ class Members:
 
     def __init__(self, place: Path) -> None:
         self.place, self.pki = place, place / "pki" / "etcd"
-        self.pki.mkdir(parents=True)
-        authority = ["-keyout", self.pki / "ca.key", "-out", self.pki / "ca.crt", "-subj", "/CN=etcd-ca", "-days", "9"]
-        proc.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *authority], timeout=60)
+        begin_authority(self.pki)
         sign(self.pki, "server", "/CN=etcd", authority=self.pki, server=True)
         sign(self.pki, "healthcheck-client", "/CN=kube-etcd-healthcheck-client", authority=self.pki)
         names = ("etcd-0", "etcd-1", "etcd-2")
@@ -34,7 +32,12 @@ class Members:
         together = ",".join(f"{name}={peer}" for name, peer in peers.items())
         self.services = {}
         for name, url in self.urls.items():
-            argv = [program("etcd"), f"--name={name}", f"--data-dir={place}/{name}", f"--initial-cluster={together}"]
+            argv: Words = [
+                program("etcd"),
+                f"--name={name}",
+                f"--data-dir={place}/{name}",
+                f"--initial-cluster={together}",
+            ]
             argv += [f"--listen-peer-urls={peers[name]}", f"--initial-advertise-peer-urls={peers[name]}"]
             argv += [f"--listen-client-urls={url}", f"--advertise-client-urls={url}", "--client-cert-auth"]
             argv += [f"--trusted-ca-file={self.pki}/ca.crt", f"--cert-file={self.pki}/server.crt"]
@@ -42,7 +45,11 @@ class Members:
 
     def leader(self) -> str | NotYet:
         """Return the name of the member that leads."""
-        argv = [program("etcd", "etcdctl"), f"--endpoints={','.join(self.urls.values())}", "--write-out=json"]
+        argv: Words = [
+            program("etcd", "etcdctl"),
+            f"--endpoints={','.join(self.urls.values())}",
+            "--write-out=json",
+        ]
         argv += [f"--cacert={self.pki}/ca.crt", f"--cert={self.pki}/healthcheck-client.crt"]
         done = proc.run(
             [*argv, f"--key={self.pki}/healthcheck-client.key", "endpoint", "status"], timeout=30, check=False

@@ -24,6 +24,7 @@ from tests.unit.playbooks.playbook_files import PLAYBOOKS, load, run_here
 VERSIONS = {"etcd": "3.6.8", "kube-apiserver": "1.36.3"}
 A, B = ({"name": name, "prefix": f"/registry/{name}"} for name in ("cluster-a", "cluster-b"))
 DENIED = "permission denied"
+Words = list[str | Path]
 
 
 def program(name: str, file: str = "") -> Path:
@@ -44,7 +45,7 @@ class Etcd:
 
     def ctl(self, login: str, *words: str) -> str:
         """Return what etcdctl says to somebody, by the files of a certificate without their suffix."""
-        argv = [program("etcd", "etcdctl"), f"--endpoints={self.url}", f"--cacert={self.place}/pki/etcd/ca.crt"]
+        argv: Words = [program("etcd", "etcdctl"), f"--endpoints={self.url}", f"--cacert={self.place}/pki/etcd/ca.crt"]
         argv += [f"--cert={login}.crt", f"--key={login}.key", *words]
         done = proc.run(argv, timeout=60, check=False)
         lines = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("{")]
@@ -74,14 +75,21 @@ class Etcd:
         return said
 
 
+def begin_authority(pki: Path) -> None:
+    """Make a CA as kubeadm's folder has it."""
+    pki.mkdir(parents=True)
+    files: Words = ["-keyout", pki / "ca.key", "-out", pki / "ca.crt", "-subj", "/CN=etcd-ca", "-days", "9"]
+    proc.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files], timeout=60)
+
+
 def sign(place: Path, name: str, subject: str, *, authority: Path, server: bool = False) -> None:
     """Make the certificate and the key of somebody, for this host."""
     names = place / "names"
     names.write_text(f"subjectAltName=IP:127.0.0.1\nextendedKeyUsage=clientAuth{',serverAuth' if server else ''}\n")
     made = ["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", subject]
     proc.run([*made, "-keyout", place / f"{name}.key", "-out", place / f"{name}.csr"], timeout=60)
-    signing = ["-CA", authority / "ca.crt", "-CAkey", authority / "ca.key", "-CAcreateserial", "-days", "5"]
-    asked = ["-in", place / f"{name}.csr", "-out", place / f"{name}.crt", "-extfile", names]
+    signing: Words = ["-CA", authority / "ca.crt", "-CAkey", authority / "ca.key", "-CAcreateserial", "-days", "5"]
+    asked: Words = ["-in", place / f"{name}.csr", "-out", place / f"{name}.crt", "-extfile", names]
     proc.run(["openssl", "x509", "-req", *signing, *asked], timeout=60)
 
 
@@ -90,14 +98,12 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     """Run a member with certificates as kubeadm makes them."""
     place = tmp_path_factory.mktemp("etcd")
     pki = place / "pki" / "etcd"
-    pki.mkdir(parents=True)
-    authority = ["-keyout", pki / "ca.key", "-out", pki / "ca.crt", "-subj", "/CN=etcd-ca", "-days", "9"]
-    proc.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *authority], timeout=60)
+    begin_authority(pki)
     sign(pki, "server", "/CN=etcd-0", authority=pki, server=True)
     sign(pki, "healthcheck-client", "/CN=kube-etcd-healthcheck-client", authority=pki)
     sign(place, "stranger", "/CN=stranger", authority=pki)
     url, peer = (f"{scheme}://127.0.0.1:{free_port()}" for scheme in ("https", "http"))
-    argv = [program("etcd"), "--name=etcd-0", f"--data-dir={place}/data", f"--initial-cluster=etcd-0={peer}"]
+    argv: Words = [program("etcd"), "--name=etcd-0", f"--data-dir={place}/data", f"--initial-cluster=etcd-0={peer}"]
     argv += [f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", "--client-cert-auth"]
     argv += [f"--listen-client-urls={url}", f"--advertise-client-urls={url}", f"--trusted-ca-file={pki}/ca.crt"]
     service = proc.spawn([*argv, f"--cert-file={pki}/server.crt", f"--key-file={pki}/server.key"], log=place / "log")
@@ -172,7 +178,7 @@ def api_server(etcd: Etcd, name: str, *flags: str) -> Iterator[tuple[str, Path]]
     sign(place, "admin", "/O=system:masters/CN=admin", authority=etcd.place / "pki" / "etcd")
     proc.run(["openssl", "genrsa", "-out", place / "sa.key", "2048"], timeout=60)
     port, login = free_port(), etcd.client(name)
-    argv: list[str | Path] = [
+    argv: Words = [
         program("kube-apiserver"),
         f"--etcd-servers={etcd.url}",
         f"--etcd-prefix=/registry/{name}",
@@ -273,6 +279,6 @@ def test_playbooks_on_machines_of_etcd_may_do_what_they_did(etcd: Etcd) -> None:
 
 def test_openssl_signs_what_etcd_takes(etcd: Etcd, users: str) -> None:
     assert "failed=0" in users
-    asked = ["-purpose", "sslclient", "-CAfile", etcd.place / "pki/etcd/ca.crt"]
+    asked: Words = ["-purpose", "sslclient", "-CAfile", etcd.place / "pki/etcd/ca.crt"]
     done = proc.run(["openssl", "verify", *asked, f"{etcd.client('cluster-b')}.crt"], timeout=60)
     assert done.stdout.strip().endswith("OK")
