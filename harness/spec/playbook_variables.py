@@ -162,6 +162,7 @@ FORMS: Mapping[str, Form] = {
         (f"cluster_{name}_folder" for name in ("certificates", "scheduler", "hardening", "audit", "external_ca")),
         A_FOLDER,
     ),
+    "cluster_etcd_prefix": A_FOLDER,
     **dict.fromkeys(
         (f"cluster_{name}_site" for name in ("kubernetes", "containerd", "runc", "cni_plugins", "etcd")), A_SITE
     ),
@@ -172,7 +173,7 @@ FORMS: Mapping[str, Form] = {
             *("cluster_ingress_default_class", "cluster_anonymous_health_only", "cluster_kubelet_certificates_signed"),
             *("cluster_private_files", "cluster_seccomp_default", "cluster_external_ca"),
             *("cluster_enforces_network_policies", "cluster_ca_rotation_restart_pods"),
-            *("cluster_upgrade_workers", "cluster_emulate_previous_minor"),
+            *("cluster_upgrade_workers", "cluster_emulate_previous_minor", "cluster_etcd_delete_prefix"),
         ),
         A_TRUTH,
     ),
@@ -196,12 +197,12 @@ FORMS: Mapping[str, Form] = {
     **dict.fromkeys(
         (f"cluster_{name}_extra_volumes" for name in ("apiserver", "controller_manager", "scheduler")), MAPPINGS
     ),
-    **dict.fromkeys(("cluster_event_rate_limits", "cluster_jwt_authenticators"), MAPPINGS),
+    **dict.fromkeys(("cluster_event_rate_limits", "cluster_jwt_authenticators", "cluster_etcd_users"), MAPPINGS),
     **dict.fromkeys(
         (
             *("cluster_api_extra_sans", "cluster_kubeadm_ignore_preflight_errors", "cluster_kubeadm_skip_phases"),
             *("cluster_load_balancer_addresses", "cluster_admission_plugins", "cluster_tls_cipher_suites"),
-            "cluster_pod_security_exempt",
+            *("cluster_pod_security_exempt", "cluster_etcd_endpoints"),
         ),
         TEXTS,
     ),
@@ -213,6 +214,7 @@ FORMS: Mapping[str, Form] = {
 UNJUDGED: Mapping[str, str] = {
     **dict.fromkeys(EXAMPLES, "judged with the other networks"),
     "cluster_authority_path": "a folder of the controller, judged there",
+    "cluster_etcd_client_path": "a folder of the controller, judged there",
     "cluster_image_prefix": "judged with the run's registry",
     "cluster_ingress_address": "made of the run's machines",
     "cluster_api_host": "fixed: each machine's own haproxy",

@@ -70,6 +70,10 @@ WITHOUT_FIELD: Mapping[str, str] = {
     "cluster_kubeconfig_server": "the kubeconfig of the executor, which people get with another server",
     "cluster_encryption_key": "a secret: a field would show it to whoever may read the object",
     "cluster_external_ca": "the executor keeps no folder with the keys of CAs",
+    **dict.fromkeys(
+        (f"cluster_etcd_{name}" for name in ("endpoints", "client_path", "prefix", "delete_prefix", "users")),
+        "of an etcd that several clusters share, and which no ClusterDeployment has",
+    ),
     "cluster_enforces_network_policies": "a hint for checks; no playbook reads it",
     "cluster_pod_security_exempt": "made of spec.hardening.podSecurity.exempt and of the cluster's own namespaces",
     **dict.fromkeys(

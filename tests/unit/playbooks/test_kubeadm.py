@@ -87,6 +87,26 @@ def test_kubeadm_accepts_networks_of_both_families(version: str, tmp_path: Path)
 
 
 @versions
+def test_an_api_server_has_its_objects_in_an_etcd_elsewhere_below_its_prefix(version: str, tmp_path: Path) -> None:
+    program = kubeadm(version)
+    urls = ["https://192.0.2.22:2379", "https://192.0.2.21:2379"]
+    elsewhere = {"cluster_etcd_endpoints": urls, "cluster_etcd_prefix": "/registry/a", "cluster_etcd_client_path": "/c"}
+    place = render("cp1-w1", tmp_path, frozenset({"kubeadm.yml"}), **VERSIONS[version], **elsewhere)
+    proc.run([program, "config", "validate", "--config", place / "kubeadm.yml"], timeout=60)
+    written = yaml.safe_load_all((place / "kubeadm.yml").read_text(encoding="utf-8"))
+    (cluster,) = (document for document in written if document["kind"] == "ClusterConfiguration")
+    assert cluster["etcd"] == {
+        "external": {
+            "endpoints": sorted(urls),
+            "caFile": "/etc/kubernetes/pki/etcd/ca.crt",
+            "certFile": "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+            "keyFile": "/etc/kubernetes/pki/apiserver-etcd-client.key",
+        }
+    }
+    assert {"name": "etcd-prefix", "value": "/registry/a"} in cluster["apiServer"]["extraArgs"]
+
+
+@versions
 def test_kubeadm_would_start_what_was_asked_for(version: str, tmp_path: Path) -> None:
     program = kubeadm(version)
     ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}

@@ -67,7 +67,10 @@ def test_every_setting_is_compared_and_has_its_kind() -> None:
     assert set(settings) <= given
 
 
-SETTINGS = ("cluster_hardening", "cluster_customised", "cluster_extra_volumes", "cluster_network_settings")
+SETTINGS = (
+    *("cluster_hardening", "cluster_customised", "cluster_extra_volumes", "cluster_network_settings"),
+    "cluster_etcd_settings",
+)
 
 
 def key(size: int) -> str:

@@ -145,6 +145,31 @@ def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str)
     assert "cp" in ended.spoken_to
 
 
+# Entries that an etcd without a cluster has, and what is given besides.
+OF_ETCD: dict[str, Json] = {
+    "etcd": {},
+    "upgrade-etcd": {},
+    "etcd-users": {"cluster_etcd_users": [{"name": "a", "prefix": "/registry/a"}]},
+    "reconfigure": {},
+    "certificates": {},
+    "defragment-etcd": {},
+    "backup": {"cluster_etcd_snapshot_path": "/nowhere/snapshot.db"},
+    "recover": {},
+    "remove-node": {"cluster_remove_nodes": ["etcd-2"]},
+    "reset": {},
+}
+
+
+@pytest.mark.parametrize("entry", OF_ETCD)
+def test_an_inventory_of_etcd_alone_is_taken_by_every_entry_that_etcd_has(
+    tmp_path: Path, mirror: str, entry: str
+) -> None:
+    members = {"etcd": ["etcd-0", "etcd-1", "etcd-2"]}
+    ended = attempt(tmp_path, entry, members, **served(mirror), **OF_ETCD[entry])
+    assert "etcd-0" in ended.spoken_to, ended.said
+    assert [word for word in ("undefined", "has no attribute", "nothing was changed") if word in ended.said] == []
+
+
 def test_a_crio_that_does_not_go_with_kubernetes_or_comes_from_elsewhere_is_refused(
     tmp_path: Path, mirror: str
 ) -> None:

@@ -16,6 +16,7 @@ from tests.unit.playbooks.playbook_files import PLAYBOOKS
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 STACKED = {"control_plane": ["cp-0", "cp-1", "cp-2"], "etcd": ["cp-0", "cp-1", "cp-2"], "node": ["w-0", "w-1"]}
 EXTERNAL = {"control_plane": ["cp-0", "cp-1"], "etcd": ["e-0", "e-1", "e-2"], "node": ["w-0"]}
+ALONE = {"etcd": ["e-0", "e-1", "e-2"]}
 SINGLE = {"control_plane": ["cp-0"], "etcd": ["cp-0"], "node": ["w-0"]}
 NOBODY = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_retries": 0}  # nothing listens there
 
@@ -54,8 +55,9 @@ def remove(groups: dict[str, list[str]], names: Any, place: Path) -> proc.Comple
         (EXTERNAL, ["cp-0", "cp-1"], "no control plane would remain"),
         (STACKED, ["cp-1", "cp-2"], "that is 2 of etcd's 3 members, and the rest would not be a majority"),
         (EXTERNAL, ["e-0", "e-1", "e-2"], "that is 3 of etcd's 3 members"),
+        (ALONE, ["e-0", "e-1"], "that is 2 of etcd's 3 members"),
     ],
-    ids=["none", "string", "unknown", "last", "last-external", "majority", "all-members"],
+    ids=["none", "string", "unknown", "last", "last-external", "majority", "all-members", "etcd-alone"],
 )
 def test_a_removal_that_cannot_be_is_refused_at_once(
     groups: dict[str, list[str]], names: Any, said: str, tmp_path: Path
@@ -68,13 +70,13 @@ def test_a_removal_that_cannot_be_is_refused_at_once(
 
 @pytest.mark.parametrize(
     ("groups", "names"),
-    [(STACKED, ["cp-0"]), (STACKED, ["w-0", "w-1"]), (EXTERNAL, ["e-2", "cp-0"])],
-    ids=["first-control-plane", "workers", "member-and-control-plane"],
+    [(STACKED, ["cp-0"]), (STACKED, ["w-0", "w-1"]), (EXTERNAL, ["e-2", "cp-0"]), (ALONE, ["e-0"])],
+    ids=["first-control-plane", "workers", "member-and-control-plane", "member-of-etcd-alone"],
 )
 def test_a_removal_that_can_be_goes_on_to_ask_the_machines_that_stay(
     groups: dict[str, list[str]], names: list[str], tmp_path: Path
 ) -> None:
     done = remove(groups, names, tmp_path)
     asked = {line.split("[")[1].split("]")[0] for line in done.stdout.splitlines() if "UNREACHABLE" in line}
-    assert asked == {*groups["control_plane"], *groups["etcd"]} - set(names)
+    assert asked == {*groups.get("control_plane", []), *groups["etcd"]} - set(names)
     assert done.returncode == 4

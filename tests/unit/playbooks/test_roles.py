@@ -27,6 +27,8 @@ LATER = {
         "certificates",
         "clone",
         "defragment-etcd",
+        "etcd",
+        "etcd-users",
         "reconfigure",
         "rebuild",
         "recover",
@@ -37,6 +39,7 @@ LATER = {
         "rotate-encryption-key",
         "scale",
         "upgrade",
+        "upgrade-etcd",
     )
 }
 KEYWORDS = {

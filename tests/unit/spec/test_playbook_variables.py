@@ -62,7 +62,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 CONSTANTS = {
     *("cluster_container_runtimes", "cluster_release_places", "cluster_releases", "cluster_etcd_tools"),
     *("cluster_etcd_release", "cluster_network_plugins", "cluster_extra_volumes", "cluster_hardening"),
-    *("cluster_customised", "cluster_network_settings", "cluster_clone_mark"),
+    *("cluster_customised", "cluster_network_settings", "cluster_etcd_settings", "cluster_clone_mark"),
     *("cluster_coredns_readiness", "cluster_probe_patches", "cluster_usual_probes", "cluster_kubeadm_default_timeouts"),
 }
 
