@@ -20,7 +20,8 @@ from tests.unit.validate import guests
 from tests.unit.validate.changes import replace_flag
 from tests.unit.validate.guests import Change, Json
 
-EXPECTED = guests.expected(variables={**guests.VARIABLES, "cluster_external_ca": True})
+EXTERNAL = {**guests.VARIABLES, "cluster_external_ca": True}
+EXPECTED = guests.expected(variables=EXTERNAL)
 PKI = "/etc/kubernetes/pki"
 
 
@@ -181,7 +182,7 @@ def test_a_strange_certificate_of_the_first_control_plane_is_found() -> None:
 
 
 def test_members_of_etcd_and_control_planes_need_what_they_have() -> None:
-    expected = guests.expected(variables={"cluster_external_ca": True}, groups=(("control_plane", "node"), ("etcd",)))
+    expected = guests.expected(variables=EXTERNAL, groups=(("control_plane", "node"), ("etcd",)))
     wanted = {name: external_ca._wanted(name, PKI, expected) for name in ("cp-0", "w-0")}
     assert f"{PKI}/apiserver-etcd-client.crt" in wanted["cp-0"]
     assert f"{PKI}/etcd/server.crt" not in wanted["cp-0"]
