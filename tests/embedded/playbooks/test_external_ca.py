@@ -261,7 +261,7 @@ def test_another_control_plane_gets_certificates_of_the_same_cas(machine: Path) 
 
 
 def test_a_member_of_external_etcd_gets_etcds_certificates_alone(tmp_path: Path) -> None:
-    kind = {"external_ca_etcd": True, "external_ca_kubelet": False, "external_ca_etcd_local": False}
+    kind: dict[str, Any] = {"external_ca_etcd": True, "external_ca_kubelet": False, "external_ca_etcd_local": False}
     said = signed(tmp_path, VERSION, control_plane=False, **{**kind, "external_ca_begins": True})
     assert "failed=0" in said, said
     pki = tmp_path / "etc/kubernetes/pki"
@@ -290,7 +290,11 @@ def test_a_control_plane_whose_etcd_is_elsewhere_gets_none_of_its_certificates(m
 def test_what_is_due_is_signed_anew_and_nothing_else_changes(member: Path) -> None:
     before, key = ends(member), (member / "etc/kubernetes/pki/sa.key").read_bytes()
     kubelet = (member / "etc/kubernetes/kubelet.conf").read_bytes()
-    due = {"external_ca_due": True, "external_ca_begins": False, "external_ca_certificates_validity": "200h"}
+    due: dict[str, Any] = {
+        "external_ca_due": True,
+        "external_ca_begins": False,
+        "external_ca_certificates_validity": "200h",
+    }
     said = signed(member, VERSION, **due, external_ca_kubelet=False)
     assert "failed=0" in said, said
     after = ends(member)
@@ -310,7 +314,7 @@ def test_what_is_due_is_signed_anew_and_nothing_else_changes(member: Path) -> No
 
 def test_the_api_servers_certificate_gets_other_names(member: Path) -> None:
     before = ends(member)
-    only = {"external_ca_due": True, "external_ca_begins": False, "external_ca_only": ["apiserver"]}
+    only: dict[str, Any] = {"external_ca_due": True, "external_ca_begins": False, "external_ca_only": ["apiserver"]}
     # a run that was killed had begun with other names
     pending = member / "etc/kubernetes/external-ca-renewal/requests"
     pending.mkdir(parents=True)
@@ -352,7 +356,7 @@ KEYS = ("ca.key", "front-proxy-ca.key", "etcd/ca.key")
 
 def test_keys_leave_a_machine_and_come_back(member: Path) -> None:
     pki = member / "etc/kubernetes/pki"
-    returned = {"external_ca_wanted": False, "external_ca_returned_path": str(member / "cas")}
+    returned: dict[str, Any] = {"external_ca_wanted": False, "external_ca_returned_path": str(member / "cas")}
     assert "failed=0" in signed(member, VERSION, **returned)
     assert {name: (pki / name).read_bytes() for name in KEYS} == {
         name: (member / "cas" / name).read_bytes() for name in KEYS
@@ -380,6 +384,6 @@ def test_a_key_that_the_controller_does_not_have_stays(other: str, member: Path)
 
 
 def test_a_machine_that_begins_gets_no_keys_back(tmp_path: Path, control_plane: Path) -> None:
-    returned = {"external_ca_wanted": False, "external_ca_returned_path": str(control_plane / "cas")}
+    returned: dict[str, Any] = {"external_ca_wanted": False, "external_ca_returned_path": str(control_plane / "cas")}
     assert "changed=0" in signed(tmp_path, VERSION, **returned)
     assert not (tmp_path / "etc/kubernetes/pki").exists()

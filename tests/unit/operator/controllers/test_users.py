@@ -34,7 +34,7 @@ from tests.unit.fake_cluster import FakeCluster
 Json = dict[str, Any]
 KEY = ("team", "alice")
 HOUR = timedelta(hours=1)
-START = datetime.now(UTC)
+STRANGER = certificates.authority("kubernetes", datetime.now(UTC), HOUR)
 
 
 class Guest(FakeCluster):
@@ -338,9 +338,7 @@ def test_no_certificate_outlives_the_ca_that_signs_it_here(monkeypatch: pytest.M
     [
         ({}, "Secret guest-ca lacks tls.crt"),
         (
-            dict(
-                zip(("tls.crt", "tls.key"), map(pem_of, certificates.authority("kubernetes", START, HOUR)), strict=True)
-            ),
+            {"tls.crt": pem_of(STRANGER[0]), "tls.key": pem_of(STRANGER[1])},
             "Secret guest-ca has another key",
         ),
     ],
